@@ -1,0 +1,83 @@
+"""The family of errors that innet raises.
+
+Every error carries a sentence a person understands: what happened, to what, and what to do next.
+Catch :class:`InnetError` to catch them all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class InnetError(Exception):
+    """Base of every error raised on purpose by innet."""
+
+
+class TopologyError(InnetError):
+    """A topology file, generator or import cannot be used.
+
+    Attributes:
+        path: the file, or ``None`` for a topology made in memory.
+        line: 1-based line of the offending value, or ``None`` when it has no single place.
+    """
+
+    def __init__(self, message: str, *, path: Path | None = None, line: int | None = None) -> None:
+        self.path = path
+        self.line = line
+        place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
+        super().__init__(place + message)
+
+
+class PlanError(InnetError):
+    """No plan of the asked-for kind exists for this topology and these ranks."""
+
+
+class EmulationError(InnetError):
+    """A network could not be launched, reached or taken down."""
+
+
+class ControlError(InnetError):
+    """A node did not answer on its control socket, or refused a request."""
+
+
+class SecurityError(InnetError):
+    """A key is missing, malformed or of the wrong kind."""
+
+
+class TransportError(InnetError):
+    """A publish or fetch failed for a reason other than its deadline."""
+
+
+class CollectiveError(InnetError):
+    """A collective operation failed.
+
+    Attributes:
+        operation: human-readable operation, such as ``allreduce(sum.f32, 4096 elements)``.
+        seq: sequence number of the operation in its group, or ``None`` before one was given.
+    """
+
+    def __init__(self, message: str, *, operation: str = "", seq: int | None = None) -> None:
+        self.operation = operation
+        self.seq = seq
+        prefix = f"{operation} seq={seq}: " if operation and seq is not None else ""
+        super().__init__(prefix + message)
+
+
+class DeadlineExceeded(CollectiveError):
+    """The operation did not end in time; the message names the ranks that were missing."""
+
+
+class RankFailed(CollectiveError):
+    """A rank of the group died or left; the message names the rank, its node and the operation."""
+
+
+class MismatchError(CollectiveError):
+    """Ranks called different operations, or gave arrays of different shapes or types."""
+
+
+class ReductionOverflow(CollectiveError):
+    """An integer reduction left the range of its type; nothing wraps around silently."""
+
+
+class Cancelled(CollectiveError):
+    """The operation was cancelled by its caller or by the end of the communicator."""
