@@ -1,0 +1,101 @@
+#pragma once
+// A node: faces + FIB + PIT + content store + reducer. The same engine for switches and hosts.
+// Sans-IO: packets, times and randomness (one seed) come in from a driver; packets go to the outbox.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/reduction/reducer.hpp"
+#include "transport/application/application.hpp"
+#include "transport/security/keyring.hpp"
+
+namespace innet::forwarding {
+
+enum class CachePolicy : std::uint8_t { kLru, kS3Fifo };
+
+struct NodeOptions {
+    wire::Name own_name;                 ///< /n/<node>
+    std::size_t cache_bytes = 0;         ///< 0: no content store
+    CachePolicy cache_policy = CachePolicy::kS3Fifo;
+    std::size_t pit_capacity = 65536;    ///< entries; beyond, new Interests are nacked with Congestion
+    std::uint64_t seed = 1;              ///< nonces
+    reduction::ReducerOptions reducer;
+};
+
+struct FaceCounters {
+    std::uint64_t interests_in = 0, interests_out = 0;
+    std::uint64_t data_in = 0, data_out = 0;
+    std::uint64_t nacks_in = 0, nacks_out = 0;
+    std::uint64_t holds_in = 0, holds_out = 0;
+    std::uint64_t bytes_in = 0, bytes_out = 0;
+    std::uint64_t malformed_in = 0;
+};
+
+struct NodeCounters {
+    std::uint64_t malformed = 0;
+    std::uint64_t loops = 0;               ///< same name and nonce again
+    std::uint64_t pit_aggregated = 0;      ///< Interests that found one under way
+    std::uint64_t pit_expired = 0;
+    std::uint64_t pit_full = 0;
+    std::uint64_t pit_entries = 0;
+    std::uint64_t unsolicited_data = 0;
+    std::uint64_t invalid_signature = 0;
+    std::uint64_t unknown_key = 0;         ///< not cached, not delivered, not added; forwarded on
+    std::uint64_t no_route = 0;
+    std::uint64_t hop_limit_exceeded = 0;
+    std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
+    std::uint64_t cache_bytes = 0, cache_entries = 0;
+};
+
+class Node final : public Forwarder {
+  public:
+    /// Everything referenced must outlive the node. `reduction_signer` may be null without rules.
+    Node(NodeOptions options, PacketPool& pool, const security::Keyring& keyring,
+         security::Signer* reduction_signer);
+    ~Node() override;
+
+    void set_application(Application* application);
+    /// Faces are numbered from 0 in the order of adding.
+    FaceId add_face();
+    /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked elsewhere.
+    void close_face(FaceId face, TimePoint now);
+
+    void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);
+    void remove_route(const wire::Name& prefix, FaceId face);
+    struct Route {
+        wire::Name prefix;
+        FaceId face;
+        std::uint32_t cost;
+    };
+    std::vector<Route> routes() const;
+
+    reduction::Reducer& reducer();
+    const reduction::Reducer& reducer() const;
+
+    void on_packet(FaceId face, PacketRef packet, TimePoint now);
+    /// Runs what the application queued through `Forwarder` outside `on_packet` and `on_timer`.
+    void run_pending(TimePoint now);
+    void on_timer(TimePoint now);
+    TimePoint next_deadline() const;
+    Outbox& outbox();
+
+    const NodeCounters& counters() const;
+    const FaceCounters& face_counters(FaceId face) const;
+    std::size_t faces() const;
+
+    void express(RequesterId requester, wire::NameView name, wire::NameView hint,
+                 Duration lifetime) override;
+    void cancel(RequesterId requester, wire::NameView name) override;
+    void put_data(PacketRef data, bool marked) override;
+    void hold(wire::NameView name, wire::ByteView missing) override;
+    void nack(wire::NameView name, wire::NackReason reason) override;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace innet::forwarding

@@ -1,0 +1,86 @@
+#pragma once
+// Evaluates named reductions: asks for the operands of an interval, adds them from left to right, signs
+// and answers. Bounded in slots; a slot holds the operands of one segment until all are there.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/application/application.hpp"
+#include "transport/security/keyring.hpp"
+
+namespace innet::reduction {
+
+/// `<interval> = operand + operand + …`, with the node to ask for each.
+struct Operand {
+    wire::Name interval;  ///< one component: `3` or `0-3`
+    wire::Name hint;      ///< ForwardingHint, /n/<node>
+};
+
+struct Rule {
+    wire::Name group;     ///< /<job>/<group>
+    wire::Name interval;  ///< one component
+    std::vector<Operand> operands;
+    bool primary = true;  ///< false: only for evaluating by oneself when the placed node cannot
+};
+
+struct ReducerOptions {
+    std::uint32_t slots = 4096;
+    Duration interest_lifetime = std::chrono::milliseconds(1000);
+    Duration min_rto = std::chrono::milliseconds(5);
+    Duration max_rto = std::chrono::milliseconds(500);
+    std::uint32_t timeouts_before_self_evaluation = 5;
+};
+
+struct ReducerCounters {
+    std::uint64_t reductions_started = 0;
+    std::uint64_t reductions_completed = 0;
+    std::uint64_t reductions_abandoned = 0;   ///< nobody waited any more
+    std::uint64_t reductions_parked = 0;      ///< gave their slot up while a rank was late
+    std::uint64_t refused_no_slot = 0;
+    std::uint64_t fallback_evaluations = 0;
+    std::uint64_t operand_retransmissions = 0;
+    std::uint64_t mismatches = 0;
+    std::uint64_t overflows = 0;
+    std::uint64_t slots_in_use = 0;
+    std::uint64_t slots_in_use_max = 0;
+};
+
+enum class Admission : std::uint8_t { kAccepted, kNoRule, kNoSlot };
+
+class Reducer final : public Requester {
+  public:
+    /// `signer` may be null on a node that holds no rules.
+    Reducer(ReducerOptions options, Forwarder& forwarder, PacketPool& pool,
+            security::Signer* signer);
+    ~Reducer() override;
+
+    void install(const Rule& rule);
+    /// Takes all rules of a group away and frees its slots.
+    void remove_group(const wire::Name& group);
+    std::vector<Rule> rules() const;
+    void set_signer(security::Signer* signer);
+
+    /// Somebody waits for `name` (its PIT entry exists). `allow_fallback`: also by a rule that is not
+    /// primary. A name already in work is kAccepted.
+    Admission admit(wire::NameView name, bool allow_fallback, TimePoint now);
+    /// Nobody waits for `name` any more.
+    void abandon(wire::NameView name);
+
+    void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
+                 TimePoint now) override;
+    void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) override;
+    void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) override;
+
+    void on_timer(TimePoint now);
+    TimePoint next_deadline() const;
+    const ReducerCounters& counters() const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace innet::reduction

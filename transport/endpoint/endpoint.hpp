@@ -1,0 +1,87 @@
+#pragma once
+// The application side of a host: publishes tensors, fetches them, keeps what others may still need.
+// Sans-IO: driven by its node (as `Application`) and by `on_timer`.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/application/application.hpp"
+#include "transport/buffer/packet_ref.hpp"
+#include "transport/endpoint/operation.hpp"
+#include "transport/security/keyring.hpp"
+#include "transport/time.hpp"
+
+namespace innet {
+
+/// Settings of publish and fetch; `innet/settings.py` documents them for users.
+struct EndpointOptions {
+    std::uint32_t initial_window = 16;        ///< segments
+    std::uint32_t max_window = 512;           ///< segments, per flow
+    Duration interest_lifetime = std::chrono::milliseconds(1000);
+    Duration min_rto = std::chrono::milliseconds(5);
+    Duration max_rto = std::chrono::milliseconds(500);
+    std::uint32_t timeouts_before_self_evaluation = 5;
+    Duration target_queue_delay = std::chrono::milliseconds(5);
+};
+
+struct EndpointCounters {
+    std::uint64_t interests_expressed = 0;
+    std::uint64_t segments_fetched = 0;
+    std::uint64_t bytes_fetched = 0;
+    std::uint64_t segments_served = 0;
+    std::uint64_t retransmissions_by_gap = 0;
+    std::uint64_t retransmissions_by_timeout = 0;
+    std::uint64_t refreshes_of_held = 0;
+    std::uint64_t holds_received = 0;
+    std::uint64_t nacks_received = 0;
+    std::uint64_t self_evaluations = 0;
+    std::uint64_t marks_received = 0;
+    std::uint64_t unexpected_data = 0;
+    std::uint64_t retained_bytes = 0;
+};
+
+class Endpoint final : public Application {
+  public:
+    /// `own_name` is the node's name (/n/<node>): the hint that makes the node evaluate by itself.
+    /// Everything referenced must outlive the endpoint.
+    Endpoint(EndpointOptions options, wire::Name own_name, Forwarder& forwarder, PacketPool& pool,
+             security::Signer& signer);
+    ~Endpoint() override;
+
+    /// Interests under `prefix` are ours; those whose tensor is not published yet wait, and the askers
+    /// are told that `label` (a rank) is late.
+    void register_producer(const wire::Name& prefix, std::string label);
+    void unregister_producer(const wire::Name& prefix);
+
+    /// Starts an operation. Spec errors (buffer sizes that do not fit the segmentation, an unregistered
+    /// prefix, a seq already published) end it at once with kAborted and a detail.
+    void submit(OperationId id, OperationSpec spec, TimePoint now);
+    void cancel(OperationId id, TimePoint now);
+    /// Ends every operation in flight with kAborted and `why`.
+    void abort_all(const std::string& why, TimePoint now);
+    /// Drops the publications of `prefix` with a sequence number up to and including `seq`.
+    void retire(const wire::Name& prefix, std::uint64_t seq);
+
+    /// Takes the operations that ended since the last call.
+    void take_completions(std::vector<OperationCompletion>& into);
+
+    void on_timer(TimePoint now);
+    TimePoint next_deadline() const;
+    const EndpointCounters& counters() const;
+    /// For status displays: one line per operation in flight, with what it waits for.
+    std::vector<std::string> describe_operations() const;
+
+    Production produce(const wire::InterestView& interest, bool for_network, TimePoint now) override;
+    void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
+                 TimePoint now) override;
+    void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) override;
+    void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) override;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace innet

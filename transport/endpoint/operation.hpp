@@ -1,0 +1,81 @@
+#pragma once
+// An operation: what a collective, an object transfer or a message is made of. "Publish mine, fetch
+// those names", with one deadline and one completion.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/publish/segmentation.hpp"
+#include "transport/time.hpp"
+#include "transport/wire/data.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet {
+
+using OperationId = std::uint64_t;
+
+/// A tensor that this endpoint offers, segment by segment, under `prefix/<kind>/seq=<seq>`.
+struct PublicationSpec {
+    wire::Name prefix;        ///< a registered producer prefix, such as /job/g0/3
+    wire::Name kind;          ///< one or more components, such as /sum.f32 (or /p2p.f32/5/0)
+    std::uint64_t seq = 0;
+    std::span<const std::uint8_t> tensor;  ///< must stay valid until the operation's completion
+    Segmentation segmentation;
+    std::uint64_t tensor_elements = 0;
+    /// Tells people what was called here, such as `rank 3: allreduce(sum.f32, 4096 elements)`; goes into
+    /// the error that a rank with another opinion of operation `seq` receives.
+    std::string description;
+    /// One publication per (prefix, seq) when true (collectives): an Interest for another kind of the
+    /// same seq is answered by a mismatch error. False for point-to-point messages.
+    bool exclusive_seq = true;
+};
+
+/// Which target a segment is fetched from.
+enum class ShardRule : std::uint8_t { kSegmentModulo, kBlock };
+
+struct FetchTarget {
+    wire::Name name;  ///< up to and including the sequence number; the segment component is appended
+    wire::Name hint;  ///< ForwardingHint of the node that answers; may be empty
+};
+
+/// Segments [first_segment, end_segment) of a tensor into `into`, whose first byte is that of
+/// first_segment.
+struct FetchSpec {
+    std::vector<FetchTarget> targets;  ///< segment s comes from targets[shard(s) % targets.size()]
+    ShardRule shard_rule = ShardRule::kSegmentModulo;
+    Segmentation segmentation;
+    std::uint64_t first_segment = 0;
+    std::uint64_t end_segment = 0;
+    std::uint64_t tensor_elements = 0;  ///< what the publisher must have too, else a mismatch
+    std::span<std::uint8_t> into;       ///< must stay valid until completion
+};
+
+struct OperationSpec {
+    std::optional<PublicationSpec> publication;
+    std::vector<FetchSpec> fetches;
+    TimePoint deadline = kNever;
+    /// `into` of the fetches lies over the publication's tensor with the same segmentation: a segment's
+    /// old bytes are kept for the network before the new ones land.
+    bool in_place = false;
+};
+
+enum class OperationStatus : std::uint8_t {
+    kDone,
+    kDeadlineExceeded,
+    kMismatch,
+    kOverflow,
+    kAborted,     ///< a publisher gave up, or `abort` was called
+    kNoRoute,
+    kCancelled,
+};
+
+struct OperationCompletion {
+    OperationId id = 0;
+    OperationStatus status = OperationStatus::kDone;
+    std::string detail;   ///< for people: who was missing, what differed
+};
+
+}  // namespace innet

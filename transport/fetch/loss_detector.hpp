@@ -1,0 +1,56 @@
+#pragma once
+// Tells lost requests from late ones on one flow (requests answered by one node).
+//
+// By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT passed
+// (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its producer said
+// "not yet") is neither: it is only refreshed once per Interest lifetime.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/fetch/rtt_estimator.hpp"
+#include "transport/time.hpp"
+
+namespace innet {
+
+/// The caller's handle of a request (a segment, a slot and operand).
+using RequestKey = std::uint64_t;
+
+enum class LossCause : std::uint8_t { kGap, kTimeout, kRefresh };
+
+struct LostRequest {
+    RequestKey key = 0;
+    LossCause cause = LossCause::kGap;
+    std::uint32_t consecutive_timeouts = 0;  ///< of this request
+};
+
+class LossDetector {
+  public:
+    LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval);
+    ~LossDetector();
+    LossDetector(LossDetector&&) noexcept;
+    LossDetector& operator=(LossDetector&&) noexcept;
+
+    /// A request leaves, for the first time or again (after it was reported lost).
+    void on_sent(RequestKey key, TimePoint now);
+    /// Its answer came. True when the key was outstanding. Takes an RTT sample when that is sound.
+    bool on_answered(RequestKey key, TimePoint now);
+    void on_held(RequestKey key, TimePoint now);
+    void forget(RequestKey key);
+    bool outstanding(RequestKey key) const;
+    std::size_t outstanding_count() const;   ///< held ones included
+    std::size_t held_count() const;
+
+    /// Appends what is now taken as lost or due for a refresh. The caller sends it again (`on_sent`) or
+    /// forgets it.
+    void collect(TimePoint now, std::vector<LostRequest>& into);
+    TimePoint next_deadline() const;
+    const RttEstimator& rtt() const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace innet

@@ -1,0 +1,38 @@
+#pragma once
+// Round-trip time and retransmission timeout (RFC 6298, with the variance floor of RFC 9002).
+
+#include <cstdint>
+
+#include "transport/time.hpp"
+
+namespace innet {
+
+class RttEstimator {
+  public:
+    RttEstimator(Duration min_rto, Duration max_rto) : min_rto_(min_rto), max_rto_(max_rto) {}
+
+    /// A sample from a request sent once and not held (Karn's rule).
+    void sample(Duration rtt);
+    /// Doubles the timeout (up to the maximum) until the next sample.
+    void back_off();
+
+    bool has_sample() const { return has_sample_; }
+    Duration smoothed() const { return smoothed_; }
+    Duration variation() const { return variation_; }
+    Duration minimum() const { return minimum_; }
+    Duration latest() const { return latest_; }
+    /// Before the first sample: ten times the minimum, within the maximum.
+    Duration timeout() const;
+
+  private:
+    Duration min_rto_;
+    Duration max_rto_;
+    Duration smoothed_{0};
+    Duration variation_{0};
+    Duration minimum_{Duration::max()};
+    Duration latest_{0};
+    std::uint32_t back_offs_ = 0;
+    bool has_sample_ = false;
+};
+
+}  // namespace innet

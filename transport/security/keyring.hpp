@@ -1,0 +1,60 @@
+#pragma once
+// Signing and verifying Data. Keys are named; a keyring holds those that this node may use.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "transport/wire/data.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet::security {
+
+enum class Verdict : std::uint8_t { kValid, kInvalid, kUnknownKey };
+
+/// Signs Data of one key. Implementations: DigestSha256, HMAC-SHA256, Ed25519, AES-GMAC.
+class Signer {
+  public:
+    virtual ~Signer() = default;
+    virtual wire::SignatureType type() const = 0;
+    virtual wire::NameView key_name() const = 0;  ///< empty for DigestSha256
+    virtual std::size_t signature_size() const = 0;
+    /// Writes `signature_size()` bytes over `signed_portion`. False when the key can sign no more
+    /// (a GMAC nonce counter used up).
+    [[nodiscard]] virtual bool sign(wire::ByteView signed_portion,
+                                    std::span<std::uint8_t> signature) = 0;
+};
+
+std::unique_ptr<Signer> make_digest_signer();
+std::unique_ptr<Signer> make_hmac_signer(wire::Name key_name, wire::ByteView secret);
+/// `seed` is the 32-byte private key. Null when it is malformed.
+std::unique_ptr<Signer> make_ed25519_signer(wire::Name key_name, wire::ByteView seed);
+/// AES-128-GMAC or AES-256-GMAC by the secret's length (16 or 32 bytes). The signature value is
+/// a 12-byte IV and a 16-byte tag. IV = `salt` (6 bytes, unique per signer and per start) and a 48-bit
+/// counter, so no nonce repeats under the group key. Null when the secret is malformed.
+std::unique_ptr<Signer> make_gmac_signer(wire::Name key_name, wire::ByteView secret,
+                                         std::array<std::uint8_t, 6> salt);
+
+/// Verification keys by name. DigestSha256 needs none.
+class Keyring {
+  public:
+    Keyring();
+    ~Keyring();
+    Keyring(Keyring&&) noexcept;
+    Keyring& operator=(Keyring&&) noexcept;
+
+    /// False when the key is malformed (wrong length for its type).
+    [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key);
+    void remove(const wire::Name& key_name);
+    /// DigestSha256 proves no origin: accepted only when `accept_digest(true)` was called.
+    void accept_digest(bool accept);
+    Verdict verify(const wire::DataView& data) const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace innet::security

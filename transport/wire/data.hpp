@@ -1,0 +1,95 @@
+#pragma once
+// Data packets (NDN Packet Format v0.3, section 4).
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/time.hpp"
+#include "transport/wire/name.hpp"
+#include "transport/wire/tlv.hpp"
+
+namespace innet::wire {
+
+/// SignatureType numbers. 200 is innet's experimental AES-GMAC under a group key.
+enum class SignatureType : std::uint8_t {
+    kDigestSha256 = 0,
+    kEcdsaP256 = 3,
+    kHmacSha256 = 4,
+    kEd25519 = 5,
+    kGmac = 200,
+};
+
+/// ContentType numbers used here.
+enum class ContentType : std::uint16_t { kBlob = 0, kLink = 1, kKey = 2, kNack = 3, kManifest = 1024 };
+
+/// A checked view of a Data packet; accessors cannot fail.
+class DataView {
+  public:
+    static std::optional<DataView> parse(ByteView packet);
+
+    ByteView whole() const { return whole_; }
+    NameView name() const { return name_; }
+    ContentType content_type() const { return content_type_; }
+    Duration freshness() const { return freshness_; }
+    std::optional<std::uint64_t> final_segment() const { return final_segment_; }
+    ByteView content() const { return content_; }
+    SignatureType signature_type() const { return signature_type_; }
+    NameView key_name() const { return key_name_; }  ///< KeyLocator's name; empty when there is none
+    /// From the Name element to the end of SignatureInfo: what a signature covers.
+    ByteView signed_portion() const { return signed_portion_; }
+    ByteView signature_value() const { return signature_value_; }
+    /// Number of elements of the whole tensor (all segments), as its publisher counts them.
+    std::optional<std::uint64_t> tensor_elements() const { return tensor_elements_; }
+    /// A reduction or publication that failed says so in a signed Data: an ErrorCode, content is text.
+    std::optional<std::uint64_t> tensor_error() const { return tensor_error_; }
+
+  private:
+    ByteView whole_;
+    NameView name_;
+    NameView key_name_;
+    ByteView content_;
+    ByteView signed_portion_;
+    ByteView signature_value_;
+    Duration freshness_{0};
+    std::optional<std::uint64_t> final_segment_;
+    std::optional<std::uint64_t> tensor_elements_;
+    std::optional<std::uint64_t> tensor_error_;
+    ContentType content_type_ = ContentType::kBlob;
+    SignatureType signature_type_ = SignatureType::kDigestSha256;
+};
+
+/// Why a tensor or a sum cannot be given (value of the TensorError element).
+enum class TensorErrorCode : std::uint8_t {
+    kMismatch = 1,   ///< ranks called different operations, shapes or types
+    kOverflow = 2,   ///< an integer reduction left its type's range
+    kAborted = 3,    ///< the publisher gave the operation up
+};
+
+/// Everything of a Data packet but its content and signature value.
+struct DataFields {
+    NameView name;
+    ContentType content_type = ContentType::kBlob;
+    Duration freshness{0};                          ///< 0: element left out
+    std::optional<std::uint64_t> final_segment;
+    std::optional<std::uint64_t> tensor_elements;
+    std::optional<TensorErrorCode> tensor_error;
+    SignatureType signature_type = SignatureType::kDigestSha256;
+    NameView key_name;                              ///< empty: no KeyLocator
+};
+
+/// A Data packet laid out in a buffer, waiting for its content and its signature.
+struct DataLayout {
+    std::size_t size = 0;                ///< whole packet; 0 when the buffer was too small
+    std::size_t content_offset = 0;
+    std::size_t signed_offset = 0;       ///< start of the signed portion (the Name element)
+    std::size_t signature_offset = 0;    ///< start of the signature value's bytes
+    std::size_t signature_size = 0;
+};
+
+/// Writes headers and trailers around `content_size` bytes that the caller fills in, and
+/// `signature_size` bytes that the signer fills in afterwards.
+DataLayout encode_data(const DataFields& fields, std::size_t content_size, std::size_t signature_size,
+                       std::span<std::uint8_t> buffer);
+
+}  // namespace innet::wire

@@ -1,0 +1,64 @@
+#pragma once
+// Interest packets (NDN Packet Format v0.3, section 3).
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/time.hpp"
+#include "transport/wire/name.hpp"
+#include "transport/wire/tlv.hpp"
+
+namespace innet::wire {
+
+inline constexpr Duration kDefaultInterestLifetime = std::chrono::seconds(4);
+
+/// A checked view of an Interest; accessors cannot fail.
+class InterestView {
+  public:
+    /// Nothing when malformed: unknown critical elements, elements out of order, an empty name, a nonce
+    /// that is not four bytes, more than one digest, and so on.
+    static std::optional<InterestView> parse(ByteView packet);
+
+    ByteView whole() const { return whole_; }
+    NameView name() const { return name_; }
+    bool can_be_prefix() const { return can_be_prefix_; }
+    bool must_be_fresh() const { return must_be_fresh_; }
+    std::optional<std::uint32_t> nonce() const { return nonce_; }
+    Duration lifetime() const { return lifetime_; }
+    std::optional<std::uint8_t> hop_limit() const { return hop_limit_; }
+    /// First delegation of the ForwardingHint; empty when there is none.
+    NameView forwarding_hint() const { return hint_; }
+    bool has_parameters() const { return has_parameters_; }
+    /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder decrements a
+    /// copy in place.
+    std::size_t hop_limit_offset() const { return hop_limit_offset_; }
+
+  private:
+    ByteView whole_;
+    NameView name_;
+    NameView hint_;
+    std::optional<std::uint32_t> nonce_;
+    Duration lifetime_ = kDefaultInterestLifetime;
+    std::optional<std::uint8_t> hop_limit_;
+    std::size_t hop_limit_offset_ = 0;
+    bool can_be_prefix_ = false;
+    bool must_be_fresh_ = false;
+    bool has_parameters_ = false;
+};
+
+/// What to put into an Interest.
+struct InterestFields {
+    NameView name;
+    NameView forwarding_hint;  ///< one delegation; empty for none
+    std::uint32_t nonce = 0;
+    Duration lifetime = kDefaultInterestLifetime;
+    bool can_be_prefix = false;
+    bool must_be_fresh = false;
+};
+
+/// Encodes into `buffer`; the bytes written, or 0 when they do not fit.
+std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t> buffer);
+
+}  // namespace innet::wire

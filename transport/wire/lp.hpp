@@ -1,0 +1,74 @@
+#pragma once
+// Link packets (NDNLPv2): what travels hop by hop beside an Interest or a Data.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/wire/tlv.hpp"
+
+namespace innet::wire {
+
+inline constexpr std::size_t kMaxPitTokenSize = 32;
+
+/// NackReason numbers: NFD's, and innet's own from 200.
+enum class NackReason : std::uint8_t {
+    kNone = 0,
+    kCongestion = 50,
+    kDuplicate = 100,
+    kNoRoute = 150,
+    kNoSlot = 200,  ///< innet: this node has no free reduction slot; evaluate the expression yourself
+    kNoRule = 201,  ///< innet: this node has no reduction rule for that interval
+};
+
+struct FragmentInfo {
+    std::uint64_t sequence = 0;
+    std::uint64_t index = 0;
+    std::uint64_t count = 1;
+};
+
+/// A checked view of what came from a link: a bare Interest or Data, or an LpPacket around one.
+class LpView {
+  public:
+    static std::optional<LpView> parse(ByteView packet);
+
+    /// The Interest or Data element (or a piece of one, see `fragment()`); empty for an idle packet.
+    ByteView payload() const { return payload_; }
+    ByteView pit_token() const { return pit_token_; }
+    std::uint64_t congestion_mark() const { return congestion_mark_; }
+    std::optional<NackReason> nack() const { return nack_; }
+    /// Hold's value: the name component(s) of who is waited for, e.g. `3`. `held()` tells if present.
+    bool held() const { return held_; }
+    ByteView hold_missing() const { return hold_missing_; }
+    std::optional<FragmentInfo> fragment() const { return fragment_; }
+
+  private:
+    ByteView payload_;
+    ByteView pit_token_;
+    ByteView hold_missing_;
+    std::uint64_t congestion_mark_ = 0;
+    std::optional<NackReason> nack_;
+    std::optional<FragmentInfo> fragment_;
+    bool held_ = false;
+};
+
+/// Link headers for one outgoing packet.
+struct LpFields {
+    ByteView pit_token;
+    std::uint64_t congestion_mark = 0;
+    std::optional<NackReason> nack;
+    std::optional<ByteView> hold_missing;
+    std::optional<FragmentInfo> fragment;
+
+    bool empty() const {
+        return pit_token.empty() && congestion_mark == 0 && !nack && !hold_missing && !fragment;
+    }
+};
+
+/// Encodes the LpPacket header up to and including the Fragment element's type and length, so that the
+/// payload follows it on the wire without a copy. Bytes written, or 0 when they do not fit.
+std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
+                             std::span<std::uint8_t> buffer);
+
+}  // namespace innet::wire
