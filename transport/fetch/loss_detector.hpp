@@ -3,7 +3,11 @@
 //
 // By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT passed
 // (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its producer said
-// "not yet") is neither: it is only refreshed once per Interest lifetime.
+// "not yet") is neither: it is only refreshed once per Interest lifetime. When an answer proves that the
+// publication exists by now, what is still held of it becomes an ordinary request again: its Data is on
+// the way, or was lost.
+//
+// Every operation is O(1) amortised per request, and nothing is allocated once the tables are warm.
 
 #include <cstdint>
 #include <memory>
@@ -16,6 +20,10 @@ namespace innet {
 
 /// The caller's handle of a request (a segment, a slot and operand).
 using RequestKey = std::uint64_t;
+
+/// Requests whose answers begin to exist at the same moment (the segments of one name and sequence
+/// number); any number that tells them apart, such as the hash of the name without its segment.
+using PublicationTag = std::uint64_t;
 
 enum class LossCause : std::uint8_t { kGap, kTimeout, kRefresh };
 
@@ -33,9 +41,10 @@ class LossDetector {
     LossDetector& operator=(LossDetector&&) noexcept;
 
     /// A request leaves, for the first time or again (after it was reported lost).
-    void on_sent(RequestKey key, TimePoint now);
+    void on_sent(RequestKey key, PublicationTag publication, TimePoint now);
     /// Its answer came. True when the key was outstanding. Takes an RTT sample when that is sound.
     bool on_answered(RequestKey key, TimePoint now);
+    /// Ignored when an answer to another request of its publication came meanwhile.
     void on_held(RequestKey key, TimePoint now);
     void forget(RequestKey key);
     bool outstanding(RequestKey key) const;

@@ -21,8 +21,9 @@ class RttEstimator {
     Duration variation() const { return variation_; }
     Duration minimum() const { return minimum_; }
     Duration latest() const { return latest_; }
-    /// Before the first sample: ten times the minimum, within the maximum.
-    Duration timeout() const;
+    /// Before the first sample: ten times the minimum, within the maximum. Doubled by the back-offs of
+    /// the flow, or by those of one request (`request_back_offs`) when they are more.
+    Duration timeout(std::uint32_t request_back_offs = 0) const;
 
   private:
     Duration min_rto_;

@@ -1,0 +1,239 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "transport/fetch/loss_detector.hpp"
+
+using namespace innet;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr PublicationTag kFirst = 11;
+constexpr PublicationTag kSecond = 22;
+
+TimePoint at(Duration since_start) { return TimePoint{} + since_start; }
+
+std::vector<LostRequest> lost(LossDetector& detector, TimePoint now) {
+    std::vector<LostRequest> found;
+    detector.collect(now, found);
+    return found;
+}
+
+/// A detector that knows the path's RTT (1 ms), at time 100 ms.
+LossDetector warmed_up() {
+    LossDetector detector(5ms, 500ms, 1s);
+    for (RequestKey key = 1000; key < 1050; ++key) {
+        detector.on_sent(key, 1, at(99ms));
+        CHECK(detector.on_answered(key, at(100ms)));
+    }
+    return detector;
+}
+
+}  // namespace
+
+TEST_CASE("a request is lost by gap after three later answers and 9/8 of the RTT") {
+    LossDetector detector = warmed_up();
+    for (RequestKey key = 0; key < 5; ++key) detector.on_sent(key, kFirst, at(100ms));
+    detector.on_answered(1, at(101ms));
+    detector.on_answered(2, at(101ms));
+    CHECK(lost(detector, at(103ms)).empty());
+    detector.on_answered(3, at(101ms));
+    CHECK(lost(detector, at(101ms)).empty());
+    CHECK(detector.next_deadline() == at(101ms + 125us));
+    const auto found = lost(detector, at(101ms + 125us));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == 0);
+    CHECK(found[0].cause == LossCause::kGap);
+    CHECK(found[0].consecutive_timeouts == 0);
+    CHECK(detector.outstanding(0));
+}
+
+TEST_CASE("reordering by two places is no loss") {
+    LossDetector detector = warmed_up();
+    for (RequestKey key = 0; key < 30; ++key) detector.on_sent(key, kFirst, at(100ms));
+    for (RequestKey key = 0; key < 30; key += 3) {
+        for (const RequestKey shuffled : {key + 2, key + 1, key}) {
+            detector.on_answered(shuffled, at(101ms));
+            CHECK(lost(detector, at(101ms)).empty());
+        }
+    }
+    CHECK(detector.outstanding_count() == 0);
+    CHECK(detector.next_deadline() == kNever);
+}
+
+TEST_CASE("the last requests are lost by timeout, together, and the timeout backs off once") {
+    LossDetector detector = warmed_up();
+    const Duration rto = detector.rtt().timeout();
+    for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
+    CHECK(lost(detector, at(100ms + rto - 1us)).empty());
+    CHECK(detector.next_deadline() == at(100ms + rto));
+    const auto found = lost(detector, at(100ms + rto));
+    REQUIRE(found.size() == 4);
+    CHECK(found[0].cause == LossCause::kTimeout);
+    CHECK(found[3].consecutive_timeouts == 1);
+    CHECK(detector.rtt().timeout() == 2 * rto);
+
+    for (const LostRequest& request : found) detector.on_sent(request.key, kFirst, at(200ms));
+    CHECK(lost(detector, at(200ms + 2 * rto - 1us)).empty());
+    const auto again = lost(detector, at(200ms + 2 * rto));
+    REQUIRE(again.size() == 4);
+    CHECK(again[0].consecutive_timeouts == 2);
+}
+
+TEST_CASE("answers that keep coming put the timeout off") {
+    LossDetector detector = warmed_up();
+    const Duration rto = detector.rtt().timeout();
+    for (RequestKey key = 0; key < 100; ++key) detector.on_sent(key, kFirst, at(100ms));
+    // A queue that drains at 1 ms per answer takes longer than the timeout.
+    for (RequestKey key = 0; key < 100; ++key) {
+        const TimePoint now = at(101ms + key * 1ms);
+        CHECK(lost(detector, now).empty());
+        detector.on_answered(key, now);
+    }
+    CHECK(100ms > rto);
+}
+
+TEST_CASE("no RTT sample from a repeated request") {
+    LossDetector detector(5ms, 500ms, 1s);
+    detector.on_sent(1, kFirst, at(0ms));
+    REQUIRE(lost(detector, at(50ms)).size() == 1);
+    detector.on_sent(1, kFirst, at(50ms));
+    detector.on_answered(1, at(51ms));
+    CHECK_FALSE(detector.rtt().has_sample());
+}
+
+TEST_CASE("a held request is refreshed once per interval and nothing else") {
+    LossDetector detector = warmed_up();
+    detector.on_sent(1, kFirst, at(100ms));
+    detector.on_held(1, at(101ms));
+    CHECK(detector.held_count() == 1);
+    CHECK(lost(detector, at(1100ms)).empty());
+    CHECK(detector.next_deadline() == at(1101ms));
+    const auto found = lost(detector, at(1101ms));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].cause == LossCause::kRefresh);
+    CHECK(found[0].consecutive_timeouts == 0);
+    detector.on_sent(1, kFirst, at(1101ms));
+    CHECK(detector.held_count() == 0);
+    detector.on_held(1, at(1102ms));
+    CHECK(lost(detector, at(2101ms)).empty());
+    const Duration before = detector.rtt().smoothed();
+    CHECK(detector.on_answered(1, at(2101ms)));
+    CHECK(detector.rtt().smoothed() == before);
+}
+
+TEST_CASE("answers of one publication leave what is held of another alone") {
+    LossDetector detector = warmed_up();
+    detector.on_sent(1, kSecond, at(100ms));
+    detector.on_held(1, at(101ms));
+    for (RequestKey key = 10; key < 40; ++key) {
+        detector.on_sent(key, kFirst, at(102ms));
+        detector.on_answered(key, at(103ms));
+    }
+    CHECK(lost(detector, at(1000ms)).empty());
+}
+
+TEST_CASE("an answer shows that the held rest of its publication is under way or lost") {
+    LossDetector detector = warmed_up();
+    for (RequestKey key = 0; key < 6; ++key) {
+        detector.on_sent(key, kFirst, at(100ms));
+        detector.on_held(key, at(101ms));
+    }
+    detector.on_answered(0, at(300ms));
+    CHECK(detector.held_count() == 0);
+    for (const RequestKey key : {2, 3, 4, 5}) detector.on_answered(key, at(300ms));
+    const auto found = lost(detector, at(302ms));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == 1);
+    CHECK(found[0].cause == LossCause::kGap);
+    detector.on_sent(1, kFirst, at(302ms));
+    detector.on_held(1, at(303ms));  // sent before the publication, overtaken by its Data
+    CHECK(detector.held_count() == 0);
+}
+
+TEST_CASE("a request that is never answered among others that are is repeated less and less often") {
+    LossDetector detector = warmed_up();
+    detector.on_sent(1, kFirst, at(100ms));
+    int repeats = 0;
+    RequestKey other = 5000;
+    for (Duration time = 100ms; time < 1100ms; time += 1ms) {
+        for (int i = 0; i < 4; ++i, ++other) {
+            detector.on_sent(other, kFirst, at(time));
+            detector.on_answered(other, at(time + 1ms));
+        }
+        for (const LostRequest& request : lost(detector, at(time + 1ms))) {
+            CHECK(request.key == 1);
+            ++repeats;
+            detector.on_sent(request.key, kFirst, at(time + 1ms));
+        }
+    }
+    CHECK(repeats >= 5);
+    CHECK(repeats <= 20);
+}
+
+TEST_CASE("a forgotten request never comes back") {
+    LossDetector detector = warmed_up();
+    for (RequestKey key = 0; key < 3; ++key) detector.on_sent(key, kFirst, at(100ms));
+    detector.on_held(1, at(100ms));
+    for (RequestKey key = 0; key < 3; ++key) detector.forget(key);
+    CHECK(detector.outstanding_count() == 0);
+    CHECK(detector.held_count() == 0);
+    CHECK(lost(detector, at(5000ms)).empty());
+    CHECK_FALSE(detector.on_answered(0, at(101ms)));
+    CHECK(detector.next_deadline() == kNever);
+}
+
+TEST_CASE("under random loss, holds and reordering every request ends answered, none is forgotten") {
+    std::mt19937 random(7);
+    const auto chance = [&](int percent) { return static_cast<int>(random() % 100) < percent; };
+    LossDetector detector(5ms, 500ms, 1s);
+    struct Flight {
+        TimePoint arrives;
+        RequestKey key;
+        bool hold;
+    };
+    std::vector<Flight> flights;
+    std::set<RequestKey> missing;
+    std::vector<LostRequest> found;
+    RequestKey next = 0;
+    TimePoint now = at(0ms);
+    const auto send = [&](RequestKey key) {
+        detector.on_sent(key, key / 40, now);
+        if (chance(20)) return;
+        const Duration delay = 1ms + std::chrono::microseconds(random() % 2000);
+        flights.push_back({now + delay, key, chance(5)});
+    };
+    while (next < 2000 || !missing.empty()) {
+        while (next < 2000 && missing.size() < 64) {
+            missing.insert(next);
+            send(next++);
+        }
+        now += 100us;
+        REQUIRE(now < at(60s));
+        for (std::size_t i = 0; i < flights.size();) {
+            if (flights[i].arrives > now) {
+                ++i;
+                continue;
+            }
+            const Flight flight = flights[i];
+            flights.erase(flights.begin() + static_cast<std::ptrdiff_t>(i));
+            if (flight.hold) {
+                detector.on_held(flight.key, now);
+            } else {
+                CHECK(detector.on_answered(flight.key, now) == (missing.erase(flight.key) == 1));
+            }
+        }
+        found.clear();
+        detector.collect(now, found);
+        for (const LostRequest& request : found) {
+            CHECK(missing.count(request.key) == 1);
+            send(request.key);
+        }
+        CHECK(detector.outstanding_count() == missing.size());
+        if (!missing.empty()) CHECK(detector.next_deadline() != kNever);
+    }
+    CHECK(detector.next_deadline() == kNever);
+}

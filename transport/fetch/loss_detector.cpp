@@ -1,0 +1,339 @@
+#include "transport/fetch/loss_detector.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "transport/fetch/request_index.hpp"
+
+namespace innet {
+
+namespace {
+
+constexpr std::uint32_t kNone = RequestIndex::kNone;
+
+/// Answers to later requests that make an earlier one lost (RFC 9002, kPacketThreshold).
+constexpr std::size_t kGapThreshold = 3;
+
+/// Gap losses of one request before only its timer may repeat it: when others are answered and this one
+/// never is, its answer does not exist yet, and asking again once per RTT would only add load.
+constexpr std::uint32_t kMaxGapLosses = 3;
+
+/// Requests are kept in one queue per number of back-offs: within a queue, deadlines are in send order.
+constexpr std::size_t kLevels = 8;
+
+/// Where a request waits.
+enum class Where : std::uint8_t {
+    kSent,      ///< in `sent[level]`
+    kHeld,      ///< in `held`, and in its publication's list
+    kReported,  ///< reported lost; the caller sends it again or forgets it
+};
+
+struct Link {
+    std::uint32_t previous = kNone;
+    std::uint32_t next = kNone;
+};
+
+struct Request {
+    RequestKey key = 0;
+    std::uint64_t send_number = 0;
+    TimePoint since{};  ///< sent, or held
+    Link link;          ///< in `sent[level]` or `held`
+    Link sibling;       ///< among the held requests of its publication
+    std::uint32_t publication = kNone;
+    std::uint32_t timeouts = 0;
+    std::uint32_t gap_losses = 0;
+    Where where = Where::kReported;
+    std::uint8_t level = 0;
+    bool sample = true;  ///< Karn's rule: sent once, never held
+};
+
+/// Doubly linked list threaded through the request slab.
+struct Queue {
+    std::uint32_t head = kNone;
+    std::uint32_t tail = kNone;
+
+    void push_back(std::vector<Request>& slab, Link Request::*link, std::uint32_t at) {
+        slab[at].*link = {tail, kNone};
+        (tail == kNone ? head : (slab[tail].*link).next) = at;
+        tail = at;
+    }
+
+    void remove(std::vector<Request>& slab, Link Request::*link, std::uint32_t at) {
+        const Link old = slab[at].*link;
+        (old.previous == kNone ? head : (slab[old.previous].*link).next) = old.next;
+        (old.next == kNone ? tail : (slab[old.next].*link).previous) = old.previous;
+    }
+};
+
+struct Publication {
+    PublicationTag tag = 0;
+    Queue held;
+    std::uint32_t requests = 0;  ///< outstanding ones; the record goes with the last
+    bool answered = false;
+};
+
+}  // namespace
+
+struct LossDetector::State {
+    State(Duration min_rto_, Duration max_rto, Duration refresh_interval_)
+        : rtt(min_rto_, max_rto), min_rto(min_rto_), refresh_interval(refresh_interval_) {}
+
+    RttEstimator rtt;
+    Duration min_rto;
+    Duration refresh_interval;
+
+    std::vector<Request> requests;
+    std::vector<std::uint32_t> free_requests;
+    RequestIndex index;
+    std::vector<Publication> publications;
+    std::vector<std::uint32_t> free_publications;
+    RequestIndex publication_index;
+
+    std::array<Queue, kLevels> sent;
+    Queue held;
+    std::size_t held_count = 0;
+
+    std::uint64_t next_send_number = 1;
+    /// The latest send numbers that were answered, descending: an outstanding request below the last of
+    /// them has at least kGapThreshold later ones answered.
+    std::array<std::uint64_t, kGapThreshold> latest_answered{};
+    TimePoint last_answer{};
+    /// Send number at the last back-off: only the timeout of a later request justifies another.
+    std::uint64_t backed_off_at = 0;
+
+    Request& at(std::uint32_t place) { return requests[place]; }
+    const Request& at(std::uint32_t place) const { return requests[place]; }
+
+    std::uint32_t add(RequestKey key, PublicationTag tag);
+    std::uint32_t publication_of(PublicationTag tag);
+    void remove(std::uint32_t place);
+    void unlink(std::uint32_t place);
+    void link_as_sent(std::uint32_t place, TimePoint now);
+    void release_held(Publication& publication, TimePoint now);
+    void note_answered(std::uint64_t send_number);
+
+    Duration gap_delay() const;
+    TimePoint gap_deadline(const Request& request) const;
+    TimePoint timeout_deadline(const Request& request) const;
+    void report(std::uint32_t place, LossCause cause, std::vector<LostRequest>& into);
+};
+
+std::uint32_t LossDetector::State::publication_of(PublicationTag tag) {
+    std::uint32_t place = publication_index.find(tag);
+    if (place != kNone) return place;
+    if (free_publications.empty()) {
+        place = static_cast<std::uint32_t>(publications.size());
+        publications.emplace_back();
+    } else {
+        place = free_publications.back();
+        free_publications.pop_back();
+    }
+    publications[place] = Publication{};
+    publications[place].tag = tag;
+    publication_index.insert(tag, place);
+    return place;
+}
+
+std::uint32_t LossDetector::State::add(RequestKey key, PublicationTag tag) {
+    std::uint32_t place = kNone;
+    if (free_requests.empty()) {
+        place = static_cast<std::uint32_t>(requests.size());
+        requests.emplace_back();
+    } else {
+        place = free_requests.back();
+        free_requests.pop_back();
+    }
+    const std::uint32_t publication = publication_of(tag);
+    ++publications[publication].requests;
+    requests[place] = Request{};
+    at(place).key = key;
+    at(place).publication = publication;
+    index.insert(key, place);
+    return place;
+}
+
+void LossDetector::State::remove(std::uint32_t place) {
+    unlink(place);
+    Publication& publication = publications[at(place).publication];
+    if (--publication.requests == 0) {
+        publication_index.erase(publication.tag);
+        free_publications.push_back(at(place).publication);
+    }
+    index.erase(at(place).key);
+    free_requests.push_back(place);
+}
+
+void LossDetector::State::unlink(std::uint32_t place) {
+    Request& request = at(place);
+    if (request.where == Where::kSent) sent[request.level].remove(requests, &Request::link, place);
+    if (request.where == Where::kHeld) {
+        held.remove(requests, &Request::link, place);
+        publications[request.publication].held.remove(requests, &Request::sibling, place);
+        --held_count;
+    }
+    request.where = Where::kReported;
+}
+
+void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
+    Request& request = at(place);
+    const std::uint32_t excess_gaps =
+        request.gap_losses > kMaxGapLosses ? request.gap_losses - kMaxGapLosses : 0;
+    request.level = static_cast<std::uint8_t>(
+        std::min<std::size_t>(std::max(request.timeouts, excess_gaps), kLevels - 1));
+    request.send_number = next_send_number++;
+    request.since = now;
+    request.where = Where::kSent;
+    sent[request.level].push_back(requests, &Request::link, place);
+}
+
+void LossDetector::State::release_held(Publication& publication, TimePoint now) {
+    while (publication.held.head != kNone) {
+        const std::uint32_t place = publication.held.head;
+        unlink(place);
+        link_as_sent(place, now);
+    }
+}
+
+void LossDetector::State::note_answered(std::uint64_t send_number) {
+    for (std::uint64_t& latest : latest_answered) {
+        if (send_number > latest) std::swap(send_number, latest);
+    }
+}
+
+Duration LossDetector::State::gap_delay() const {
+    if (!rtt.has_sample()) return min_rto;
+    return std::max(rtt.smoothed(), rtt.latest()) * 9 / 8;
+}
+
+TimePoint LossDetector::State::gap_deadline(const Request& request) const {
+    if (request.level > 0 || request.send_number >= latest_answered.back()) return kNever;
+    return request.since + gap_delay();
+}
+
+TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
+    // While answers come in, a queue drains and the gap rule finds losses (RFC 6298, rule 5.3). A
+    // request that was repeated in vain has a timer of its own.
+    const TimePoint since =
+        request.level == 0 ? std::max(request.since, last_answer) : request.since;
+    return since + rtt.timeout(request.level);
+}
+
+void LossDetector::State::report(std::uint32_t place, LossCause cause,
+                                 std::vector<LostRequest>& into) {
+    Request& request = at(place);
+    unlink(place);
+    request.sample = false;
+    if (cause == LossCause::kGap) ++request.gap_losses;
+    if (cause == LossCause::kTimeout) ++request.timeouts;
+    into.push_back({request.key, cause, request.timeouts});
+}
+
+LossDetector::LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval)
+    : state_(std::make_unique<State>(min_rto, max_rto, refresh_interval)) {}
+LossDetector::~LossDetector() = default;
+LossDetector::LossDetector(LossDetector&&) noexcept = default;
+LossDetector& LossDetector::operator=(LossDetector&&) noexcept = default;
+
+void LossDetector::on_sent(RequestKey key, PublicationTag publication, TimePoint now) {
+    State& state = *state_;
+    std::uint32_t place = state.index.find(key);
+    if (place == kNone) {
+        place = state.add(key, publication);
+    } else {
+        state.unlink(place);
+        state.at(place).sample = false;
+    }
+    state.link_as_sent(place, now);
+}
+
+bool LossDetector::on_answered(RequestKey key, TimePoint now) {
+    State& state = *state_;
+    const std::uint32_t place = state.index.find(key);
+    if (place == kNone) return false;
+    const Request& request = state.at(place);
+    if (request.sample && request.where == Where::kSent) state.rtt.sample(now - request.since);
+    state.last_answer = now;
+    // A held request sits in no send order: its answer says when the tensor was published, not that
+    // later requests of other publications overtook anything.
+    if (request.where == Where::kSent) state.note_answered(request.send_number);
+    Publication& publication = state.publications[request.publication];
+    publication.answered = true;
+    state.release_held(publication, now);
+    state.remove(place);
+    return true;
+}
+
+void LossDetector::on_held(RequestKey key, TimePoint now) {
+    State& state = *state_;
+    const std::uint32_t place = state.index.find(key);
+    if (place == kNone) return;
+    Request& request = state.at(place);
+    Publication& publication = state.publications[request.publication];
+    if (request.where == Where::kHeld || publication.answered) return;
+    state.unlink(place);
+    request.where = Where::kHeld;
+    request.since = now;
+    request.timeouts = 0;
+    request.gap_losses = 0;
+    request.sample = false;
+    state.held.push_back(state.requests, &Request::link, place);
+    publication.held.push_back(state.requests, &Request::sibling, place);
+    ++state.held_count;
+}
+
+void LossDetector::forget(RequestKey key) {
+    const std::uint32_t place = state_->index.find(key);
+    if (place != kNone) state_->remove(place);
+}
+
+bool LossDetector::outstanding(RequestKey key) const { return state_->index.find(key) != kNone; }
+
+std::size_t LossDetector::outstanding_count() const { return state_->index.size(); }
+
+std::size_t LossDetector::held_count() const { return state_->held_count; }
+
+void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
+    State& state = *state_;
+    std::uint64_t latest_timed_out = 0;
+    for (Queue& queue : state.sent) {
+        while (queue.head != kNone) {
+            const Request& oldest = state.at(queue.head);
+            if (state.gap_deadline(oldest) <= now) {
+                state.report(queue.head, LossCause::kGap, into);
+            } else if (state.timeout_deadline(oldest) <= now) {
+                latest_timed_out = std::max(latest_timed_out, oldest.send_number);
+                state.report(queue.head, LossCause::kTimeout, into);
+            } else {
+                break;
+            }
+        }
+    }
+    // After the scan, so that all that is due by the same timeout goes together.
+    if (latest_timed_out > state.backed_off_at) {
+        state.rtt.back_off();
+        state.backed_off_at = state.next_send_number;
+    }
+    while (state.held.head != kNone &&
+           state.at(state.held.head).since + state.refresh_interval <= now) {
+        state.report(state.held.head, LossCause::kRefresh, into);
+    }
+}
+
+TimePoint LossDetector::next_deadline() const {
+    const State& state = *state_;
+    TimePoint deadline = kNever;
+    for (const Queue& queue : state.sent) {
+        if (queue.head == kNone) continue;
+        const Request& oldest = state.at(queue.head);
+        deadline = std::min(
+            {deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest)});
+    }
+    if (state.held.head != kNone) {
+        deadline = std::min(deadline, state.at(state.held.head).since + state.refresh_interval);
+    }
+    return deadline;
+}
+
+const RttEstimator& LossDetector::rtt() const { return state_->rtt; }
+
+}  // namespace innet
