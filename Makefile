@@ -6,7 +6,7 @@ PYTHON_BIN := $(VENV)/bin/python
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 NATIVE_SOURCES := $(shell find CMakeLists.txt cmake transport switch_emulator innet/_native \
-    -name '*.cpp' -o -name '*.hpp' -o -name '*.cmake' -o -name CMakeLists.txt)
+    -name '*.cpp' -o -name '*.hpp' -o -name '*.cmake' -o -name '*.pat' -o -name CMakeLists.txt)
 SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 
 # Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
