@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-echo "Building the compiled module and installing dependencies (PyTorch takes a minute, once)"
+echo "Building the compiled module"
+if [[ ! -x .venv/bin/innet ]]; then
+    echo "Installing the dependencies (about a minute, once)"
+fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
     --editable '.[dev,demo]'

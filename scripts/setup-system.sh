@@ -6,46 +6,52 @@ cd "$(dirname "$0")/.."
 
 python=$(scripts/find-python.sh)
 compiler=${CXX:-c++}
-missing=()
 
-# compiles CODE: whether the compiler accepts a C++20 translation unit.
+# compiles CODE: whether the compiler accepts it as a C++20 translation unit.
 compiles() {
     "$compiler" -std=c++20 -fsyntax-only -x c++ - <<<"$1" >/dev/null 2>&1
 }
 
-if ! compiles '#include <span>
-#include <version>'; then
-    missing+=(g++)
-else
-    compiles '#include <openssl/evp.h>' || missing+=(libssl-dev)
-    compiles '#include <doctest/doctest.h>' || missing+=(doctest-dev)
-fi
-if [[ ${missing[*]} == g++ ]]; then
-    # Without a compiler the headers cannot be looked for; apt-get leaves present ones alone.
-    missing+=(libssl-dev doctest-dev)
-fi
-
-python_package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-"$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=("$python_package-venv")
-"$python" -c 'import pathlib, sys, sysconfig
+# Prints Debian's names of the packages that are missing. Without a compiler the headers cannot be
+# looked for, so they are named with it; apt-get leaves alone what is there.
+missing_packages() {
+    if ! compiles '#include <span>'; then
+        echo g++ libssl-dev doctest-dev
+    else
+        compiles '#include <openssl/evp.h>' || echo libssl-dev
+        compiles '#include <doctest/doctest.h>' || echo doctest-dev
+    fi
+    local package
+    package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || echo "$package-venv"
+    "$python" -c 'import pathlib, sys, sysconfig
 sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' ||
-    missing+=("$python_package-dev")
+        echo "$package-dev"
+}
 
-if ((${#missing[@]} == 0)); then
-    exit 0
-fi
+missing=$(missing_packages | xargs)
+[[ -z $missing ]] && exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "Missing (named after Debian's packages): ${missing[*]}" >&2
+    echo "Missing, by Debian's names: $missing." >&2
     echo "Install them with this system's package manager, then run make again." >&2
     exit 1
 fi
 if ((EUID != 0)); then
-    echo "Missing: ${missing[*]}. Install them, then run make again:" >&2
-    echo "    sudo apt-get update && sudo apt-get install -y ${missing[*]} ccache" >&2
+    echo "Missing: $missing. Install them, then run make again:" >&2
+    echo "    sudo apt-get update && sudo apt-get install -y $missing ccache" >&2
     exit 1
 fi
-echo "Installing ${missing[*]} ccache"
+
+echo "Installing $missing ccache"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -y -qq "${missing[@]}" ccache >/dev/null
+# shellcheck disable=SC2086  # package names, one word each
+apt-get install -y -qq $missing ccache >/dev/null
+
+missing=$(missing_packages | xargs)
+if [[ -n $missing ]]; then
+    echo "Still missing after installation: $missing." >&2
+    echo "Does '$compiler' (\$CXX) compile C++20, and is '$python' (\$PYTHON) complete?" >&2
+    exit 1
+fi
