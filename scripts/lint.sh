@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
 ruff check --quiet .
-ruff format --check --quiet .
+ruff format --check .
 typed=(innet)
 for room in apps benchmarks; do
     if [[ -n $(find "$room" -name '*.py' -print -quit 2>/dev/null) ]]; then
@@ -13,5 +13,8 @@ for room in apps benchmarks; do
     fi
 done
 mypy --no-error-summary "${typed[@]}"
-scripts/native-sources.sh | xargs clang-format --dry-run -Werror
+if ! scripts/native-sources.sh | xargs clang-format --dry-run -Werror --ferror-limit=3; then
+    echo "lint: \`make format\` rewrites these" >&2
+    exit 1
+fi
 echo "lint: ruff, mypy --strict and clang-format agree"
