@@ -1,0 +1,72 @@
+# Every target can be the first one called: `setup` and `build` are done on the way, once.
+
+VENV := .venv
+PYTHON_BIN := $(VENV)/bin/python
+# Tools from the virtual environment (cmake, ninja, ruff, ...) come before the system's.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+NATIVE_ROOMS := $(wildcard cmake transport switch_emulator innet/_native)
+NATIVE_SOURCES := CMakeLists.txt $(shell find $(NATIVE_ROOMS) \
+    -name '*.cpp' -o -name '*.hpp' -o -name '*.cmake' -o -name '*.pat' -o -name CMakeLists.txt)
+SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
+
+# Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
+PYTEST_FLAGS ?=
+
+.PHONY: help setup build test pytest native-tests sanitize lint format demo bench clean
+
+help:
+	@echo "make setup         virtual environment, dependencies, build (into .venv)"
+	@echo "make build         rebuild the compiled module after a change in C++"
+	@echo "make demo          train over an emulated network, compare the algorithms"
+	@echo "make test          lint, native tests (plain and sanitized), pytest"
+	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
+	@echo "make native-tests  the C++ unit tests alone"
+	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
+	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
+	@echo "make format        let ruff and clang-format rewrite the sources"
+	@echo "make bench         every benchmark in its quick mode"
+	@echo "make clean         remove what was built; .venv stays"
+
+setup: build
+
+build: build/.extension
+
+$(VENV)/.ready: pyproject.toml $(SETUP_SCRIPTS)
+	@scripts/setup-system.sh
+	@scripts/setup-venv.sh $(VENV)
+	@touch $@
+
+build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
+	@scripts/build-extension.sh
+	@mkdir -p build && touch $@
+
+test: lint native-tests sanitize
+	@$(PYTHON_BIN) -m pytest $(PYTEST_FLAGS)
+
+pytest: build
+	@$(PYTHON_BIN) -m pytest $(PYTEST_FLAGS)
+
+native-tests: $(VENV)/.ready
+	@scripts/native-tests.sh native
+
+sanitize: $(VENV)/.ready
+	@scripts/native-tests.sh sanitize
+
+lint: build
+	@scripts/lint.sh
+
+format: $(VENV)/.ready
+	@ruff check --fix-only --quiet .
+	@ruff format .
+	@scripts/native-sources.sh | xargs clang-format -i
+
+demo: build
+	@$(PYTHON_BIN) apps/demo.py
+
+bench: build
+	@scripts/bench.sh
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis innet/_native/_core.pyi
+	find innet apps tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,16 @@
+# innet_add_room(<target> FOLDER <folder> LINK <libraries>...)
+#
+# One static library from every .cpp below <folder>. Headers are included from the repository root:
+# #include "transport/version.hpp". A room without sources yet is an interface library.
+function(innet_add_room target)
+    cmake_parse_arguments(PARSE_ARGV 1 room "" "FOLDER" "LINK")
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${room_FOLDER}/*.cpp")
+    if(sources)
+        add_library(${target} STATIC ${sources})
+        target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+        target_link_libraries(${target} PUBLIC ${room_LINK} PRIVATE innet_warnings)
+    else()
+        add_library(${target} INTERFACE)
+        target_link_libraries(${target} INTERFACE ${room_LINK})
+    endif()
+endfunction()

@@ -1,0 +1,9 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string_view.h>
+
+#include "transport/version.hpp"
+
+NB_MODULE(_core, module) {
+    module.doc() = "The compiled part of innet: wire format, transport, node and drivers.";
+    module.attr("__version__") = innet::version();
+}

@@ -1,0 +1,1 @@
+"""The ``innet`` command."""

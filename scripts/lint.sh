@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# All checks that need no run: ruff, mypy --strict, clang-format. Stops at the first that fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+ruff check --quiet .
+ruff format --check .
+typed=(innet)
+for room in apps benchmarks; do
+    if [[ -n $(find "$room" -name '*.py' -print -quit 2>/dev/null) ]]; then
+        typed+=("$room")
+    fi
+done
+mypy --no-error-summary "${typed[@]}"
+if ! scripts/native-sources.sh | xargs clang-format --dry-run -Werror --ferror-limit=3; then
+    echo "lint: \`make format\` rewrites these" >&2
+    exit 1
+fi
+echo "lint: ruff, mypy --strict and clang-format agree"

@@ -1,0 +1,7 @@
+#include "transport/version.hpp"
+
+namespace innet {
+
+std::string_view version() noexcept { return INNET_VERSION; }
+
+}  // namespace innet
