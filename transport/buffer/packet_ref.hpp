@@ -1,5 +1,6 @@
 #pragma once
-// Reference-counted packet memory. Payloads are shared between faces, tables and slots, never copied.
+// Reference-counted packet memory. Payloads are shared between faces, tables and slots, never
+// copied.
 //
 // Confined to one thread: a node, its endpoint and its driver share one pool and one thread.
 
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace innet {
@@ -14,51 +16,86 @@ namespace innet {
 class PacketPool;
 
 namespace detail {
+/// One buffer and who holds it; lives in its pool's slab.
 struct PacketBlock {
     PacketPool* pool = nullptr;
+    std::uint8_t* bytes = nullptr;
+    std::uint32_t capacity = 0;
     std::uint32_t references = 0;
-    std::uint8_t size_class = 0;
-    std::span<std::uint8_t> bytes;
+    std::size_t size_class = 0;
 };
 }  // namespace detail
 
-/// A share in a slice of a pool buffer. Copying it adds a reference; the buffer returns to its pool with
-/// the last one.
+/// A share in a slice of a pool buffer. Copying it adds a reference; the buffer returns to its pool
+/// with the last one.
 class PacketRef {
   public:
     PacketRef() = default;
-    PacketRef(const PacketRef& other) noexcept;
-    PacketRef(PacketRef&& other) noexcept;
-    PacketRef& operator=(const PacketRef& other) noexcept;
-    PacketRef& operator=(PacketRef&& other) noexcept;
-    ~PacketRef();
+    PacketRef(const PacketRef& other) noexcept
+        : block_(other.block_), offset_(other.offset_), size_(other.size_) {
+        if (block_ != nullptr) ++block_->references;
+    }
+    PacketRef(PacketRef&& other) noexcept
+        : block_(std::exchange(other.block_, nullptr)),
+          offset_(std::exchange(other.offset_, 0)),
+          size_(std::exchange(other.size_, 0)) {}
+    PacketRef& operator=(const PacketRef& other) noexcept {
+        PacketRef copy(other);
+        swap(copy);
+        return *this;
+    }
+    PacketRef& operator=(PacketRef&& other) noexcept {
+        PacketRef taken(std::move(other));
+        swap(taken);
+        return *this;
+    }
+    ~PacketRef() {
+        if (block_ != nullptr && --block_->references == 0) return_to_pool();
+    }
 
     explicit operator bool() const { return block_ != nullptr; }
-    std::span<const std::uint8_t> bytes() const;
+    std::span<const std::uint8_t> bytes() const {
+        if (block_ == nullptr) return {};
+        return {block_->bytes + offset_, size_};
+    }
     std::size_t size() const { return size_; }
-    /// Writable while this is the only reference.
-    std::span<std::uint8_t> writable();
-    bool unique() const;
+    /// Writable while this is the only reference; empty otherwise.
+    std::span<std::uint8_t> writable() {
+        if (!unique()) return {};
+        return {block_->bytes + offset_, size_};
+    }
+    bool unique() const { return block_ != nullptr && block_->references == 1; }
     /// A share of part of these bytes; `offset + size <= this->size()`.
     PacketRef slice(std::size_t offset, std::size_t size) const;
     /// The slice whose bytes `part` shows; `part` must lie inside `bytes()`.
     PacketRef slice_of(std::span<const std::uint8_t> part) const;
-    /// Shortens the slice.
+    /// Shortens the slice to its first `size` bytes; `size <= this->size()`.
     void truncate(std::size_t size);
     /// Size of the buffer that this slice keeps alive.
-    std::size_t pinned_bytes() const;
+    std::size_t pinned_bytes() const { return block_ == nullptr ? 0 : block_->capacity; }
 
   private:
     friend class PacketPool;
-    PacketRef(detail::PacketBlock* block, std::size_t offset, std::size_t size) noexcept;
+    /// Adopts the block's first reference.
+    PacketRef(detail::PacketBlock* block, std::size_t size) noexcept
+        : block_(block), size_(static_cast<std::uint32_t>(size)) {}
+    void swap(PacketRef& other) noexcept {
+        std::swap(block_, other.block_);
+        std::swap(offset_, other.offset_);
+        std::swap(size_, other.size_);
+    }
+    void return_to_pool() noexcept;
 
     detail::PacketBlock* block_ = nullptr;
     std::uint32_t offset_ = 0;
     std::uint32_t size_ = 0;
 };
 
+/// The largest buffer: a 64 KiB payload with room for its name, metadata and signature.
+inline constexpr std::size_t kMaxPacketBytes = 66 * 1024;
+
 /// Buffers in a few size classes, kept for reuse: no allocation per packet once warm.
-/// Every PacketRef must be gone before its pool is.
+/// Every PacketRef must be gone before its pool is (asserted in debug builds).
 class PacketPool {
   public:
     PacketPool();
@@ -66,17 +103,20 @@ class PacketPool {
     PacketPool(const PacketPool&) = delete;
     PacketPool& operator=(const PacketPool&) = delete;
 
-    /// A buffer of exactly `size` bytes (at most 64 KiB), uninitialised.
+    /// A buffer of exactly `size` bytes, uninitialised. An empty PacketRef when `size` is above
+    /// kMaxPacketBytes.
     PacketRef allocate(std::size_t size);
     PacketRef copy_of(std::span<const std::uint8_t> bytes);
 
+    /// Buffers (whole ones, as `PacketRef::pinned_bytes` counts them) that somebody holds.
     std::size_t bytes_in_use() const { return in_use_; }
+    /// Memory taken from the system; it goes back at the pool's end.
     std::size_t bytes_reserved() const { return reserved_; }
 
   private:
     friend class PacketRef;
     void release(detail::PacketBlock* block) noexcept;
-    struct SizeClass;
+    class SizeClass;
 
     std::vector<std::unique_ptr<SizeClass>> classes_;
     std::size_t in_use_ = 0;

@@ -28,16 +28,18 @@ class Signer {
 };
 
 std::unique_ptr<Signer> make_digest_signer();
+/// Null when the secret is empty.
 std::unique_ptr<Signer> make_hmac_signer(wire::Name key_name, wire::ByteView secret);
 /// `seed` is the 32-byte private key. Null when it is malformed.
 std::unique_ptr<Signer> make_ed25519_signer(wire::Name key_name, wire::ByteView seed);
 /// AES-128-GMAC or AES-256-GMAC by the secret's length (16 or 32 bytes). The signature value is
-/// a 12-byte IV and a 16-byte tag. IV = `salt` (6 bytes, unique per signer and per start) and a 48-bit
-/// counter, so no nonce repeats under the group key. Null when the secret is malformed.
+/// a 12-byte IV and a 16-byte tag. IV = `salt` (6 bytes, unique per signer and per start) and a
+/// 48-bit counter, so no nonce repeats under the group key. Null when the secret is malformed.
 std::unique_ptr<Signer> make_gmac_signer(wire::Name key_name, wire::ByteView secret,
                                          std::array<std::uint8_t, 6> salt);
 
-/// Verification keys by name. DigestSha256 needs none.
+/// Verification keys by name. DigestSha256 needs none. Confined to one thread: `verify` reuses
+/// contexts.
 class Keyring {
   public:
     Keyring();
@@ -45,11 +47,16 @@ class Keyring {
     Keyring(Keyring&&) noexcept;
     Keyring& operator=(Keyring&&) noexcept;
 
-    /// False when the key is malformed (wrong length for its type).
-    [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key);
+    /// Keeps a key for HMAC-SHA256 (any secret but an empty one), Ed25519 (32-byte public key) or
+    /// AES-GMAC (16 or 32 bytes), in place of an earlier one of that name. False when the key is
+    /// malformed or of another type.
+    [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name,
+                           wire::ByteView key);
     void remove(const wire::Name& key_name);
     /// DigestSha256 proves no origin: accepted only when `accept_digest(true)` was called.
     void accept_digest(bool accept);
+    /// kUnknownKey: no key of that name, or a bare digest that is not accepted. kInvalid: the
+    /// signature is not this key's, or of another type than the key.
     Verdict verify(const wire::DataView& data) const;
 
   private:

@@ -12,7 +12,7 @@
 namespace innet::wire {
 
 /// SignatureType numbers. 200 is innet's experimental AES-GMAC under a group key.
-enum class SignatureType : std::uint8_t {
+enum class SignatureType : std::uint64_t {
     kDigestSha256 = 0,
     kEcdsaP256 = 3,
     kHmacSha256 = 4,
@@ -21,11 +21,19 @@ enum class SignatureType : std::uint8_t {
 };
 
 /// ContentType numbers used here.
-enum class ContentType : std::uint16_t { kBlob = 0, kLink = 1, kKey = 2, kNack = 3, kManifest = 1024 };
+enum class ContentType : std::uint64_t {
+    kBlob = 0,
+    kLink = 1,
+    kKey = 2,
+    kNack = 3,
+    kManifest = 1024
+};
 
 /// A checked view of a Data packet; accessors cannot fail.
 class DataView {
   public:
+    /// Nothing when malformed: unknown critical elements, elements out of order, no signature,
+    /// bytes after the packet, and so on.
     static std::optional<DataView> parse(ByteView packet);
 
     ByteView whole() const { return whole_; }
@@ -35,16 +43,22 @@ class DataView {
     std::optional<std::uint64_t> final_segment() const { return final_segment_; }
     ByteView content() const { return content_; }
     SignatureType signature_type() const { return signature_type_; }
-    NameView key_name() const { return key_name_; }  ///< KeyLocator's name; empty when there is none
-    /// From the Name element to the end of SignatureInfo: what a signature covers.
+    NameView key_name() const {
+        return key_name_;
+    }  ///< KeyLocator's name; empty when there is none
+    /// Everything from the Name element up to the SignatureValue: what a signature covers.
     ByteView signed_portion() const { return signed_portion_; }
     ByteView signature_value() const { return signature_value_; }
     /// Number of elements of the whole tensor (all segments), as its publisher counts them.
     std::optional<std::uint64_t> tensor_elements() const { return tensor_elements_; }
-    /// A reduction or publication that failed says so in a signed Data: an ErrorCode, content is text.
+    /// A reduction or publication that failed says so in a signed Data: an ErrorCode, content is
+    /// text.
     std::optional<std::uint64_t> tensor_error() const { return tensor_error_; }
 
   private:
+    bool read_meta_info(ByteView value);
+    bool read_signature_info(ByteView value);
+
     ByteView whole_;
     NameView name_;
     NameView key_name_;
@@ -61,35 +75,40 @@ class DataView {
 
 /// Why a tensor or a sum cannot be given (value of the TensorError element).
 enum class TensorErrorCode : std::uint8_t {
-    kMismatch = 1,   ///< ranks called different operations, shapes or types
-    kOverflow = 2,   ///< an integer reduction left its type's range
-    kAborted = 3,    ///< the publisher gave the operation up
+    kMismatch = 1,  ///< ranks called different operations, shapes or types
+    kOverflow = 2,  ///< an integer reduction left its type's range
+    kAborted = 3,   ///< the publisher gave the operation up
 };
 
 /// Everything of a Data packet but its content and signature value.
 struct DataFields {
     NameView name;
     ContentType content_type = ContentType::kBlob;
-    Duration freshness{0};                          ///< 0: element left out
+    Duration freshness{0};  ///< 0: element left out
     std::optional<std::uint64_t> final_segment;
     std::optional<std::uint64_t> tensor_elements;
     std::optional<TensorErrorCode> tensor_error;
     SignatureType signature_type = SignatureType::kDigestSha256;
-    NameView key_name;                              ///< empty: no KeyLocator
+    NameView key_name;  ///< empty: no KeyLocator
 };
 
 /// A Data packet laid out in a buffer, waiting for its content and its signature.
 struct DataLayout {
-    std::size_t size = 0;                ///< whole packet; 0 when the buffer was too small
+    std::size_t size = 0;  ///< whole packet; 0 when the buffer was too small
     std::size_t content_offset = 0;
-    std::size_t signed_offset = 0;       ///< start of the signed portion (the Name element)
-    std::size_t signature_offset = 0;    ///< start of the signature value's bytes
+    std::size_t signed_offset = 0;     ///< start of the signed portion (the Name element)
+    std::size_t signed_size = 0;       ///< bytes that the signature covers
+    std::size_t signature_offset = 0;  ///< start of the signature value's bytes
     std::size_t signature_size = 0;
 };
 
+/// Size of the whole packet that `encode_data` lays out.
+std::size_t encoded_data_size(const DataFields& fields, std::size_t content_size,
+                              std::size_t signature_size);
+
 /// Writes headers and trailers around `content_size` bytes that the caller fills in, and
 /// `signature_size` bytes that the signer fills in afterwards.
-DataLayout encode_data(const DataFields& fields, std::size_t content_size, std::size_t signature_size,
-                       std::span<std::uint8_t> buffer);
+DataLayout encode_data(const DataFields& fields, std::size_t content_size,
+                       std::size_t signature_size, std::span<std::uint8_t> buffer);
 
 }  // namespace innet::wire

@@ -17,8 +17,8 @@ inline constexpr Duration kDefaultInterestLifetime = std::chrono::seconds(4);
 /// A checked view of an Interest; accessors cannot fail.
 class InterestView {
   public:
-    /// Nothing when malformed: unknown critical elements, elements out of order, an empty name, a nonce
-    /// that is not four bytes, more than one digest, and so on.
+    /// Nothing when malformed: unknown critical elements, elements out of order, an empty name, a
+    /// nonce that is not four bytes, more than one digest, and so on.
     static std::optional<InterestView> parse(ByteView packet);
 
     ByteView whole() const { return whole_; }
@@ -31,11 +31,13 @@ class InterestView {
     /// First delegation of the ForwardingHint; empty when there is none.
     NameView forwarding_hint() const { return hint_; }
     bool has_parameters() const { return has_parameters_; }
-    /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder decrements a
-    /// copy in place.
+    /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder
+    /// decrements a copy in place.
     std::size_t hop_limit_offset() const { return hop_limit_offset_; }
 
   private:
+    bool read_element(const Element& element);
+
     ByteView whole_;
     NameView name_;
     NameView hint_;
@@ -58,7 +60,7 @@ struct InterestFields {
     bool must_be_fresh = false;
 };
 
-/// Encodes into `buffer`; the bytes written, or 0 when they do not fit.
+/// Encodes into `buffer`; the bytes written, or 0 when they do not fit or the name is empty.
 std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t> buffer);
 
 }  // namespace innet::wire

@@ -18,7 +18,8 @@ enum class NackReason : std::uint8_t {
     kCongestion = 50,
     kDuplicate = 100,
     kNoRoute = 150,
-    kNoSlot = 200,  ///< innet: this node has no free reduction slot; evaluate the expression yourself
+    kNoSlot =
+        200,  ///< innet: this node has no free reduction slot; evaluate the expression yourself
     kNoRule = 201,  ///< innet: this node has no reduction rule for that interval
 };
 
@@ -33,17 +34,22 @@ class LpView {
   public:
     static std::optional<LpView> parse(ByteView packet);
 
-    /// The Interest or Data element (or a piece of one, see `fragment()`); empty for an idle packet.
+    /// The Interest or Data element (or a piece of one, see `fragment()`); empty for an idle
+    /// packet.
     ByteView payload() const { return payload_; }
     ByteView pit_token() const { return pit_token_; }
     std::uint64_t congestion_mark() const { return congestion_mark_; }
     std::optional<NackReason> nack() const { return nack_; }
-    /// Hold's value: the name component(s) of who is waited for, e.g. `3`. `held()` tells if present.
+    /// Hold's value: the name component(s) of who is waited for, e.g. `3`. `held()` tells if
+    /// present.
     bool held() const { return held_; }
     ByteView hold_missing() const { return hold_missing_; }
     std::optional<FragmentInfo> fragment() const { return fragment_; }
 
   private:
+    bool read_header_field(const Element& element);
+    bool payload_fits_header() const;
+
     ByteView payload_;
     ByteView pit_token_;
     ByteView hold_missing_;
@@ -66,8 +72,8 @@ struct LpFields {
     }
 };
 
-/// Encodes the LpPacket header up to and including the Fragment element's type and length, so that the
-/// payload follows it on the wire without a copy. Bytes written, or 0 when they do not fit.
+/// Encodes the LpPacket header up to and including the Fragment element's type and length, so that
+/// the payload follows it on the wire without a copy. Bytes written, or 0 when they do not fit.
 std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
                              std::span<std::uint8_t> buffer);
 

@@ -24,8 +24,8 @@ class NameView {
   public:
     NameView() = default;
 
-    /// Nothing when a component is malformed, a digest component has a wrong length, or a component
-    /// type is outside 1..65535.
+    /// Nothing when a component is malformed, a digest component has a wrong length, a component
+    /// type is outside 1..65535, or there are two ParametersSha256Digest components.
     static std::optional<NameView> parse(ByteView value);
 
     /// For bytes already checked by `parse`.
@@ -33,15 +33,16 @@ class NameView {
 
     ByteView value() const { return value_; }
     bool empty() const { return value_.empty(); }
-    std::size_t size() const;                     ///< number of components
-    Element component(std::size_t index) const;   ///< index < size()
+    std::size_t size() const;                    ///< number of components
+    Element component(std::size_t index) const;  ///< index < size()
     NameView prefix(std::size_t components) const;
     /// The last `count` components' start splits the name; useful to read names from the end.
-    NameView parent() const;                      ///< without the last component; empty stays empty
+    NameView parent() const;  ///< without the last component; empty stays empty
     NameHash hash() const;
     bool is_prefix_of(NameView other) const;
+    bool has_parameters_digest() const;
     bool operator==(NameView other) const;
-    std::string to_uri() const;                   ///< NDN URI scheme, with seq=/seg= conventions
+    std::string to_uri() const;  ///< NDN URI scheme, with seq=/seg= conventions
 
   private:
     explicit NameView(ByteView value) : value_(value) {}

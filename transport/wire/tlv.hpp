@@ -56,9 +56,11 @@ enum Type : std::uint32_t {
     kLpNack = 0x0320,
     kLpNackReason = 0x0321,
     kLpCongestionMark = 0x0340,
-    // innet: "the producer of this Interest's Data is known and has not published yet". Four times an
-    // odd number inside NDNLPv2's 800..959 range, so a forwarder that does not know it may ignore it.
+    // innet: "the producer of this Interest's Data is known and has not published yet". A multiple
+    // of four inside NDNLPv2's 800..959 range, so a forwarder that does not know it may ignore it.
     kLpHold = 0x0390,
+    // NDN certificates v2, inside SignatureInfo.
+    kValidityPeriod = 0xfd,
     // innet: tensor metadata in MetaInfo's application range (128..252).
     kTensorElements = 0x80,
     kTensorError = 0x82,
@@ -72,6 +74,11 @@ constexpr std::size_t var_number_size(std::uint64_t number) {
 /// Bytes that `number` takes as a NonNegativeInteger (1, 2, 4 or 8).
 constexpr std::size_t nonnegative_size(std::uint64_t number) {
     return number <= 0xff ? 1 : number <= 0xffff ? 2 : number <= 0xffff'ffff ? 4 : 8;
+}
+
+/// Bytes of a whole element whose value takes `length` bytes.
+constexpr std::size_t element_size(std::uint32_t type, std::size_t length) {
+    return var_number_size(type) + var_number_size(length) + length;
 }
 
 /// One element: its type, its value, and the whole of it with type and length.
@@ -89,9 +96,22 @@ class Reader {
     bool empty() const { return rest_.empty(); }
     ByteView rest() const { return rest_; }
 
-    /// The next element, or nothing when the bytes are truncated, the length is not in its shortest
-    /// form, or the type is 0. Does not advance past a malformed element.
-    std::optional<Element> next();
+    /// The next element, or nothing when the bytes are truncated, type or length is not in its
+    /// shortest form, or the type is 0 or above 32 bits. Does not advance past a malformed element.
+    std::optional<Element> next() {
+        ByteView rest = rest_;
+        const auto type = read_var_number(rest);
+        const auto length = read_var_number(rest);
+        if (!type || !length || *type == 0 || *type > 0xffff'ffffU || *length > rest.size()) {
+            return std::nullopt;
+        }
+        const std::size_t value_size = static_cast<std::size_t>(*length);
+        const std::size_t whole_size = rest_.size() - rest.size() + value_size;
+        Element element{static_cast<std::uint32_t>(*type), rest.first(value_size),
+                        rest_.first(whole_size)};
+        rest_ = rest.subspan(value_size);
+        return element;
+    }
 
     /// The next element without taking it.
     std::optional<Element> peek() const {
@@ -100,10 +120,20 @@ class Reader {
     }
 
   private:
-    static std::optional<std::uint64_t> read_var_number(ByteView& bytes);
+    static std::optional<std::uint64_t> read_var_number(ByteView& bytes) {
+        if (bytes.empty()) return std::nullopt;
+        const std::uint8_t first = bytes[0];
+        if (first >= 253) return read_long_var_number(bytes);
+        bytes = bytes.subspan(1);
+        return first;
+    }
+    static std::optional<std::uint64_t> read_long_var_number(ByteView& bytes);
 
     ByteView rest_;
 };
+
+/// The only element of `bytes`: nothing when it is malformed or when bytes follow it.
+std::optional<Element> read_only_element(ByteView bytes);
 
 /// Value of a NonNegativeInteger, or nothing when its length is not 1, 2, 4 or 8.
 std::optional<std::uint64_t> read_nonnegative(ByteView value);
@@ -111,8 +141,8 @@ std::optional<std::uint64_t> read_nonnegative(ByteView value);
 /// True when an unknown element of this type must be refused (types up to 31 and odd ones).
 constexpr bool is_critical(std::uint32_t type) { return type <= 31 || (type & 1U) != 0; }
 
-/// Writes elements forward into a caller's buffer. Never writes past its end: `ok()` turns false and
-/// everything later is ignored, so that one check at the end is enough.
+/// Writes elements forward into a caller's buffer. Never writes past its end: `ok()` turns false
+/// and everything later is ignored, so that one check at the end is enough.
 class Writer {
   public:
     explicit Writer(std::span<std::uint8_t> buffer) : buffer_(buffer) {}

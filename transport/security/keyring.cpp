@@ -1,0 +1,138 @@
+#include "transport/security/keyring.hpp"
+
+#include <openssl/crypto.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "transport/security/ed25519.hpp"
+#include "transport/security/gmac.hpp"
+#include "transport/security/hmac_sha256.hpp"
+#include "transport/security/sha256.hpp"
+
+namespace innet::security {
+
+namespace {
+
+bool equal_in_constant_time(wire::ByteView a, wire::ByteView b) {
+    return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+/// One key's way of checking a signature.
+class Verifier {
+  public:
+    virtual ~Verifier() = default;
+    virtual wire::SignatureType type() const = 0;
+    virtual bool verify(wire::ByteView signed_portion, wire::ByteView signature) = 0;
+};
+
+class HmacVerifier final : public Verifier {
+  public:
+    explicit HmacVerifier(wire::ByteView secret) : hmac_(secret) {}
+    wire::SignatureType type() const override { return wire::SignatureType::kHmacSha256; }
+    bool verify(wire::ByteView signed_portion, wire::ByteView signature) override {
+        return equal_in_constant_time(hmac_.tag(signed_portion), signature);
+    }
+
+  private:
+    HmacSha256 hmac_;
+};
+
+class Ed25519Verifier final : public Verifier {
+  public:
+    explicit Ed25519Verifier(std::unique_ptr<Ed25519PublicKey> key) : key_(std::move(key)) {}
+    wire::SignatureType type() const override { return wire::SignatureType::kEd25519; }
+    bool verify(wire::ByteView signed_portion, wire::ByteView signature) override {
+        return key_->verify(signed_portion, signature);
+    }
+
+  private:
+    std::unique_ptr<Ed25519PublicKey> key_;
+};
+
+class GmacVerifier final : public Verifier {
+  public:
+    explicit GmacVerifier(wire::ByteView secret) : gmac_(secret) {}
+    wire::SignatureType type() const override { return wire::SignatureType::kGmac; }
+    bool verify(wire::ByteView signed_portion, wire::ByteView signature) override {
+        if (signature.size() != kGmacIvSize + kGmacTagSize) return false;
+        const GmacTag tag = gmac_.tag(signature.first<kGmacIvSize>(), signed_portion);
+        return equal_in_constant_time(tag, signature.subspan(kGmacIvSize));
+    }
+
+  private:
+    Gmac gmac_;
+};
+
+/// Null when the key is malformed or its type has no keys here.
+std::unique_ptr<Verifier> make_verifier(wire::SignatureType type, wire::ByteView key) {
+    switch (type) {
+        case wire::SignatureType::kHmacSha256:
+            return key.empty() ? nullptr : std::make_unique<HmacVerifier>(key);
+        case wire::SignatureType::kGmac:
+            return Gmac::is_key_size(key.size()) ? std::make_unique<GmacVerifier>(key) : nullptr;
+        case wire::SignatureType::kEd25519: {
+            auto public_key = Ed25519PublicKey::from_bytes(key);
+            if (!public_key) return nullptr;
+            return std::make_unique<Ed25519Verifier>(std::move(public_key));
+        }
+        default:
+            return nullptr;
+    }
+}
+
+wire::NameView view_of(wire::NameView name) { return name; }
+wire::NameView view_of(const wire::Name& name) { return name.view(); }
+
+/// Hash and equality over owned names and views alike, so that a look-up copies nothing.
+struct KeyNameHash {
+    using is_transparent = void;
+    std::size_t operator()(const auto& name) const { return view_of(name).hash(); }
+};
+
+struct KeyNameEqual {
+    using is_transparent = void;
+    bool operator()(const auto& a, const auto& b) const { return view_of(a) == view_of(b); }
+};
+
+}  // namespace
+
+struct Keyring::State {
+    std::unordered_map<wire::Name, std::unique_ptr<Verifier>, KeyNameHash, KeyNameEqual> verifiers;
+    Sha256 sha256;
+    bool accept_digest = false;
+};
+
+Keyring::Keyring() : state_(std::make_unique<State>()) {}
+Keyring::~Keyring() = default;
+Keyring::Keyring(Keyring&&) noexcept = default;
+Keyring& Keyring::operator=(Keyring&&) noexcept = default;
+
+bool Keyring::add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key) {
+    auto verifier = make_verifier(type, key);
+    if (!verifier) return false;
+    state_->verifiers[key_name] = std::move(verifier);
+    return true;
+}
+
+void Keyring::remove(const wire::Name& key_name) { state_->verifiers.erase(key_name); }
+
+void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
+
+Verdict Keyring::verify(const wire::DataView& data) const {
+    if (data.signature_type() == wire::SignatureType::kDigestSha256) {
+        if (!state_->accept_digest) return Verdict::kUnknownKey;
+        const Sha256Digest digest = state_->sha256.digest(data.signed_portion());
+        return equal_in_constant_time(digest, data.signature_value()) ? Verdict::kValid
+                                                                      : Verdict::kInvalid;
+    }
+    const auto found = state_->verifiers.find(data.key_name());
+    if (found == state_->verifiers.end()) return Verdict::kUnknownKey;
+    Verifier& verifier = *found->second;
+    // A known key never vouches for a signature of another type than its own.
+    const bool valid = verifier.type() == data.signature_type() &&
+                       verifier.verify(data.signed_portion(), data.signature_value());
+    return valid ? Verdict::kValid : Verdict::kInvalid;
+}
+
+}  // namespace innet::security

@@ -1,0 +1,166 @@
+#include "transport/wire/interest.hpp"
+
+#include "transport/wire/milliseconds.hpp"
+
+namespace innet::wire {
+
+namespace {
+
+/// Place of an element in the order that the specification fixes; 0 for those it does not know.
+constexpr int position_of(std::uint32_t type) {
+    switch (type) {
+        case kName:
+            return 1;
+        case kCanBePrefix:
+            return 2;
+        case kMustBeFresh:
+            return 3;
+        case kForwardingHint:
+            return 4;
+        case kNonce:
+            return 5;
+        case kInterestLifetime:
+            return 6;
+        case kHopLimit:
+            return 7;
+        case kApplicationParameters:
+            return 8;
+        case kInterestSignatureInfo:
+            return 9;
+        case kInterestSignatureValue:
+            return 10;
+        default:
+            return 0;
+    }
+}
+
+/// First delegation of a ForwardingHint: one or more Names, none of them empty.
+std::optional<NameView> read_forwarding_hint(ByteView value) {
+    std::optional<NameView> first;
+    for (Reader reader(value); !reader.empty();) {
+        const auto element = reader.next();
+        if (!element) return std::nullopt;
+        if (element->type != kName) {
+            if (is_critical(element->type)) return std::nullopt;
+            continue;
+        }
+        const auto name = NameView::parse(element->value);
+        if (!name || name->empty()) return std::nullopt;
+        if (!first) first = name;
+    }
+    return first;
+}
+
+}  // namespace
+
+bool InterestView::read_element(const Element& element) {
+    const ByteView value = element.value;
+    switch (element.type) {
+        case kCanBePrefix:
+            can_be_prefix_ = true;
+            return value.empty();
+        case kMustBeFresh:
+            must_be_fresh_ = true;
+            return value.empty();
+        case kForwardingHint: {
+            const auto hint = read_forwarding_hint(value);
+            if (hint) hint_ = *hint;
+            return hint.has_value();
+        }
+        case kNonce:
+            if (value.size() != 4) return false;
+            nonce_ = static_cast<std::uint32_t>(*read_nonnegative(value));
+            return true;
+        case kInterestLifetime: {
+            const auto lifetime_ms = read_nonnegative(value);
+            if (lifetime_ms) lifetime_ = duration_of_ms(*lifetime_ms);
+            return lifetime_ms.has_value();
+        }
+        case kHopLimit:
+            if (value.size() != 1) return false;
+            hop_limit_ = value[0];
+            hop_limit_offset_ = static_cast<std::size_t>(value.data() - whole_.data());
+            return true;
+        case kApplicationParameters:
+            has_parameters_ = true;
+            return true;
+        default:
+            return true;  // signatures of Interests are the application's to check
+    }
+}
+
+std::optional<InterestView> InterestView::parse(ByteView packet) {
+    const auto interest = read_only_element(packet);
+    if (!interest || interest->type != kInterest) return std::nullopt;
+    Reader reader(interest->value);
+    const auto name_element = reader.next();
+    if (!name_element || name_element->type != kName) return std::nullopt;
+    const auto name = NameView::parse(name_element->value);
+    if (!name || name->empty()) return std::nullopt;
+
+    InterestView view;
+    view.whole_ = packet;
+    view.name_ = *name;
+    int last_position = position_of(kName);
+    while (!reader.empty()) {
+        const auto element = reader.next();
+        if (!element) return std::nullopt;
+        const int position = position_of(element->type);
+        if (position <= last_position) {
+            // Unknown, repeated or out of order: section 1.3 has us skip it when it is not
+            // critical.
+            if (is_critical(element->type)) return std::nullopt;
+            continue;
+        }
+        last_position = position;
+        if (!view.read_element(*element)) return std::nullopt;
+    }
+    if (view.has_parameters_ != view.name_.has_parameters_digest()) return std::nullopt;
+    return view;
+}
+
+namespace {
+
+std::size_t hint_size(NameView hint) {
+    return hint.empty() ? 0 : element_size(kName, hint.value().size());
+}
+
+std::size_t value_size_of(const InterestFields& fields, std::uint64_t lifetime_ms) {
+    std::size_t size = element_size(kName, fields.name.value().size()) + element_size(kNonce, 4);
+    if (fields.can_be_prefix) size += element_size(kCanBePrefix, 0);
+    if (fields.must_be_fresh) size += element_size(kMustBeFresh, 0);
+    if (!fields.forwarding_hint.empty()) {
+        size += element_size(kForwardingHint, hint_size(fields.forwarding_hint));
+    }
+    if (fields.lifetime != kDefaultInterestLifetime) {
+        size += element_size(kInterestLifetime, nonnegative_size(lifetime_ms));
+    }
+    return size;
+}
+
+}  // namespace
+
+std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t> buffer) {
+    if (fields.name.empty()) return 0;
+    const std::uint64_t lifetime_ms = ms_of_duration(fields.lifetime);
+    Writer writer(buffer);
+    writer.header(kInterest, value_size_of(fields, lifetime_ms));
+    writer.element(kName, fields.name.value());
+    if (fields.can_be_prefix) writer.header(kCanBePrefix, 0);
+    if (fields.must_be_fresh) writer.header(kMustBeFresh, 0);
+    if (!fields.forwarding_hint.empty()) {
+        writer.header(kForwardingHint, hint_size(fields.forwarding_hint));
+        writer.element(kName, fields.forwarding_hint.value());
+    }
+    const std::array<std::uint8_t, 4> nonce = {static_cast<std::uint8_t>(fields.nonce >> 24),
+                                               static_cast<std::uint8_t>(fields.nonce >> 16),
+                                               static_cast<std::uint8_t>(fields.nonce >> 8),
+                                               static_cast<std::uint8_t>(fields.nonce)};
+    writer.element(kNonce, nonce);
+    if (fields.lifetime != kDefaultInterestLifetime) {
+        writer.nonnegative_element(kInterestLifetime, lifetime_ms);
+    }
+    return writer.ok() ? writer.size() : 0;
+}
+
+}  // namespace innet::wire

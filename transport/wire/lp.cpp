@@ -1,0 +1,199 @@
+#include "transport/wire/lp.hpp"
+
+namespace innet::wire {
+
+namespace {
+
+constexpr std::size_t kSequenceSize = 8;
+
+/// Unknown header fields that NDNLPv2 lets a receiver ignore; any other makes it drop the packet.
+constexpr bool is_ignorable(std::uint32_t type) {
+    return type >= 800 && type <= 959 && (type & 3U) == 0;
+}
+
+/// Reason inside a Nack element; numbers that are not ours to know count as "none given".
+std::optional<NackReason> read_nack(ByteView value) {
+    NackReason reason = NackReason::kNone;
+    bool found = false;
+    for (Reader reader(value); !reader.empty();) {
+        const auto element = reader.next();
+        if (!element) return std::nullopt;
+        if (element->type != kLpNackReason) {
+            if (!is_ignorable(element->type)) return std::nullopt;
+            continue;
+        }
+        const auto number = read_nonnegative(element->value);
+        if (!number || found) return std::nullopt;
+        found = true;
+        if (*number <= 0xff) reason = static_cast<NackReason>(*number);
+    }
+    return reason;
+}
+
+bool is_network_packet(std::uint32_t type) { return type == kInterest || type == kData; }
+
+/// One bit for each header field that may appear only once.
+constexpr unsigned field_bit(std::uint32_t type) {
+    switch (type) {
+        case kLpSequence:
+            return 1U << 0;
+        case kLpFragIndex:
+            return 1U << 1;
+        case kLpFragCount:
+            return 1U << 2;
+        case kLpPitToken:
+            return 1U << 3;
+        case kLpNack:
+            return 1U << 4;
+        case kLpCongestionMark:
+            return 1U << 5;
+        case kLpHold:
+            return 1U << 6;
+        default:
+            return 0;
+    }
+}
+
+}  // namespace
+
+bool LpView::read_header_field(const Element& element) {
+    switch (element.type) {
+        case kLpPitToken:
+            pit_token_ = element.value;
+            return !element.value.empty() && element.value.size() <= kMaxPitTokenSize;
+        case kLpNack:
+            nack_ = read_nack(element.value);
+            return nack_.has_value();
+        case kLpHold:
+            held_ = true;
+            hold_missing_ = element.value;
+            return true;
+        default:
+            break;
+    }
+    const auto number = read_nonnegative(element.value);
+    if (!number) return false;
+    if (element.type == kLpCongestionMark) {
+        congestion_mark_ = *number;
+        return true;
+    }
+    if (!fragment_) fragment_.emplace();
+    if (element.type == kLpSequence) {
+        fragment_->sequence = *number;
+        return element.value.size() == kSequenceSize;
+    }
+    (element.type == kLpFragIndex ? fragment_->index : fragment_->count) = *number;
+    return true;
+}
+
+bool LpView::payload_fits_header() const {
+    const bool about_interest = nack_.has_value() || held_;
+    if (fragment_) return !payload_.empty() && !(about_interest && fragment_->index > 0);
+    if (payload_.empty()) return !about_interest;
+    const auto packet = read_only_element(payload_);
+    if (!packet || !is_network_packet(packet->type)) return false;
+    return !about_interest || packet->type == kInterest;
+}
+
+std::optional<LpView> LpView::parse(ByteView packet) {
+    const auto outer = read_only_element(packet);
+    if (!outer) return std::nullopt;
+    LpView view;
+    if (is_network_packet(outer->type)) {
+        view.payload_ = packet;
+        return view;
+    }
+    if (outer->type != kLpPacket) return std::nullopt;
+
+    unsigned seen = 0;
+    for (Reader reader(outer->value); !reader.empty();) {
+        const auto element = reader.next();
+        if (!element) return std::nullopt;
+        if (element->type == kLpFragment) {
+            if (element->value.empty() || !reader.empty()) return std::nullopt;
+            view.payload_ = element->value;
+            break;
+        }
+        const unsigned bit = field_bit(element->type);
+        if (bit == 0) {
+            if (!is_ignorable(element->type)) return std::nullopt;
+            continue;
+        }
+        if ((seen & bit) != 0 || !view.read_header_field(*element)) return std::nullopt;
+        seen |= bit;
+    }
+    if (view.fragment_) {
+        if (view.fragment_->index >= view.fragment_->count) return std::nullopt;
+        if (view.fragment_->count == 1) {
+            view.fragment_.reset();  // whole after all
+        } else if ((seen & field_bit(kLpSequence)) == 0) {
+            return std::nullopt;
+        }
+    }
+    if (!view.payload_fits_header()) return std::nullopt;
+    return view;
+}
+
+namespace {
+
+std::size_t number_size(std::uint32_t type, std::uint64_t number) {
+    return element_size(type, nonnegative_size(number));
+}
+
+std::size_t nack_value_size(NackReason reason) {
+    if (reason == NackReason::kNone) return 0;
+    return number_size(kLpNackReason, static_cast<std::uint64_t>(reason));
+}
+
+std::size_t header_fields_size(const LpFields& fields) {
+    std::size_t size = 0;
+    if (fields.fragment) {
+        size += element_size(kLpSequence, kSequenceSize) +
+                number_size(kLpFragIndex, fields.fragment->index) +
+                number_size(kLpFragCount, fields.fragment->count);
+    }
+    if (!fields.pit_token.empty()) size += element_size(kLpPitToken, fields.pit_token.size());
+    if (fields.nack) size += element_size(kLpNack, nack_value_size(*fields.nack));
+    if (fields.congestion_mark != 0) size += number_size(kLpCongestionMark, fields.congestion_mark);
+    if (fields.hold_missing) size += element_size(kLpHold, fields.hold_missing->size());
+    return size;
+}
+
+void write_fragment_info(Writer& writer, const FragmentInfo& fragment) {
+    std::array<std::uint8_t, kSequenceSize> sequence{};
+    for (std::size_t i = 0; i < kSequenceSize; ++i) {
+        sequence[i] = static_cast<std::uint8_t>(fragment.sequence >> (8 * (kSequenceSize - 1 - i)));
+    }
+    writer.element(kLpSequence, sequence);
+    writer.nonnegative_element(kLpFragIndex, fragment.index);
+    writer.nonnegative_element(kLpFragCount, fragment.count);
+}
+
+void write_nack(Writer& writer, NackReason reason) {
+    writer.header(kLpNack, nack_value_size(reason));
+    if (reason == NackReason::kNone) return;
+    writer.nonnegative_element(kLpNackReason, static_cast<std::uint64_t>(reason));
+}
+
+}  // namespace
+
+std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
+                             std::span<std::uint8_t> buffer) {
+    if (fields.pit_token.size() > kMaxPitTokenSize) return 0;
+    const std::size_t fragment_size =
+        payload_size == 0 ? 0 : element_size(kLpFragment, payload_size);
+    Writer writer(buffer);
+    writer.header(kLpPacket, header_fields_size(fields) + fragment_size);
+    // Fields in the order of their types, which some receivers insist on; the Fragment comes last.
+    if (fields.fragment) write_fragment_info(writer, *fields.fragment);
+    if (!fields.pit_token.empty()) writer.element(kLpPitToken, fields.pit_token);
+    if (fields.nack) write_nack(writer, *fields.nack);
+    if (fields.congestion_mark != 0) {
+        writer.nonnegative_element(kLpCongestionMark, fields.congestion_mark);
+    }
+    if (fields.hold_missing) writer.element(kLpHold, *fields.hold_missing);
+    if (payload_size != 0) writer.header(kLpFragment, payload_size);
+    return writer.ok() ? writer.size() : 0;
+}
+
+}  // namespace innet::wire

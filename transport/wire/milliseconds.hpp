@@ -1,0 +1,27 @@
+#pragma once
+// Durations on the wire: milliseconds as NonNegativeIntegers, which may exceed what a Duration
+// holds.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "transport/time.hpp"
+
+namespace innet::wire {
+
+/// Saturates at the longest Duration.
+constexpr Duration duration_of_ms(std::uint64_t ms) {
+    constexpr auto kLongest =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Duration::max());
+    const auto longest = static_cast<std::uint64_t>(kLongest.count());
+    return std::chrono::milliseconds(std::min(ms, longest));
+}
+
+/// Rounds down; a negative Duration counts as 0.
+constexpr std::uint64_t ms_of_duration(Duration duration) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, ms));
+}
+
+}  // namespace innet::wire

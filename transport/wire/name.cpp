@@ -1,0 +1,133 @@
+#include "transport/wire/name.hpp"
+
+#include <algorithm>
+
+namespace innet::wire {
+
+namespace {
+
+constexpr std::size_t kDigestSize = 32;
+constexpr std::uint32_t kMaxComponentType = 0xffff;
+
+bool is_digest(std::uint32_t type) {
+    return type == kImplicitSha256Digest || type == kParametersSha256Digest;
+}
+
+bool is_valid_component(std::uint32_t type, std::size_t length) {
+    return type >= 1 && type <= kMaxComponentType && (!is_digest(type) || length == kDigestSize);
+}
+
+std::uint64_t load64(const std::uint8_t* bytes) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+/// Both halves of a 64 by 64 bit product, folded: one multiplication mixes 128 bits.
+std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+}  // namespace
+
+NameHash extend_hash(NameHash prefix, ByteView component) {
+    constexpr std::uint64_t kOdd1 = 0xa0761d6478bd642fULL;
+    constexpr std::uint64_t kOdd2 = 0xe7037ed1a0b428dbULL;
+    const std::uint8_t* bytes = component.data();
+    std::size_t left = component.size();
+    NameHash hash = prefix ^ fold_multiply(left ^ kOdd1, kOdd2);
+    for (; left >= 8; bytes += 8, left -= 8) hash = fold_multiply(hash ^ load64(bytes), kOdd1);
+    std::uint64_t tail = 0;
+    for (std::size_t i = 0; i < left; ++i) tail |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+    return fold_multiply(hash ^ tail, kOdd2) ^ prefix;
+}
+
+std::optional<NameView> NameView::parse(ByteView value) {
+    unsigned parameters_digests = 0;
+    for (Reader reader(value); !reader.empty();) {
+        const auto component = reader.next();
+        if (!component || !is_valid_component(component->type, component->value.size())) {
+            return std::nullopt;
+        }
+        parameters_digests += component->type == kParametersSha256Digest ? 1 : 0;
+    }
+    if (parameters_digests > 1) return std::nullopt;
+    return NameView(value);
+}
+
+std::size_t NameView::size() const {
+    std::size_t components = 0;
+    for (Reader reader(value_); reader.next();) ++components;
+    return components;
+}
+
+Element NameView::component(std::size_t index) const {
+    Reader reader(value_);
+    for (; index > 0; --index) reader.next();
+    return reader.next().value_or(Element{});
+}
+
+NameView NameView::prefix(std::size_t components) const {
+    Reader reader(value_);
+    for (; components > 0 && reader.next(); --components) {
+    }
+    return NameView(value_.first(value_.size() - reader.rest().size()));
+}
+
+NameView NameView::parent() const {
+    std::size_t last_start = 0;
+    for (Reader reader(value_); !reader.empty();) {
+        last_start = value_.size() - reader.rest().size();
+        if (!reader.next()) break;
+    }
+    return NameView(value_.first(last_start));
+}
+
+NameHash NameView::hash() const {
+    NameHash hash = kEmptyNameHash;
+    Reader reader(value_);
+    while (const auto component = reader.next()) hash = extend_hash(hash, component->whole);
+    return hash;
+}
+
+bool NameView::is_prefix_of(NameView other) const {
+    // Elements delimit themselves, so a prefix in bytes ends where a component ends.
+    return value_.size() <= other.value_.size() &&
+           std::equal(value_.begin(), value_.end(), other.value_.begin());
+}
+
+bool NameView::has_parameters_digest() const {
+    Reader reader(value_);
+    while (const auto component = reader.next()) {
+        if (component->type == kParametersSha256Digest) return true;
+    }
+    return false;
+}
+
+bool NameView::operator==(NameView other) const {
+    return value_.size() == other.value_.size() && is_prefix_of(other);
+}
+
+Name& Name::append(std::string_view text) {
+    return append(ByteView(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+
+Name& Name::append(std::uint32_t type, ByteView value) {
+    const std::size_t start = value_.size();
+    value_.resize(start + element_size(type, value.size()));
+    Writer writer{std::span(value_).subspan(start)};
+    writer.element(type, value);
+    return *this;
+}
+
+Name& Name::append_number(std::uint32_t type, std::uint64_t number) {
+    const std::size_t start = value_.size();
+    value_.resize(start + element_size(type, nonnegative_size(number)));
+    Writer writer{std::span(value_).subspan(start)};
+    writer.nonnegative_element(type, number);
+    return *this;
+}
+
+}  // namespace innet::wire
