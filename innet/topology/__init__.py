@@ -1,0 +1,28 @@
+"""Topologies: what a network consists of, and the files that describe one.
+
+* :func:`load_topology` finds and reads a file, a shipped name or a generator expression;
+* :class:`Topology` is the result, immutable and valid;
+* :func:`dump_yaml` writes it back, :func:`json_schema` describes the file;
+* :mod:`innet.topology.show` prints and draws it.
+"""
+
+from innet.topology.document import json_schema
+from innet.topology.loading import load_topology
+from innet.topology.model import Host, Interface, Link, Overrides, Switch, Topology
+from innet.topology.shipped import shipped_topologies
+from innet.topology.yaml_reader import parse_yaml
+from innet.topology.yaml_writer import dump_yaml
+
+__all__ = [
+    "Host",
+    "Interface",
+    "Link",
+    "Overrides",
+    "Switch",
+    "Topology",
+    "dump_yaml",
+    "json_schema",
+    "load_topology",
+    "parse_yaml",
+    "shipped_topologies",
+]

@@ -1,0 +1,100 @@
+"""A network under construction: names and wires first, settings and checks at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from innet.errors import TopologyError
+from innet.topology.model import Host, Interface, Link, Node, Switch, Topology
+
+MAX_NODES: Final = 20_000
+MAX_LINKS: Final = 200_000
+
+Settings = Mapping[str, Any]
+"""Fields of a :class:`Host`, :class:`Switch` or :class:`Link` by their names."""
+
+
+@dataclass(frozen=True)
+class PartDefaults:
+    """Settings of every host, switch and link that does not bring its own."""
+
+    host: Settings = field(default_factory=dict)
+    switch: Settings = field(default_factory=dict)
+    link: Settings = field(default_factory=dict)
+    core_link: Settings = field(default_factory=dict)
+    """Settings of links between two switches; they win over all others."""
+
+
+class Blueprint:
+    """Collects nodes and wires, numbers the ports (``eth0``, ``eth1``, …), and makes a topology.
+
+    Example:
+        >>> plan = Blueprint()
+        >>> plan.add_switch("s0")
+        >>> plan.add_host("h0")
+        >>> plan.connect("h0", "s0", rate_bps=1e9)
+        >>> plan.topology("pair", PartDefaults()).hosts
+        ('h0',)
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, tuple[type[Host] | type[Switch], Settings]] = {}
+        self._wires: list[tuple[str, str, Settings]] = []
+
+    def add_host(self, name: str, **settings: Any) -> None:
+        """Add a host with settings of its own."""
+        self._add(name, Host, settings)
+
+    def add_switch(self, name: str, **settings: Any) -> None:
+        """Add a switch with settings of its own."""
+        self._add(name, Switch, settings)
+
+    def connect(self, a: str, b: str, **settings: Any) -> None:
+        """Join two nodes that were added before."""
+        if len(self._wires) >= MAX_LINKS:
+            raise TopologyError(f"more than {MAX_LINKS} links; expected a smaller network")
+        self._wires.append((a, b, settings))
+
+    def topology(self, name: str, defaults: PartDefaults) -> Topology:
+        """Apply the defaults and check the whole.
+
+        Raises:
+            TopologyError: a setting out of range, or a network that breaks a structural rule.
+        """
+        return Topology(name=name, nodes=self._built_nodes(defaults), links=self._built(defaults))
+
+    def _add(self, name: str, part: type[Host] | type[Switch], settings: Settings) -> None:
+        if len(self._nodes) >= MAX_NODES:
+            raise TopologyError(f"more than {MAX_NODES} nodes; expected a smaller network")
+        if name in self._nodes:
+            raise TopologyError(f"two nodes are called {name!r}; expected a name for each")
+        self._nodes[name] = (part, settings)
+
+    def _built_nodes(self, defaults: PartDefaults) -> dict[str, Node]:
+        return {
+            name: part(
+                name=name, **{**(defaults.host if part is Host else defaults.switch), **settings}
+            )
+            for name, (part, settings) in self._nodes.items()
+        }
+
+    def _built(self, defaults: PartDefaults) -> tuple[Link, ...]:
+        ports: Counter[str] = Counter()
+
+        def next_port(node: str) -> Interface:
+            ports[node] += 1
+            return Interface(node=node, port=f"eth{ports[node] - 1}")
+
+        return tuple(
+            Link(a=next_port(a), b=next_port(b), **self._link_settings(a, b, settings, defaults))
+            for a, b, settings in self._wires
+        )
+
+    def _link_settings(
+        self, a: str, b: str, own: Settings, defaults: PartDefaults
+    ) -> dict[str, Any]:
+        is_core = self._nodes[a][0] is Switch and self._nodes[b][0] is Switch
+        return {**defaults.link, **own, **(defaults.core_link if is_core else {})}

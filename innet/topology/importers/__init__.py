@@ -1,0 +1,1 @@
+"""Readers of other tools' topology files: one file for each format."""

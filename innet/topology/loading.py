@@ -1,0 +1,99 @@
+"""Finds a topology by file, name or expression, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from innet.errors import TopologyError
+from innet.topology.generators import expression_forms, from_expression, is_expression
+from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra_sim
+from innet.topology.importers.graphml import parse_graphml
+from innet.topology.importers.mini_ndn import parse_mini_ndn
+from innet.topology.located_yaml import parse_located
+from innet.topology.model import Topology
+from innet.topology.names import did_you_mean
+from innet.topology.shipped import shipped_topologies
+from innet.topology.yaml_reader import topology_from_document
+
+MAX_FILE_BYTES: Final = 16 * 2**20
+
+
+def load_topology(path_or_name: str | Path) -> Topology:
+    """Load a topology.
+
+    Args:
+        path_or_name: one of
+
+            * a file: ``.yaml`` and ``.yml`` (innet's own, or an ASTRA-sim network), ``.conf``
+              (Mini-NDN), ``.graphml`` (Topology Zoo);
+            * the name of a shipped topology, such as ``star8``;
+            * a generator expression, such as ``star:8``, ``leaf-spine:4x2x4``, ``fat-tree:4``,
+              ``dumbbell:4`` or ``wan:6``.
+
+    Raises:
+        TopologyError: nothing of that name exists, or what exists cannot be used; the message names
+            the file, the line, and what was expected.
+
+    Example:
+        >>> load_topology("star8").hosts
+        ('h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7')
+    """
+    path = Path(path_or_name)
+    if _is_file(path):
+        return _load_file(path)
+    name = str(path_or_name)
+    shipped = shipped_topologies()
+    if (file := shipped.get(name.removesuffix(".yaml"))) is not None:
+        return _load_file(file)
+    if is_expression(name):
+        return from_expression(name)
+    hint = did_you_mean(name, shipped)
+    raise TopologyError(
+        f"no topology file {name!r}{hint}\n"
+        f"  shipped topologies: {', '.join(shipped) or 'none found'}\n"
+        f"  generators: {', '.join(expression_forms())}"
+    )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # longer than the system allows, or with a NUL inside
+        return False
+
+
+def _load_file(path: Path) -> Topology:
+    parse = _PARSERS.get(path.suffix.lower())
+    if parse is None:
+        known = ", ".join(_PARSERS)
+        raise TopologyError(f"unknown extension {path.suffix!r}; expected {known}", path=path)
+    return parse(_read_text(path), path)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            limit = f"{MAX_FILE_BYTES // 2**20} MiB"
+            raise TopologyError(f"larger than {limit}; expected a topology file", path=path)
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TopologyError(f"cannot be read: {error.strerror}", path=path) from None
+    except UnicodeDecodeError as error:
+        raise TopologyError(f"expected UTF-8 text: {error.reason}", path=path) from None
+
+
+def _parse_any_yaml(text: str, path: Path) -> Topology:
+    document = parse_located(text, path)
+    if is_astra_sim(document):
+        return topology_from_astra_sim(document)
+    return topology_from_document(document)
+
+
+_PARSERS: Final[dict[str, Callable[[str, Path], Topology]]] = {
+    ".yaml": _parse_any_yaml,
+    ".yml": _parse_any_yaml,
+    ".conf": parse_mini_ndn,
+    ".graphml": parse_graphml,
+}

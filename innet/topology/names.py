@@ -1,0 +1,64 @@
+"""Names of nodes, ports and topologies, and their natural order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$"
+PORT_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,14}$"
+
+NAME_EXPECTED: Final = (
+    "a name of 1 to 32 characters from A-Z a-z 0-9 . _ - that starts with a letter or digit"
+)
+# 15 characters is IFNAMSIZ - 1: in netns mode a port is a kernel network interface.
+PORT_EXPECTED: Final = (
+    "a port name of 1 to 15 characters from A-Z a-z 0-9 . _ - that starts with a letter or digit"
+)
+
+
+def _checked_name(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ValueError(f"expected {NAME_EXPECTED}, found {name!r}")
+    return name
+
+
+def _checked_port(port: str) -> str:
+    if not re.fullmatch(PORT_PATTERN, port):
+        raise ValueError(f"expected {PORT_EXPECTED}, found {port!r}")
+    if port == "lo":
+        raise ValueError("expected a port other than 'lo', which is every node's loopback")
+    return port
+
+
+Name = Annotated[
+    str, AfterValidator(_checked_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
+]
+PortName = Annotated[
+    str, AfterValidator(_checked_port), Field(json_schema_extra={"pattern": PORT_PATTERN})
+]
+
+
+def natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key under which ``h2`` comes before ``h10``."""
+    runs: list[str] = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((int(run), "") if run[0] in "0123456789" else (-1, run) for run in runs)
+
+
+def sanitised_name(label: str) -> str:
+    """The closest legal node name to a free-form label: ``"New York"`` becomes ``New_York``.
+
+    Returns ``node`` when nothing of the label can be kept.
+    """
+    kept = re.sub(r"[^A-Za-z0-9._-]+", "_", label).strip("._-")[:32].rstrip("._-")
+    return kept or "node"
+
+
+def did_you_mean(found: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'slots'?"``, or nothing when no known word is near."""
+    near = get_close_matches(found, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,193 @@
+"""Numbers with units, as people write them in topology files and on the command line.
+
+========== ======================= ==============================================
+quantity   examples                 units
+========== ======================= ==============================================
+rate       ``200mbit`` ``1.5gbit``  bit, kbit, mbit, gbit, tbit (decimal), also as
+                                    ``Mbit/s`` or ``Mbps`` (bits in either spelling)
+duration   ``1ms`` ``250us``        ns, us (or µs), ms, s, min
+size       ``512KiB`` ``9000``      B, kB, MB, GB (decimal), KiB, MiB, GiB (binary)
+probability ``1%`` ``0.01``         percent, or a fraction of one
+========== ======================= ==============================================
+
+Upper and lower case are the same. Every ``parse_…`` inverts its ``format_…`` exactly, because both
+work in decimal arithmetic and round to a float once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+
+Quantity = str | int | float
+
+_NUMBER_AND_UNIT: Final = re.compile(
+    r"\s*(?P<number>[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[+-]?[0-9]{1,3})?)\s*(?P<unit>[a-zµμ%/]*)\s*",
+    re.IGNORECASE,
+)
+
+_RATE_UNITS: Final = {
+    prefix + spelling: Decimal(10) ** exponent
+    for prefix, exponent in (("", 0), ("k", 3), ("m", 6), ("g", 9), ("t", 12))
+    for spelling in ("bit", "bit/s", "bps")
+}
+_DURATION_UNITS: Final = {
+    "ns": Decimal("1e-9"),
+    "us": Decimal("1e-6"),
+    "µs": Decimal("1e-6"),  # MICRO SIGN
+    "μs": Decimal("1e-6"),  # GREEK SMALL LETTER MU, which many keyboards produce instead
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "min": Decimal(60),
+}
+_SIZE_UNITS: Final = {
+    "": Decimal(1),
+    "b": Decimal(1),
+    "kb": Decimal(10) ** 3,
+    "mb": Decimal(10) ** 6,
+    "gb": Decimal(10) ** 9,
+    "kib": Decimal(2) ** 10,
+    "mib": Decimal(2) ** 20,
+    "gib": Decimal(2) ** 30,
+}
+_PROBABILITY_UNITS: Final = {"": Decimal(1), "%": Decimal("0.01")}
+
+RATE_EXPECTED: Final = "a rate with a unit, such as 200mbit or 1gbit"
+DURATION_EXPECTED: Final = "a duration with a unit, such as 1ms or 250us"
+SIZE_EXPECTED: Final = "a size in whole bytes, such as 9000 or 512KiB"
+PROBABILITY_EXPECTED: Final = "a probability from 0 to 1, such as 1% or 0.01"
+
+MAX_SIZE_BYTES: Final = 2**60
+"""Larger sizes are typing errors, and sums of them would leave a 64-bit counter."""
+
+
+class QuantityError(ValueError):
+    """A text is not the quantity it should be; the message says what was expected and found."""
+
+    def __init__(self, expected: str, found: object) -> None:
+        self.expected = expected
+        self.found = found
+        super().__init__(f"expected {expected}, found {shown(found)}")
+
+
+def parse_rate_bps(value: Quantity) -> float:
+    """Return a rate in bits per second.
+
+    Raises:
+        QuantityError: no number with a unit of rate. A bare number is refused, since tools differ
+            on whether it would mean bit/s or Mbit/s.
+
+    >>> parse_rate_bps("200mbit")
+    200000000.0
+    """
+    return _finite(_decimal(value, _RATE_UNITS, RATE_EXPECTED), RATE_EXPECTED, value)
+
+
+def format_rate(rate_bps: float) -> str:
+    """Write a rate with the largest unit that keeps it at one or above: ``200mbit``."""
+    return _in_largest_unit(rate_bps, _RATE_UNITS, ("tbit", "gbit", "mbit", "kbit", "bit"))
+
+
+def parse_duration_s(value: Quantity) -> float:
+    """Return a duration in seconds; zero needs no unit.
+
+    Raises:
+        QuantityError: no number with a unit of time.
+    """
+    if value in ("0", 0) and not isinstance(value, bool):
+        return 0.0
+    return _finite(_decimal(value, _DURATION_UNITS, DURATION_EXPECTED), DURATION_EXPECTED, value)
+
+
+def format_duration(duration_s: float) -> str:
+    """Write a duration with the largest unit of second and below that keeps it at one or above."""
+    return _in_largest_unit(duration_s, _DURATION_UNITS, ("s", "ms", "us", "ns"))
+
+
+def parse_size_bytes(value: Quantity) -> int:
+    """Return a size in bytes.
+
+    Raises:
+        QuantityError: no number, an unknown unit, a fraction of a byte, or more than
+            :data:`MAX_SIZE_BYTES`.
+    """
+    size = _decimal(value, _SIZE_UNITS, SIZE_EXPECTED)
+    if size > MAX_SIZE_BYTES or size != size.to_integral_value():
+        raise QuantityError(SIZE_EXPECTED, value)
+    return int(size)
+
+
+def format_size(size_bytes: int) -> str:
+    """Write a size with the largest binary unit that divides it, or as a bare number of bytes."""
+    for unit in ("GiB", "MiB", "KiB"):
+        count, rest = divmod(size_bytes, int(_SIZE_UNITS[unit.lower()]))
+        if count and not rest:
+            return f"{count}{unit}"
+    return str(size_bytes)
+
+
+def parse_probability(value: Quantity) -> float:
+    """Return a probability from 0 to 1.
+
+    Raises:
+        QuantityError: neither a percentage nor a fraction of one.
+    """
+    number = _decimal(value, _PROBABILITY_UNITS, PROBABILITY_EXPECTED)
+    if number > 1:
+        raise QuantityError(PROBABILITY_EXPECTED, value)
+    return float(number)
+
+
+def format_probability(probability: float) -> str:
+    """Write a probability as a percentage: ``1%``."""
+    return _plain(Decimal(repr(probability)) * 100) + "%"
+
+
+def _decimal(value: Quantity, units: Mapping[str, Decimal], expected: str) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError(expected, value)
+    text = value if isinstance(value, str) else _number_text(value, expected)
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    multiplier = units.get(match["unit"].lower()) if match else None
+    if match is None or multiplier is None:
+        raise QuantityError(expected, value)
+    return Decimal(match["number"]) * multiplier
+
+
+def _number_text(value: float, expected: str) -> str:
+    if not math.isfinite(value) or abs(value) > 1e30:
+        raise QuantityError(expected, value)
+    return repr(value)
+
+
+def _finite(number: Decimal, expected: str, found: object) -> float:
+    result = float(number)
+    if not math.isfinite(result):
+        raise QuantityError(expected, found)
+    return result
+
+
+def _in_largest_unit(
+    value: float, units: Mapping[str, Decimal], largest_first: tuple[str, ...]
+) -> str:
+    exact = Decimal(repr(float(value)))
+    smallest = largest_first[-1]
+    unit = next(
+        (u for u in largest_first if exact >= units[u]), smallest if exact else largest_first[0]
+    )
+    return _plain(exact / units[unit]) + unit
+
+
+def _plain(number: Decimal) -> str:
+    """Without an exponent where that stays short, and without trailing zeros."""
+    text = f"{number.normalize():f}"
+    return text if len(text) <= 24 else str(number.normalize())
+
+
+def shown(found: object) -> str:
+    """``repr`` cut to a length that fits into a message."""
+    text = repr(found)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,140 @@
+"""What can be set on hosts, switches and links in a file, as quantities with units.
+
+Nothing here has a default of its own: a setting that is not written keeps that of the model
+(:mod:`innet.topology.model`), which the schema quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
+
+from innet.topology import model, quantities
+from innet.topology.quantities import Quantity, QuantityError
+from innet.topology.specification import Specification, optional
+
+UNLIMITED: Final = "unlimited"
+
+_MODEL_FIELDS: Final = {
+    "cache": "cache_bytes",
+    "rate": "rate_bps",
+    "delay": "delay_s",
+    "queue": "queue_bytes",
+    "mtu": "mtu_bytes",
+    "mark": "mark_bytes",
+}
+
+
+def _rate(value: Quantity) -> float | None:
+    if value == UNLIMITED:
+        return None
+    rate_bps = quantities.parse_rate_bps(value)
+    if not model.MIN_RATE_BPS <= rate_bps <= model.MAX_RATE_BPS:
+        low, high = map(quantities.format_rate, (model.MIN_RATE_BPS, model.MAX_RATE_BPS))
+        raise QuantityError(f"a rate from {low} to {high}, or {UNLIMITED}", value)
+    return rate_bps
+
+
+def _delay(value: Quantity) -> float:
+    delay_s = quantities.parse_duration_s(value)
+    if delay_s > model.MAX_DELAY_S:
+        limit = quantities.format_duration(model.MAX_DELAY_S)
+        raise QuantityError(f"a delay of at most {limit}", value)
+    return delay_s
+
+
+def _loss(value: Quantity) -> float:
+    loss = quantities.parse_probability(value)
+    if loss > model.MAX_LOSS:
+        limit = quantities.format_probability(model.MAX_LOSS)
+        raise QuantityError(f"a loss of at most {limit} (write one percent as 1% or 0.01)", value)
+    return loss
+
+
+def _size(minimum_bytes: int, maximum_bytes: int) -> Callable[[Quantity], int]:
+    def parse(value: Quantity) -> int:
+        size_bytes = quantities.parse_size_bytes(value)
+        if not minimum_bytes <= size_bytes <= maximum_bytes:
+            low, high = map(quantities.format_size, (minimum_bytes, maximum_bytes))
+            raise QuantityError(f"a size from {low} to {high}", value)
+        return size_bytes
+
+    return parse
+
+
+def _schema(*examples: str | int) -> WithJsonSchema:
+    return WithJsonSchema({"type": ["string", "number"], "examples": list(examples)})
+
+
+Rate = Annotated[
+    float | None,
+    BeforeValidator(_rate),
+    WithJsonSchema({"type": "string", "examples": ["200mbit", "1gbit", UNLIMITED]}),
+]
+Delay = Annotated[float, BeforeValidator(_delay), _schema("1ms", "250us", 0)]
+LossProbability = Annotated[float, BeforeValidator(_loss), _schema("1%", 0.01)]
+Cache = Annotated[int, BeforeValidator(_size(0, model.MAX_BYTES)), _schema("64MiB", 0)]
+Queue = Annotated[
+    int, BeforeValidator(_size(model.MIN_MTU_BYTES, model.MAX_BYTES)), _schema("512KiB")
+]
+Mtu = Annotated[
+    int,
+    BeforeValidator(_size(model.MIN_MTU_BYTES, model.MAX_MTU_BYTES)),
+    _schema(model.Link.model_fields["mtu_bytes"].default),
+]
+
+
+def _setting(part: type[BaseModel], field: str, text: str, shown: Callable[..., str] = str) -> Any:
+    """A key whose description quotes the default of the model's field."""
+    default = part.model_fields[field].default
+    return optional(f"{text}; by default {shown(default)}")
+
+
+class _Settings(Specification):
+    def for_model(self) -> dict[str, Any]:
+        """The settings that were written, under the names of the model's fields."""
+        return {_MODEL_FIELDS.get(name, name): value for name, value in self.given().items()}
+
+
+class HostSettings(_Settings):
+    """Settings of a host."""
+
+    cache: Cache = _setting(
+        model.Host, "cache_bytes", "bytes of named data the host keeps", quantities.format_size
+    )
+
+
+class SwitchSettings(_Settings):
+    """Settings of a switch."""
+
+    slots: model.Slots = _setting(
+        model.Switch, "slots", "reductions in progress at once, 0 for a switch that only forwards"
+    )
+    cache: Cache = _setting(
+        model.Switch, "cache_bytes", "bytes of named data the switch keeps", quantities.format_size
+    )
+    cache_policy: model.CachePolicy = _setting(
+        model.Switch, "cache_policy", "what leaves a full cache first"
+    )
+
+
+class LinkSettings(_Settings):
+    """Settings of a link; each holds for both directions on their own."""
+
+    rate: Rate = _setting(model.Link, "rate_bps", "bits per second", lambda default: UNLIMITED)
+    delay: Delay = _setting(model.Link, "delay_s", "propagation delay", quantities.format_duration)
+    loss: LossProbability = _setting(
+        model.Link, "loss", "probability that a packet is lost", quantities.format_probability
+    )
+    queue: Queue = _setting(
+        model.Link, "queue_bytes", "bytes that wait for the link", quantities.format_size
+    )
+    mtu: Mtu = _setting(model.Link, "mtu_bytes", "largest packet in bytes")
+    mark: Cache = _setting(
+        model.Link,
+        "mark_bytes",
+        "queue depth above which packets are marked",
+        lambda default: "half of the queue",
+    )

@@ -1,0 +1,177 @@
+"""The rules that a topology as a whole obeys, one function per rule.
+
+Each rule yields problems that name the node or link to blame, so that a reader of files can say on
+which line it stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import networkx as nx
+
+from innet.topology.names import did_you_mean, natural_key
+
+if TYPE_CHECKING:
+    from innet.topology.model import Host, Interface, Link, Node
+
+    Nodes = Mapping[str, Node]
+    Links = Sequence[Link]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken rule.
+
+    Attributes:
+        message: what was expected and what was found.
+        node: name of the node to blame, if it is one.
+        link: index of the link to blame, if it is one.
+    """
+
+    message: str
+    node: str | None = None
+    link: int | None = None
+
+
+def structural_problems(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    """Yield what is wrong by the most basic rule that is broken; nothing for a usable topology."""
+    for rule in (
+        _keys_are_names,
+        _there_are_hosts,
+        _ends_exist,
+        _ends_differ,
+        _ports_are_used_once,
+        _no_parallel_links,
+        _hosts_have_one_link,
+        _ranks_count_up,
+        _all_is_connected,
+    ):
+        problems = list(rule(nodes, links))
+        yield from problems
+        if problems:  # later rules rely on the earlier ones
+            return
+
+
+def _keys_are_names(nodes: Nodes, _links: Links) -> Iterator[Problem]:
+    for key, node in nodes.items():
+        if key != node.name:
+            yield Problem(f"node {node.name!r} is listed as {key!r}; use one name", node=key)
+
+
+def _there_are_hosts(nodes: Nodes, _links: Links) -> Iterator[Problem]:
+    if not _hosts(nodes):
+        yield Problem("expected at least one node of kind 'host', found none")
+
+
+def _ends_exist(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    for index, link in enumerate(links):
+        for end in (link.a, link.b):
+            if end.node not in nodes:
+                hint = did_you_mean(end.node, nodes)
+                yield Problem(
+                    f"link {link} ends at unknown node {end.node!r}{hint or _known(nodes)}",
+                    link=index,
+                )
+
+
+def _ends_differ(_nodes: Nodes, links: Links) -> Iterator[Problem]:
+    for index, link in enumerate(links):
+        if link.a.node == link.b.node:
+            yield Problem(f"link {link} joins a node to itself; expected two nodes", link=index)
+
+
+def _ports_are_used_once(_nodes: Nodes, links: Links) -> Iterator[Problem]:
+    first_use: dict[Interface, Link] = {}
+    for index, link in enumerate(links):
+        for end in (link.a, link.b):
+            if end in first_use:
+                yield Problem(
+                    f"port {end} is used twice, by {first_use[end]} and by {link}; "
+                    "give each link a port of its own",
+                    link=index,
+                )
+            first_use.setdefault(end, link)
+
+
+def _no_parallel_links(_nodes: Nodes, links: Links) -> Iterator[Problem]:
+    seen: set[frozenset[str]] = set()
+    for index, link in enumerate(links):
+        pair = frozenset(link.nodes)
+        if pair in seen:
+            yield Problem(
+                f"a second link between {link.a.node!r} and {link.b.node!r}; parallel links are "
+                "not supported, use one link with the sum of their rates",
+                link=index,
+            )
+        seen.add(pair)
+
+
+def _hosts_have_one_link(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    degree: Counter[str] = Counter()
+    for index, link in enumerate(links):
+        for name in link.nodes:
+            degree[name] += 1
+            if nodes[name].kind == "host" and degree[name] == 2:
+                yield Problem(
+                    f"host {name!r} has more than one link; a host has one link, put a switch "
+                    "in front of it to connect it to several nodes",
+                    link=index,
+                )
+
+
+def _ranks_count_up(nodes: Nodes, _links: Links) -> Iterator[Problem]:
+    hosts = _hosts(nodes)
+    ranked = [host for host in hosts if host.rank is not None]
+    if ranked and len(ranked) < len(hosts):
+        unranked = next(host for host in hosts if host.rank is None)
+        yield Problem(
+            f"host {unranked.name!r} has no rank but {ranked[0].name!r} has one; "
+            "give every host a rank, or none",
+            node=unranked.name,
+        )
+        return
+    owner: dict[int | None, str] = {}
+    for host in ranked:
+        if host.rank in owner:
+            yield Problem(
+                f"rank {host.rank} of host {host.name!r} is already that of {owner[host.rank]!r}",
+                node=host.name,
+            )
+        elif host.rank is not None and host.rank >= len(hosts):
+            yield Problem(
+                f"rank {host.rank} of host {host.name!r} is too high; "
+                f"expected 0 to {len(hosts) - 1}, one for each host",
+                node=host.name,
+            )
+        owner[host.rank] = host.name
+
+
+def _all_is_connected(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(link.nodes for link in links)
+    parts = sorted(nx.connected_components(graph), key=len)
+    if len(parts) > 1:
+        lost = sorted(parts[0], key=natural_key)
+        yield Problem(
+            f"the network falls into {len(parts)} parts; {_listed(lost)} cannot reach the rest, "
+            "expected links that connect every node",
+            node=lost[0],
+        )
+
+
+def _hosts(nodes: Nodes) -> list[Host]:
+    return [node for node in nodes.values() if node.kind == "host"]
+
+
+def _known(nodes: Nodes) -> str:
+    return f"; nodes are {_listed(sorted(nodes, key=natural_key))}"
+
+
+def _listed(names: Sequence[str], limit: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
