@@ -102,10 +102,10 @@ class TopologyDocument(Specification):
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """Leaves out ``default: null``, which only stands for a key that was not written."""
+    """Leaves out defaults that only stand for a key that was not written."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        if schema.get("default", ...) is None:
+        if schema.get("default") is None or isinstance(schema["default"], Specification):
             return self.generate_inner(schema["schema"])
         return super().default_schema(schema)
 

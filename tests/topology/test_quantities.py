@@ -1,0 +1,100 @@
+"""Quantities read as people mean them, and survive being written and read again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.topology import quantities as q
+
+POSITIVE = st.floats(min_value=1e-12, max_value=1e15, allow_nan=False)
+
+
+@given(POSITIVE)
+def test_a_written_rate_reads_back_exactly(rate_bps: float) -> None:
+    assert q.parse_rate_bps(q.format_rate(rate_bps)) == rate_bps
+
+
+@given(POSITIVE)
+def test_a_written_duration_reads_back_exactly(duration_s: float) -> None:
+    assert q.parse_duration_s(q.format_duration(duration_s)) == duration_s
+
+
+@given(st.integers(0, q.MAX_SIZE_BYTES))
+def test_a_written_size_reads_back_exactly(size_bytes: int) -> None:
+    assert q.parse_size_bytes(q.format_size(size_bytes)) == size_bytes
+
+
+@given(st.floats(0, 1))
+def test_a_written_probability_reads_back_exactly(probability: float) -> None:
+    assert q.parse_probability(q.format_probability(probability)) == probability
+
+
+@pytest.mark.parametrize(
+    ("text", "rate_bps"),
+    [
+        ("200mbit", 200e6),
+        ("1gbit", 1e9),
+        ("1.5 Gbit/s", 1.5e9),
+        ("10Mbps", 10e6),
+        ("64kbit", 64e3),
+        ("0.1tbit", 1e11),
+    ],
+)
+def test_rates_are_decimal_bits_per_second(text: str, rate_bps: float) -> None:
+    assert q.parse_rate_bps(text) == rate_bps
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_s"),
+    [("1ms", 1e-3), ("250us", 250e-6), ("3µs", 3e-6), ("5ns", 5e-9), ("2s", 2.0), ("1min", 60.0)],
+)
+def test_durations_have_the_usual_units(text: str, duration_s: float) -> None:
+    assert q.parse_duration_s(text) == duration_s
+
+
+@pytest.mark.parametrize(
+    ("value", "size_bytes"),
+    [("512KiB", 524288), ("64MiB", 67108864), (9000, 9000), ("9000", 9000), ("1.5kB", 1500)],
+)
+def test_sizes_know_decimal_and_binary_units(value: q.Quantity, size_bytes: int) -> None:
+    assert q.parse_size_bytes(value) == size_bytes
+
+
+@pytest.mark.parametrize(("value", "probability"), [("1%", 0.01), (0.01, 0.01), ("0.5%", 0.005)])
+def test_probabilities_are_percentages_or_fractions(value: q.Quantity, probability: float) -> None:
+    assert q.parse_probability(value) == probability
+
+
+@pytest.mark.parametrize("value", ["200", 200, "", "mbit", "-5mbit", "5 parsecs", True, "1e999bit"])
+def test_what_is_no_rate_is_refused_with_an_example(value: q.Quantity) -> None:
+    with pytest.raises(q.QuantityError, match="expected a rate with a unit, such as 200mbit"):
+        q.parse_rate_bps(value)
+
+
+@pytest.mark.parametrize("value", ["10", 10, "fast", "-1ms", float("nan"), False])
+def test_what_is_no_duration_is_refused(value: q.Quantity) -> None:
+    with pytest.raises(q.QuantityError, match="expected a duration with a unit"):
+        q.parse_duration_s(value)
+
+
+@pytest.mark.parametrize("value", ["0.5", 0.5, "1e300GiB", "2 EiB", float("inf"), -1, None])
+def test_what_is_no_size_is_refused(value: q.Quantity) -> None:
+    with pytest.raises(q.QuantityError, match="expected a size in whole bytes"):
+        q.parse_size_bytes(value)
+
+
+@pytest.mark.parametrize("value", ["101%", 2, "-1%", "often"])
+def test_what_is_no_probability_is_refused(value: q.Quantity) -> None:
+    with pytest.raises(q.QuantityError, match="expected a probability from 0 to 1"):
+        q.parse_probability(value)
+
+
+@given(st.text() | st.floats() | st.integers() | st.booleans())
+def test_nothing_but_a_quantity_error_comes_out(value: q.Quantity) -> None:
+    for parse in (q.parse_rate_bps, q.parse_duration_s, q.parse_size_bytes, q.parse_probability):
+        with suppress(q.QuantityError):
+            parse(value)
