@@ -121,7 +121,7 @@ def _scaled_map(core: nx.Graph[str]) -> NDArray[np.float64]:
 def _spring(core: nx.Graph[str], start: NDArray[np.float64]) -> dict[str, Position]:
     """A few steps of a force-directed layout, which part nodes that the scaling put on one spot."""
     initial = dict(zip(core, start, strict=True))
-    settled = nx.spring_layout(core, pos=initial, iterations=15, seed=0, method="force")
+    settled = nx.spring_layout(core, pos=initial, iterations=50, seed=0, method="force")
     return {name: (float(x), float(y)) for name, (x, y) in settled.items()}
 
 

@@ -19,7 +19,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from innet.errors import TopologyError
 
 MAX_DEPTH: Final = 32
-MAX_VALUES: Final = 2_000_000
+MAX_VALUES: Final = 250_000
 """Bounds on what aliases can unfold to."""
 
 _CORE_TAG: Final = "tag:yaml.org,2002:"
@@ -93,7 +93,9 @@ class _Converter:
     def _value(self, node: Node, steps: tuple[Step, ...]) -> Any:
         self._values += 1
         if len(steps) > MAX_DEPTH or self._values > MAX_VALUES:
-            raise self._error("nested too deeply, or aliases that unfold without end", node)
+            raise self._error(
+                f"nested too deeply, or more than {MAX_VALUES} values once aliases unfold", node
+            )
         if isinstance(node, MappingNode):
             self._check_tag(node, {"map"})
             return self._mapping(node, steps)

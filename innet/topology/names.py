@@ -43,10 +43,10 @@ PortName = Annotated[
 ]
 
 
-def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Sort key under which ``h2`` comes before ``h10``."""
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key under which ``h2`` comes before ``h10``, and digits before letters."""
     runs: list[str] = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((int(run), "") if run[0] in "0123456789" else (-1, run) for run in runs)
+    return tuple((0, int(run), "") if run[0] in "0123456789" else (1, 0, run) for run in runs)
 
 
 def sanitised_name(label: str) -> str:

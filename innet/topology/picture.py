@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 
 from innet.errors import TopologyError
 from innet.topology.layout import Position, positions
@@ -21,7 +21,13 @@ FORMATS: Final = (".svg", ".png", ".pdf")
 MAX_DRAWN_NODES: Final = 2000
 MAX_NAMED_NODES: Final = 300
 MAX_LABELLED_LINKS: Final = 60
+MAX_LEVEL_HOST_NAMES: Final = 40
 MAX_WIDTH_INCHES: Final = 36.0
+
+_NO_DATE: Final[dict[str, dict[str, Any]]] = {
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
 
 HOST_COLOUR: Final = "#3E6FA3"
 SWITCH_COLOUR: Final = "#E08A2C"
@@ -47,8 +53,11 @@ def draw_picture(topology: Topology, path: Path) -> None:
     _draw_nodes(axes, topology.switches, place, "o", SWITCH_COLOUR)
     _draw_names(axes, topology, place)
     _finish(axes, topology)
+    # Text stays text, and the same network gives the same bytes.
+    reproducible: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": topology.name}
     try:
-        figure.savefig(path, dpi=150)
+        with mpl.rc_context(reproducible):
+            figure.savefig(path, dpi=150, metadata=_NO_DATE.get(path.suffix.lower()))
     except OSError as error:
         raise TopologyError(f"cannot be written: {error.strerror}", path=path) from None
 
@@ -57,7 +66,8 @@ def _size_inches(topology: Topology, place: dict[str, Position]) -> tuple[float,
     xs, ys = zip(*place.values(), strict=True)
     width, height = max(xs) - min(xs), max(ys) - min(ys)
     if is_tiered(topology):
-        return min(max(6.0, 0.62 * width + 1.5), MAX_WIDTH_INCHES), 1.7 * height + 1.8
+        inches = min(max(6.0, 0.62 * width + 1.5), MAX_WIDTH_INCHES)
+        return inches, max(1.7, inches / 10) * height + 1.8
     return min(max(6.0, 2.0 * width + 1.5), MAX_WIDTH_INCHES), max(4.0, 2.0 * height + 1.5)
 
 
@@ -92,6 +102,7 @@ def _draw_nodes(
 
 
 def _draw_names(axes: Axes, topology: Topology, place: dict[str, Position]) -> None:
+    upright = is_tiered(topology) and len(topology.hosts) > MAX_LEVEL_HOST_NAMES
     for name in topology.nodes if len(topology.nodes) <= MAX_NAMED_NODES else ():
         above = _is_name_above(topology, name, place)
         axes.annotate(
@@ -101,9 +112,10 @@ def _draw_names(axes: Axes, topology: Topology, place: dict[str, Position]) -> N
             textcoords="offset points",
             ha="center",
             va="bottom" if above else "top",
+            rotation=90 if upright and name in topology.hosts else 0,
             fontsize=8,
             color=TEXT_COLOUR,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
             zorder=4,
         )
 

@@ -33,14 +33,14 @@ from innet.topology.names import sanitised_name
 from innet.topology.specification import Specification, validated
 
 _BPS_PER_GBYTE_PER_S: Final = 8e9
-_S_PER_NS: Final = 1e-9
+_NS_PER_S: Final = 1e9
 
 BuildingBlock = Literal["Ring", "FullyConnected", "Switch"]
 Npus = Annotated[int, Field(ge=1, le=MAX_NODES)]
 GBytePerS = Annotated[
     float, Field(ge=MIN_RATE_BPS / _BPS_PER_GBYTE_PER_S, le=MAX_RATE_BPS / _BPS_PER_GBYTE_PER_S)
 ]
-Nanoseconds = Annotated[float, Field(ge=0, le=MAX_DELAY_S / _S_PER_NS)]
+Nanoseconds = Annotated[float, Field(ge=0, le=MAX_DELAY_S * _NS_PER_S)]
 
 
 class AstraSimNetwork(Specification):
@@ -90,7 +90,7 @@ def _build(network: AstraSimNetwork) -> Blueprint:
     for dimension, block in enumerate(network.topology):
         link: dict[str, Any] = {
             "rate_bps": network.bandwidth[dimension] * _BPS_PER_GBYTE_PER_S,
-            "delay_s": network.latency[dimension] * _S_PER_NS,
+            "delay_s": network.latency[dimension] / _NS_PER_S,
         }
         for index, group in enumerate(
             _groups(len(attached), stride, network.npus_count[dimension])

@@ -9,6 +9,7 @@ dropped. Hosts are numbered in the order of the file.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def parse_graphml(text: str, path: Path) -> Topology:
 
 def _parsed(text: str, path: Path) -> nx.Graph[Any]:
     try:
-        graph: nx.Graph[Any] = nx.parse_graphml(text, force_multigraph=True)
+        with warnings.catch_warnings(action="error"):  # such as a key that nothing declares
+            graph: nx.Graph[Any] = nx.parse_graphml(text, force_multigraph=True)
     except ParseError as error:
         raise TopologyError(
             f"not valid XML: {error.msg}", path=path, line=error.position[0]
@@ -48,6 +50,7 @@ def _parsed(text: str, path: Path) -> nx.Graph[Any]:
         ValueError,
         TypeError,
         AttributeError,
+        UserWarning,
         StopIteration,
     ) as error:
         raise TopologyError(f"not valid GraphML: {error}", path=path) from None
