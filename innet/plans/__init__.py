@@ -4,8 +4,9 @@
     plan.rules_for("leaf0")      # what to install there
     plan.root_for(segment)       # whom to ask for the result of a segment
 
-``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and ``bounds``
-say what that costs the links, ``cost`` compares plans, ``reference`` says what must come out.
+``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and
+``bounds`` say what that costs the links, ``cost`` compares plans, ``reference`` says what must
+come out.
 """
 
 from innet.plans.aggregation_tree import rank_order

@@ -70,8 +70,8 @@ class TreeReduction:
     Attributes:
         rules: one per sum, lower nodes first.
         top: the full interval and the node that makes it (the rank's node for a single rank).
-        split: nodes that could not join everything below them into one sum, with the parts that they
-            leave to their parent.
+        split: nodes that could not join everything below them into one sum, with the parts that
+            they leave to their parent.
     """
 
     rules: list[Rule] = field(default_factory=list)
@@ -139,8 +139,8 @@ def _join(reduction: TreeReduction, node: str, run: list[Placed], size: int) -> 
 def rank_order(topology: Topology) -> tuple[str, ...]:
     """The hosts in the order of a walk over the best aggregation tree.
 
-    Numbering ranks in this order makes the ranks below every switch consecutive, so each switch makes
-    one sum. Hosts keep the topology's order as far as the tree allows it.
+    Numbering ranks in this order makes the ranks below every switch consecutive, so each switch
+    makes one sum. Hosts keep the topology's order as far as the tree allows it.
 
     Raises:
         PlanError: some host cannot be reached from a switch.

@@ -34,8 +34,8 @@ def bytes_per_link(
 ) -> dict[DirectedLink, float]:
     """Payload bytes that one allreduce puts on each directed link.
 
-    Equal requests meet on the way and answers are multicast, so a link carries each named segment at
-    most once in each direction, however many nodes behind it want it.
+    Equal requests meet on the way and answers are multicast, so a link carries each named segment
+    at most once in each direction, however many nodes behind it want it.
 
     Args:
         plan: the group's plan.
@@ -51,7 +51,7 @@ def bytes_per_link(
 
 
 def bound_s(plan: Plan, topology: Topology, size_bytes: int) -> float:
-    """Seconds below which no allreduce of ``size_bytes`` per rank can stay: the busiest link's time.
+    """Seconds that an allreduce of ``size_bytes`` per rank takes at least: the busiest link's time.
 
     Links without a rate cost nothing.
     """

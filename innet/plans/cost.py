@@ -1,9 +1,9 @@
 """How long an allreduce should take: latency plus the busiest link (the alpha-beta model).
 
-Alpha is the longest chain of requests that a segment waits for: every link of it costs its delay twice
-(Interest and Data), the work of a node twice, and the time to put one segment on the wire. Beta is
-:func:`innet.plans.bounds.busiest_link`. Their sum overestimates a little, as the first segment counts
-in both; it ranks plans, it does not predict a benchmark.
+Alpha is the longest chain of requests that a segment waits for: every link of it costs its delay
+twice (Interest and Data), the work of a node twice, and the time to put one segment on the wire.
+Beta is :func:`innet.plans.bounds.busiest_link`. Their sum overestimates a little, as the first
+segment counts in both; it ranks plans, it does not predict a benchmark.
 """
 
 from __future__ import annotations

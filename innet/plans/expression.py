@@ -1,8 +1,8 @@
 """Cyclic intervals of ranks: the ``<ranks>`` component of a reduction's name.
 
-Ranks stand on a circle ``0, 1, …, N-1, 0, …``. An interval is written ``"3"`` (one rank) or ``"a-b"``
-(the ranks ``a, a+1, …, b`` modulo N), so ``"6-1"`` of eight ranks is 6, 7, 0, 1 and the full circle
-that starts at ``a`` is ``"a-(a-1)"``. Every interval has exactly one spelling.
+Ranks stand on a circle ``0, 1, …, N-1, 0, …``. An interval is written ``"3"`` (one rank) or
+``"a-b"`` (the ranks ``a, a+1, …, b`` modulo N), so ``"6-1"`` of eight ranks is 6, 7, 0, 1 and the
+full circle that starts at ``a`` is ``"a-(a-1)"``. Every interval has exactly one spelling.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Interval:
         match = _COMPONENT.fullmatch(component)
         if match is None or match[1] == match[2]:
             raise PlanError(
-                f"{component!r} is no interval of ranks; write one rank as '3' and several as '0-7', "
-                "without leading zeros"
+                f"{component!r} is no interval of ranks; write one rank as '3' and several as "
+                "'0-7', without leading zeros"
             )
         first = int(match[1])
         return cls(first, first if match[2] is None else int(match[2]))

@@ -1,8 +1,8 @@
 """A group's plan: how each interval is made from smaller ones, and on which nodes.
 
 The first file to read here. A :class:`Plan` is immutable and knows nothing of segments, sizes or
-element types: a rule holds for every operation of its group. Only the *roots* are chosen per segment
-(see :meth:`Plan.root_for`), which is how one plan spreads its work over several nodes.
+element types: a rule holds for every operation of its group. Only the *roots* are chosen per
+segment (see :meth:`Plan.root_for`), which is how one plan spreads its work over several nodes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Rule:
         node: where the rule is installed.
         interval: what it makes.
         operands: at least two; each with the node to ask for it.
-        primary: others ask this node for the interval. A rule that is not primary is a fallback: the
-            node evaluates the interval itself when whoever should have answered refuses or is dead.
+        primary: others ask this node for the interval. A rule that is not primary is a fallback:
+            the node evaluates the interval itself when whoever should answer refuses or is dead.
     """
 
     node: str
@@ -113,8 +113,8 @@ class Plan:
     def rules_for(self, node: str) -> tuple[Rule, ...]:
         """All rules to install at ``node``: its primary ones, then its fallback ones.
 
-        A rank's node gets a rule for every interval of the plan, so that it can finish any operation
-        alone; another node gets one for everything below what it makes.
+        A rank's node gets a rule for every interval of the plan, so that it can finish any
+        operation alone; another node gets one for everything below what it makes.
         """
         primary = self._rules_at.get(node, ())
         wanted = self.intervals if node in self._rank_of else self._below(primary)
@@ -254,14 +254,14 @@ class Plan:
         parts = tuple(operand.interval for operand in rule.operands)
         if not is_partition(parts, rule.interval, self.size):
             raise PlanError(
-                f"{place} adds {' + '.join(map(str, parts))}, which is not {rule.interval} cut into "
+                f"{place} adds {_say_sum(parts)}, which is not {rule.interval} cut into "
                 "consecutive parts; list the operands in cyclic order, without gap or overlap"
             )
         if parts != self._operands[rule.interval]:
             raise PlanError(
-                f"{place} adds {' + '.join(map(str, parts))}, elsewhere it is "
-                f"{' + '.join(map(str, self._operands[rule.interval]))}; a group has one expression "
-                "for each interval, or its bits would depend on who computes it"
+                f"{place} adds {_say_sum(parts)}, elsewhere it is "
+                f"{_say_sum(self._operands[rule.interval])}; a group has one expression for each "
+                "interval, or its bits would depend on who computes it"
             )
         for operand in rule.operands:
             self._validate_answered(operand, place)
@@ -276,6 +276,10 @@ class Plan:
                 f"{place} asks {placed.node} for {placed.interval}, which has no rule for it; "
                 f"known: {', '.join(self.nodes_for(placed.interval)) or 'nobody'}"
             )
+
+
+def _say_sum(parts: tuple[Interval, ...]) -> str:
+    return " + ".join(str(part) for part in parts)
 
 
 def _placed_to_list(placed: Placed) -> list[str]:

@@ -1,8 +1,10 @@
 """What a plan must compute, to the bit: its expression evaluated with NumPy.
 
-The arithmetic of one reduction (one rule): operands from left to right; ``f16`` and ``bf16`` are widened
-to ``f32``, added there and rounded once at the end; integers are exact, and a partial result outside
-their type is an error; ``min`` and ``max`` hand on NaN.
+The arithmetic of one reduction (one rule): operands from left to right; ``f16`` and ``bf16`` are
+widened to ``f32``, added there and rounded once at the end; integers are exact, and a partial
+result outside their type is an error; ``min`` and ``max`` hand on NaN (the left one of two) and
+take the right one of two equal operands, which matters for ``-0.0`` and ``0.0``. The payload bits
+of a NaN that ``sum`` and ``prod`` make are not defined.
 """
 
 from __future__ import annotations
@@ -31,11 +33,21 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 """Element types by the name they have in ``<op>.<dtype>``."""
 
+
+def _minimum(left: Array, right: Array) -> Array:
+    # numpy.minimum leaves the sign of a zero to the processor at hand.
+    return np.where((left < right) | (left != left), left, right)
+
+
+def _maximum(left: Array, right: Array) -> Array:
+    return np.where((left > right) | (left != left), left, right)
+
+
 _OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "sum": np.add,
     "prod": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": _minimum,
+    "max": _maximum,
 }
 
 _NARROW_FLOATS = (DTYPES["f16"], DTYPES["bf16"])
@@ -64,7 +76,7 @@ def evaluate_allreduce(
 ) -> Array:
     """The result of an allreduce whose tensors are cut into segments of ``segment_elements``.
 
-    Segment k is evaluated by the root of shard k. Arguments and errors are those of :func:`evaluate`.
+    Segment k is evaluated by the root of shard k. Arguments and errors: see :func:`evaluate`.
     """
     if segment_elements < 1:
         raise CollectiveError(f"a segment of {segment_elements} elements is empty; use 1 or more")

@@ -1,8 +1,8 @@
 """Shortest paths of a topology, the same ones for whoever asks.
 
 Fewest links first, then least delay; what is still equal is settled by the order of the topology's
-links, so that every run and every node agrees. Routes towards one node form a tree: requests for one
-name that go to one node meet on the way and never split again.
+links, so that every run and every node agrees. Routes towards one node form a tree: requests for
+one name that go to one node meet on the way and never split again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Routes:
         self._delay_scale_s = 1.0 + sum(
             attributes["link"].delay_s for _, _, attributes in self._graph.edges(data=True)
         )
+        self._gates = {n: next(iter(self._graph[n])) for n, d in self._graph.degree if d == 1}
         self._next_hops = cache(self._find_next_hops)
 
     def next_hop(self, node: str, towards: str) -> str:
@@ -36,8 +37,12 @@ class Routes:
         Raises:
             PlanError: one of them is unknown, or no path leads there.
         """
-        hops = self._next_hops(towards)
-        if node not in hops:
+        # All that is behind one gate shares the gate's routes; hosts need no search of their own.
+        gate = self._gates.get(towards, towards)
+        if node == gate != towards:
+            return towards
+        hops = self._next_hops(gate)
+        if node not in hops or node == towards:
             raise PlanError(
                 f"no path leads from {node} to {towards} in topology {self._name}; "
                 "add the missing link, or leave that node out of the group"

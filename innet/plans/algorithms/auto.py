@@ -38,8 +38,8 @@ class Choice:
 class PlanChooser:
     """The plans that a group can switch between, and the rule for choosing one by size.
 
-    The choice depends on the topology, the ranks and the size alone, so every rank makes the same one.
-    Each plan has its own expressions and therefore needs its own ``<group>`` name component.
+    The choice depends on the topology, the ranks and the size alone, so every rank makes the same
+    one. Each plan has its own expressions and therefore needs its own ``<group>`` name component.
 
     >>> chooser = PlanChooser(topology, topology.hosts)                  # doctest: +SKIP
     >>> chooser.choose(16 << 20).plan.algorithm                          # doctest: +SKIP

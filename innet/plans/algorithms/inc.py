@@ -1,7 +1,7 @@
 """In-network aggregation: switches add what passes them, several levels deep.
 
-The aggregation tree of SHArP (R. Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)",
-COMHPC 2016), chosen from the topology instead of configured.
+The aggregation tree of SHArP (R. Graham et al., "Scalable Hierarchical Aggregation Protocol
+(SHArP)", COMHPC 2016), chosen from the topology instead of configured.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ def plan_in_network(
     """Sums on the switches, along the tree with the lowest cost.
 
     Where several roots are equally good and make the same expression (two spines), the shards are
-    dealt to all of them. Switches without slots add nothing; their parents take their operands. When
-    no switch has slots, the hosts add, each for its share of the shards.
+    dealt to all of them. Switches without slots add nothing; their parents take their operands.
+    When no switch has slots, the hosts add, each for its share of the shards.
 
     Args:
         topology: where the group runs.
         ranks: the node of each rank. Ranks below one switch should be consecutive, as
-            :func:`~innet.plans.aggregation_tree.rank_order` numbers them; others are added higher up.
+            :func:`~innet.plans.aggregation_tree.rank_order` numbers them; others are added higher
+            up.
         roots: use these nodes as roots, whatever they cost.
         place: move these intervals to other nodes; the expression stays as it is.
 
     Raises:
-        PlanError: a named node is not in the topology, the named roots need different expressions, an
-            interval to move is not in the plan, or a host cannot be reached.
+        PlanError: a named node is not in the topology, the named roots need different expressions,
+            an interval to move is not in the plan, or a host cannot be reached.
     """
     _check_known(topology, [*(roots or ()), *(place or {}).values()])
     able = frozenset(name for name in topology.switches if _slots(topology, name) > 0)
@@ -112,7 +113,8 @@ def _plan_below(
 ) -> Plan:
     """The plan of the tree below ``root``.
 
-    A root with a single child sees one finished sum pass; then that child is the root, unless forced.
+    A root with a single child sees one finished sum pass; then that child is the root, unless
+    forced.
     """
     tree = AggregationTree.grow(routes, root, ranks)
     reduction = reduce_along(tree, ranks, able | {root})
@@ -130,7 +132,7 @@ def _plan_on_hosts(ranks: tuple[str, ...]) -> Plan:
         ranks=ranks,
         roots=tuple(Placed(everything, host) for host in ranks),
         rules=tuple(Rule(host, everything, operands) for host in ranks),
-        why="No switch has slots for reductions, so the hosts add, each for its share of the shards.",
+        why="No switch has slots, so the hosts add, each for its share of the shards.",
     )
 
 

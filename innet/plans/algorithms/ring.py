@@ -1,8 +1,8 @@
 """Ring: each shard's sum walks once round the hosts and picks up one contribution at each.
 
 The bandwidth-optimal ring of P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for
-clusters of workstations", J. Parallel Distrib. Comput. 69 (2009), said in names: what they push to the
-right neighbour, we ask of the left one.
+clusters of workstations", J. Parallel Distrib. Comput. 69 (2009), said in names: what they push to
+the right neighbour, we ask of the left one.
 """
 
 from __future__ import annotations
