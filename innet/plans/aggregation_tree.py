@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Rule
 from innet.plans.routes import Routes
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from innet.errors import PlanError
 from innet.plans.plan import Placed, Plan
 from innet.plans.routes import Routes
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 DirectedLink = tuple[str, str]
 """A link in the direction in which bytes flow: (from node, to node)."""

@@ -11,14 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
 from innet.plans.plan import Placed, Plan
 from innet.plans.routes import Routes
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 SEGMENT_BYTES = 8192
 """Payload of one segment that the model assumes."""

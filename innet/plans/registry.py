@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from innet.errors import PlanError
 from innet.plans.algorithms.auto import plan_automatically
@@ -14,9 +14,7 @@ from innet.plans.algorithms.inc import plan_in_network
 from innet.plans.algorithms.ps import plan_parameter_server
 from innet.plans.algorithms.ring import plan_ring
 from innet.plans.plan import Plan
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 ALGORITHMS: dict[str, Callable[..., Plan]] = {
     "inc": plan_in_network,

@@ -8,14 +8,12 @@ one name that go to one node meet on the way and never split again.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 
 from innet.errors import PlanError
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Link, Topology
 
 
 class Routes:
@@ -25,7 +23,7 @@ class Routes:
         self._name = topology.name
         self._graph = topology.graph()
         # Dividing by more than the sum of all delays keeps every path's delay term under one hop.
-        self._delay_scale_s = 1.0 + sum(
+        self._delay_scale_s: float = 1.0 + sum(
             attributes["link"].delay_s for _, _, attributes in self._graph.edges(data=True)
         )
         self._gates = {n: next(iter(self._graph[n])) for n, d in self._graph.degree if d == 1}
@@ -64,7 +62,8 @@ class Routes:
             )
 
         def weight(_u: str, _v: str, attributes: dict[str, Any]) -> float:
-            return 1.0 + float(attributes["link"].delay_s) / self._delay_scale_s
+            link: Link = attributes["link"]
+            return 1.0 + link.delay_s / self._delay_scale_s
 
         paths = nx.single_source_dijkstra_path(self._graph, towards, weight=weight)
         return {node: path[-2] for node, path in paths.items() if len(path) > 1}

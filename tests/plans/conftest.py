@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from innet.topology import Topology
 from innet.topology.blueprint import Blueprint, PartDefaults
-from innet.topology.model import Topology
 
 RATE_BPS = 1e9
 NetworkFactory = Callable[..., Topology]

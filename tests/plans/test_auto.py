@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from innet.plans import PlanChooser, make_plan
 from innet.plans.cost import CostModel
-from innet.topology.model import Topology
+from innet.topology import Topology
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from innet.errors import PlanError
 from innet.plans import bound_s, bytes_per_link, make_plan, textbook_bound_s
-from innet.topology.model import Topology
+from innet.topology import Topology
 
 MIB = 1 << 20
 RATE_BPS = 1e9

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from innet.errors import PlanError
 from innet.plans.routes import Routes
+from innet.topology import Topology
 from innet.topology.blueprint import Blueprint, PartDefaults
-from innet.topology.model import Topology
 
 
 @given(st.from_type(Topology), st.data())

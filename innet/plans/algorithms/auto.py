@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from innet.plans.algorithms.halving_doubling import plan_halving_doubling
 from innet.plans.algorithms.inc import plan_in_network
@@ -12,9 +11,7 @@ from innet.plans.algorithms.ps import plan_parameter_server
 from innet.plans.algorithms.ring import plan_ring
 from innet.plans.cost import Cost, CostModel
 from innet.plans.plan import Plan
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 TYPICAL_BYTES = 1 << 20
 """Size for which :func:`plan_automatically` chooses when none is given."""

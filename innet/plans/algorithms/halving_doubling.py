@@ -6,14 +6,10 @@ Communication Operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from innet.errors import PlanError
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 
 def plan_halving_doubling(topology: Topology, ranks: tuple[str, ...]) -> Plan:

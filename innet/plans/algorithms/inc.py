@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from innet.errors import PlanError
 from innet.plans.aggregation_tree import AggregationTree, TreeReduction, reduce_along
@@ -16,9 +15,7 @@ from innet.plans.cost import Cost, CostModel
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
 from innet.plans.routes import Routes
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Switch, Topology
 
 _TYPICAL_BYTES = 1 << 20
 """Roots are compared for a tensor of this size: large enough for rates to count, and delays too."""
@@ -50,7 +47,11 @@ def plan_in_network(
             an interval to move is not in the plan, or a host cannot be reached.
     """
     _check_known(topology, [*(roots or ()), *(place or {}).values()])
-    able = frozenset(name for name in topology.switches if _slots(topology, name) > 0)
+    able = frozenset(
+        name
+        for name in topology.switches
+        if isinstance(node := topology.nodes[name], Switch) and node.slots > 0
+    )
     if len(ranks) == 1:
         plan = Plan("inc", ranks, (Placed(Interval.single(0), ranks[0]),), ())
     elif roots is not None:
@@ -197,10 +198,6 @@ def _rounded(cost: Cost) -> float:
 
 def _interval(interval: Interval | str) -> Interval:
     return Interval.parse(interval) if isinstance(interval, str) else interval
-
-
-def _slots(topology: Topology, switch: str) -> int:
-    return int(topology.nodes[switch].slots)
 
 
 def _check_known(topology: Topology, names: Sequence[str]) -> None:

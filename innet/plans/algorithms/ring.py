@@ -7,13 +7,9 @@ the right neighbour, we ask of the left one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 
 def plan_ring(topology: Topology, ranks: tuple[str, ...]) -> Plan:
