@@ -30,6 +30,16 @@ def test_equal_spines_share_the_shards(leaf_spine: Callable[..., Topology]) -> N
     assert [plan.root_for(segment).node for segment in range(3)] == ["spine0", "spine1", "spine0"]
 
 
+def test_a_slower_spine_is_left_out(leaf_spine: Callable[..., Topology]) -> None:
+    topology = leaf_spine(2, 2, 3)
+    links = [
+        link.model_copy(update={"rate_bps": 1e8}) if "spine0" in link.nodes else link
+        for link in topology.links
+    ]
+    plan = make_plan("inc", Topology(name="uneven", nodes=topology.nodes, links=tuple(links)))
+    assert [root.node for root in plan.roots] == ["spine1", "spine2"]
+
+
 def test_a_fat_tree_adds_on_three_levels(fat_tree: Callable[..., Topology]) -> None:
     plan = make_plan("inc", fat_tree(4))
     assert {root.node for root in plan.roots} == {"c0", "c1", "c2", "c3"}

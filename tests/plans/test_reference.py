@@ -100,6 +100,8 @@ def test_the_shape_is_kept_and_the_input_is_not_touched(star: Callable[..., Topo
         result = evaluate_allreduce(make_plan("ring", star(hosts)), arrays, "sum", 4)
         assert result.shape == (2, 3)
         result += 1
+        of_one_shard = evaluate(make_plan("ring", star(hosts)), 0, arrays, "sum")
+        of_one_shard += 1
         assert all((array == 1).all() for array in arrays)
 
 
