@@ -97,11 +97,12 @@ def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset
     ]
     names = ", ".join(plan.roots[0].node for plan in chosen)
     several = f"{len(chosen)} equally good roots share the shards" if len(chosen) > 1 else "Root"
-    return _merge(
-        chosen,
-        f"{several}: {names}. Of {len(plans)} possible roots, none is nearer to the hosts or has "
-        "faster links to them.",
+    reason = (
+        "It is the only switch that can add everything."
+        if len(plans) == 1
+        else f"Of {len(plans)} possible roots, none is nearer to the hosts or faster to reach."
     )
+    return _merge(chosen, f"{several}: {names}. {reason}")
 
 
 def _plan_below(
