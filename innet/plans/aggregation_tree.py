@@ -1,0 +1,157 @@
+"""A tree of the topology, and the sums that its nodes can make on the way to the root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from innet.plans.expression import Interval
+from innet.plans.plan import Placed, Rule
+from innet.plans.routes import Routes
+from innet.topology import Topology
+
+
+@dataclass(frozen=True)
+class AggregationTree:
+    """The union of the routes from the hosts of ``ranks`` to ``root``.
+
+    Attributes:
+        root: the node at the top.
+        children: the nodes below each node, those with the earliest hosts first.
+    """
+
+    root: str
+    children: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def grow(cls, routes: Routes, root: str, hosts: Sequence[str]) -> AggregationTree:
+        """The tree that reaches ``hosts`` from ``root``.
+
+        Raises:
+            PlanError: a host cannot be reached.
+        """
+        children: dict[str, dict[str, None]] = {root: {}}
+        for host in hosts:
+            path = routes.path(host, root)
+            for child, parent in pairwise(path):
+                children.setdefault(child, {})
+                children.setdefault(parent, {})[child] = None
+        return cls(root, {node: tuple(below) for node, below in children.items()})
+
+    def preorder(self) -> tuple[str, ...]:
+        """Every node, parents before children, one subtree after the other."""
+        found: list[str] = []
+        pending = [self.root]
+        while pending:
+            node = pending.pop()
+            found.append(node)
+            pending += reversed(self.children[node])
+        return tuple(found)
+
+    def postorder(self) -> tuple[str, ...]:
+        """Every node, children before parents, one subtree after the other."""
+        found: list[str] = []
+        pending = [self.root]
+        while pending:
+            node = pending.pop()
+            found.append(node)
+            pending += self.children[node]
+        return tuple(reversed(found))
+
+
+@dataclass
+class TreeReduction:
+    """The rules that make the full sum along a tree.
+
+    Attributes:
+        rules: one per sum, lower nodes first.
+        top: the full interval and the node that makes it (the rank's node for a single rank).
+        split: nodes that could not join everything below them into one sum, with the parts that
+            they leave to their parent.
+    """
+
+    rules: list[Rule] = field(default_factory=list)
+    top: Placed | None = None
+    split: dict[str, tuple[Interval, ...]] = field(default_factory=dict)
+
+
+def reduce_along(
+    tree: AggregationTree, ranks: Sequence[str], able: frozenset[str]
+) -> TreeReduction:
+    """Let every able node add what reaches it, as far as the ranks below it are consecutive.
+
+    Args:
+        tree: reaches the node of every rank.
+        ranks: the node of each rank.
+        able: nodes that may hold rules; the others pass the operands on to their parents. The root
+            must be one of them.
+    """
+    rank_of = {node: rank for rank, node in enumerate(ranks)}
+    size = len(ranks)
+    reduction = TreeReduction()
+    passed: dict[str, list[Placed]] = {}
+    for node in tree.postorder():
+        parts = [part for child in tree.children[node] for part in passed.pop(child)]
+        if node in rank_of:
+            parts.append(Placed(Interval.single(rank_of[node]), node))
+        if node in able:
+            parts = [_join(reduction, node, run, size) for run in _runs(parts, size)]
+            if len(parts) > 1:
+                reduction.split[node] = tuple(part.interval for part in parts)
+        passed[node] = parts
+    (reduction.top,) = passed[tree.root]
+    return reduction
+
+
+def _runs(parts: list[Placed], size: int) -> list[list[Placed]]:
+    """The parts in cyclic order, cut where they are not consecutive."""
+    ordered = sorted(parts)
+    # A run may pass over rank 0; beginning at a gap keeps it in one piece.
+    for index, part in enumerate(ordered):
+        if not _follows(ordered[index - 1], part, size):
+            ordered = ordered[index:] + ordered[:index]
+            break
+    runs: list[list[Placed]] = []
+    for part in ordered:
+        if runs and _follows(runs[-1][-1], part, size):
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    return runs
+
+
+def _follows(before: Placed, after: Placed, size: int) -> bool:
+    return (before.interval.last + 1) % size == after.interval.first
+
+
+def _join(reduction: TreeReduction, node: str, run: list[Placed], size: int) -> Placed:
+    if len(run) == 1:
+        return run[0]
+    joined = Placed(Interval(run[0].interval.first, run[-1].interval.last), node)
+    reduction.rules.append(Rule(node, joined.interval, tuple(run)))
+    return joined
+
+
+def rank_order(topology: Topology) -> tuple[str, ...]:
+    """The hosts in the order of a walk over the best aggregation tree.
+
+    Numbering ranks in this order makes the ranks below every switch consecutive, so each switch
+    makes one sum. Hosts keep the topology's order as far as the tree allows it.
+
+    Raises:
+        PlanError: some host cannot be reached from a switch.
+    """
+    routes = Routes(topology)
+    walks = [_walk(topology, routes, switch) for switch in topology.switches]
+    if not walks:
+        return topology.hosts
+    return min(walks, key=lambda walk: walk[0])[1]
+
+
+def _walk(topology: Topology, routes: Routes, root: str) -> tuple[float, tuple[str, ...]]:
+    """How far the hosts are from ``root`` (the farthest, in links), and their order below it."""
+    hosts = frozenset(topology.hosts)
+    tree = AggregationTree.grow(routes, root, topology.hosts)
+    depth = max((len(routes.path(host, root)) - 1 for host in topology.hosts), default=0)
+    return depth, tuple(node for node in tree.preorder() if node in hosts)

@@ -1,0 +1,94 @@
+"""Choosing an algorithm by topology and size, with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from innet.plans.algorithms.halving_doubling import plan_halving_doubling
+from innet.plans.algorithms.inc import plan_in_network
+from innet.plans.algorithms.ps import plan_parameter_server
+from innet.plans.algorithms.ring import plan_ring
+from innet.plans.cost import Cost, CostModel
+from innet.plans.plan import Plan
+from innet.topology import Topology
+
+TYPICAL_BYTES = 1 << 20
+"""Size for which :func:`plan_automatically` chooses when none is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One decision.
+
+    Attributes:
+        plan: the plan with the lowest estimated time.
+        cost: its estimate.
+        why: the reason in plain sentences, with the estimates of the plans that lost.
+    """
+
+    plan: Plan
+    cost: Cost
+    why: str
+
+
+class PlanChooser:
+    """The plans that a group can switch between, and the rule for choosing one by size.
+
+    The choice depends on the topology, the ranks and the size alone, so every rank makes the same
+    one. Each plan has its own expressions and therefore needs its own ``<group>`` name component.
+
+    >>> chooser = PlanChooser(topology, topology.hosts)                  # doctest: +SKIP
+    >>> chooser.choose(16 << 20).plan.algorithm                          # doctest: +SKIP
+    'inc'
+    """
+
+    def __init__(self, topology: Topology, ranks: tuple[str, ...]) -> None:
+        self._topology = topology
+        self._model = CostModel(topology)
+        self.plans: Mapping[str, Plan] = {
+            name: make(topology, ranks) for name, make in _candidates(len(ranks)).items()
+        }
+
+    def choose(self, size_bytes: int) -> Choice:
+        """The plan for an allreduce of ``size_bytes`` per rank; equal times go to the first."""
+        costs = {n: self._model.estimate(plan, size_bytes) for n, plan in self.plans.items()}
+        best = min(costs, key=lambda name: costs[name].total_s)
+        others = "; ".join(f"{n} {_say_cost(cost)}" for n, cost in costs.items() if n != best)
+        ranks = self.plans[best].size
+        why = (
+            f"{best} for {size_bytes} bytes per rank, {ranks} ranks on {self._topology.name}: "
+            f"{_say_cost(costs[best])}.\nIn comparison: {others}."
+        )
+        return Choice(self.plans[best], costs[best], why)
+
+
+def plan_automatically(
+    topology: Topology, ranks: tuple[str, ...], *, size_bytes: int = TYPICAL_BYTES
+) -> Plan:
+    """The plan with the lowest estimated time for ``size_bytes`` per rank.
+
+    Its ``algorithm`` is the chosen one; its ``why`` says what spoke for it, in numbers.
+    """
+    choice = PlanChooser(topology, ranks).choose(size_bytes)
+    why = "\n".join(part for part in (choice.why, choice.plan.why) if part)
+    return replace(choice.plan, why=why)
+
+
+def _candidates(size: int) -> dict[str, Callable[[Topology, tuple[str, ...]], Plan]]:
+    candidates: dict[str, Callable[[Topology, tuple[str, ...]], Plan]] = {"inc": plan_in_network}
+    if size & (size - 1) == 0:
+        candidates["halving-doubling"] = plan_halving_doubling
+    return candidates | {"ring": plan_ring, "ps": plan_parameter_server}
+
+
+def _say_cost(cost: Cost) -> str:
+    text = f"about {_say_time(cost.total_s)}, of which {_say_time(cost.latency_s)} latency"
+    if cost.busiest.link is None:
+        return text
+    link = " to ".join(cost.busiest.link)
+    return f"{text} and {_say_time(cost.busiest.time_s)} on the busiest link, {link}"
+
+
+def _say_time(time_s: float) -> str:
+    return f"{time_s:.3g} s" if time_s >= 1 else f"{time_s * 1e3:.3g} ms"

@@ -1,0 +1,210 @@
+"""In-network aggregation: switches add what passes them, several levels deep.
+
+The aggregation tree of SHArP (R. Graham et al., "Scalable Hierarchical Aggregation Protocol
+(SHArP)", COMHPC 2016), chosen from the topology instead of configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from innet.errors import PlanError
+from innet.plans.aggregation_tree import AggregationTree, TreeReduction, reduce_along
+from innet.plans.cost import Cost, CostModel
+from innet.plans.expression import Interval
+from innet.plans.plan import Placed, Plan, Rule
+from innet.plans.routes import Routes
+from innet.topology import Switch, Topology
+
+_TYPICAL_BYTES = 1 << 20
+"""Roots are compared for a tensor of this size: large enough for rates to count, and delays too."""
+
+
+def plan_in_network(
+    topology: Topology,
+    ranks: tuple[str, ...],
+    *,
+    roots: Sequence[str] | None = None,
+    place: Mapping[Interval | str, str] | None = None,
+) -> Plan:
+    """Sums on the switches, along the tree with the lowest cost.
+
+    Where several roots are equally good and make the same expression (two spines), the shards are
+    dealt to all of them. Switches without slots add nothing; their parents take their operands.
+    When no switch has slots, the hosts add, each for its share of the shards.
+
+    Args:
+        topology: where the group runs.
+        ranks: the node of each rank. Ranks below one switch should be consecutive, as
+            :func:`~innet.plans.aggregation_tree.rank_order` numbers them; others are added higher
+            up.
+        roots: use these nodes as roots, whatever they cost.
+        place: move these intervals to other nodes; the expression stays as it is.
+
+    Raises:
+        PlanError: a named node is not in the topology, the named roots need different expressions,
+            an interval to move is not in the plan, or a host cannot be reached.
+    """
+    _check_known(topology, [*(roots or ()), *(place or {}).values()])
+    able = frozenset(
+        name
+        for name in topology.switches
+        if isinstance(node := topology.nodes[name], Switch) and node.slots > 0
+    )
+    if len(ranks) == 1:
+        plan = Plan("inc", ranks, (Placed(Interval.single(0), ranks[0]),), ())
+    elif roots is not None:
+        plan = _plan_for_roots(topology, ranks, able, roots)
+    elif able:
+        plan = _plan_best_roots(topology, ranks, able)
+    else:
+        plan = _plan_on_hosts(ranks)
+    return _move(plan, {_interval(i): node for i, node in (place or {}).items()})
+
+
+def _plan_for_roots(
+    topology: Topology, ranks: tuple[str, ...], able: frozenset[str], roots: Sequence[str]
+) -> Plan:
+    if not roots:
+        raise PlanError("the list of roots is empty; name a node, or leave the option out")
+    routes = Routes(topology)
+    plans = [_plan_below(routes, ranks, able, root, forced=True) for root in dict.fromkeys(roots)]
+    for root, plan in zip(roots, plans, strict=False):
+        if not _same_expression(plan, plans[0]):
+            raise PlanError(
+                f"{roots[0]} and {root} cannot both be roots: a sum at {root} would be another "
+                "expression, with other bits; name roots that see the same subtrees, or only one"
+            )
+    return _merge(plans, f"The roots were given: {', '.join(dict.fromkeys(roots))}.")
+
+
+def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset[str]) -> Plan:
+    model = CostModel(topology)
+    found: list[tuple[float, Plan]] = []
+    for root in topology.switches:
+        if root in able:
+            plan = _plan_below(model.routes, ranks, able, root)
+            found.append((_rounded(model.estimate(plan, _TYPICAL_BYTES)), plan))
+    found.sort(key=lambda candidate: candidate[0])
+    # A root that only sees one finished sum pass leads to the plan of the node that made it.
+    plans = {plan.roots[0]: (cost, plan) for cost, plan in reversed(found)}
+    best_cost, best = found[0]
+    chosen = [
+        plan
+        for cost, plan in reversed(plans.values())
+        if cost == best_cost and _same_expression(plan, best)
+    ]
+    names = ", ".join(plan.roots[0].node for plan in chosen)
+    several = f"{len(chosen)} equally good roots share the shards" if len(chosen) > 1 else "Root"
+    reason = (
+        "It is the only switch that can add everything."
+        if len(plans) == 1
+        else f"Of {len(plans)} possible roots, none is nearer to the hosts or faster to reach."
+    )
+    return _merge(chosen, f"{several}: {names}. {reason}")
+
+
+def _plan_below(
+    routes: Routes,
+    ranks: tuple[str, ...],
+    able: frozenset[str],
+    root: str,
+    *,
+    forced: bool = False,
+) -> Plan:
+    """The plan of the tree below ``root``.
+
+    A root with a single child sees one finished sum pass; then that child is the root, unless
+    forced.
+    """
+    tree = AggregationTree.grow(routes, root, ranks)
+    reduction = reduce_along(tree, ranks, able | {root})
+    top = reduction.top
+    assert top is not None, "reduce_along always ends with the full interval"
+    plan = Plan("inc", ranks, (top,), tuple(reduction.rules), _explain_splits(reduction, root))
+    return _move(plan, {top.interval: root}) if forced else plan
+
+
+def _plan_on_hosts(ranks: tuple[str, ...]) -> Plan:
+    everything = Interval(0, len(ranks) - 1)
+    operands = tuple(Placed(Interval.single(rank), host) for rank, host in enumerate(ranks))
+    return Plan(
+        algorithm="inc",
+        ranks=ranks,
+        roots=tuple(Placed(everything, host) for host in ranks),
+        rules=tuple(Rule(host, everything, operands) for host in ranks),
+        why="No switch has slots, so the hosts add, each for its share of the shards.",
+    )
+
+
+def _merge(plans: Sequence[Plan], why: str) -> Plan:
+    """One plan with the roots of all; they have the same expression."""
+    rules = {(rule.interval, rule.node): rule for plan in plans for rule in plan.rules}
+    remarks = dict.fromkeys(plan.why for plan in plans if plan.why)
+    return replace(
+        plans[0],
+        roots=tuple(dict.fromkeys(plan.roots[0] for plan in plans)),
+        rules=tuple(rules.values()),
+        why="\n".join([why, *remarks]),
+    )
+
+
+def _move(plan: Plan, place: Mapping[Interval, str]) -> Plan:
+    """The same expression with some intervals made elsewhere."""
+    for interval in place:
+        if interval.is_single or not plan.nodes_for(interval):
+            raise PlanError(
+                f"interval {interval} cannot be placed, this plan does not make it; "
+                f"it makes {', '.join(map(str, plan.intervals)) or 'no sum at all'}"
+            )
+
+    def moved(placed: Placed) -> Placed:
+        return placed._replace(node=place.get(placed.interval, placed.node))
+
+    rules = [
+        Rule(
+            place.get(rule.interval, rule.node),
+            rule.interval,
+            tuple(moved(operand) for operand in rule.operands),
+        )
+        for rule in plan.rules
+    ]
+    return replace(
+        plan,
+        roots=tuple(dict.fromkeys(moved(root) for root in plan.roots)),
+        rules=tuple({(rule.interval, rule.node): rule for rule in rules}.values()),
+    )
+
+
+def _same_expression(plan: Plan, other: Plan) -> bool:
+    return plan.intervals == other.intervals and all(
+        plan.expression(interval) == other.expression(interval) for interval in plan.intervals
+    )
+
+
+def _explain_splits(reduction: TreeReduction, root: str) -> str:
+    return "\n".join(
+        f"{node} leaves {', '.join(map(str, parts))} to its parent, as the ranks below it are not "
+        "consecutive; number the ranks by rank_order(topology) to have one sum there."
+        for node, parts in reduction.split.items()
+        if node != root
+    )
+
+
+def _rounded(cost: Cost) -> float:
+    """Costs of mirrored trees differ in the last bits, by the order of addition."""
+    return float(f"{cost.total_s:.9e}")
+
+
+def _interval(interval: Interval | str) -> Interval:
+    return Interval.parse(interval) if isinstance(interval, str) else interval
+
+
+def _check_known(topology: Topology, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in topology.nodes:
+            raise PlanError(
+                f"topology {topology.name} has no node {name!r} to place a sum on; "
+                f"its switches are {', '.join(topology.switches) or 'none'}"
+            )

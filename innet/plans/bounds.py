@@ -1,0 +1,152 @@
+"""What the links allow: bytes on each link, and the lower bound in time that follows.
+
+``docs/bounds.md`` derives every formula. Only payload bytes count; Interests, names, signatures and
+headers come on top and are part of what a measurement shows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from innet.errors import PlanError
+from innet.plans.plan import Placed, Plan
+from innet.plans.routes import Routes
+from innet.topology import Topology
+
+DirectedLink = tuple[str, str]
+"""A link in the direction in which bytes flow: (from node, to node)."""
+
+
+class BusiestLink(NamedTuple):
+    """The link that bounds an operation: no schedule can end before it has carried its bytes."""
+
+    link: DirectedLink | None
+    time_s: float
+
+
+def bytes_per_link(
+    plan: Plan, topology: Topology, size_bytes: int, *, segment_bytes: int | None = None
+) -> dict[DirectedLink, float]:
+    """Payload bytes that one allreduce puts on each directed link.
+
+    Equal requests meet on the way and answers are multicast, so a link carries each named segment
+    at most once in each direction, however many nodes behind it want it.
+
+    Args:
+        plan: the group's plan.
+        topology: where it runs; paths are those of :class:`~innet.plans.routes.Routes`.
+        size_bytes: bytes of one rank's tensor.
+        segment_bytes: cut the tensor into such segments, dealt to the shards in turn; without it,
+            every shard has an equal share, which is the limit for large tensors.
+
+    Raises:
+        PlanError: a node of the plan is not in the topology or cannot be reached.
+    """
+    return link_bytes(plan, Routes(topology), shard_bytes(plan, size_bytes, segment_bytes))
+
+
+def bound_s(plan: Plan, topology: Topology, size_bytes: int) -> float:
+    """Seconds that an allreduce of ``size_bytes`` per rank takes at least: the busiest link's time.
+
+    Links without a rate cost nothing.
+    """
+    return busiest_link(topology, bytes_per_link(plan, topology, size_bytes)).time_s
+
+
+def busiest_link(topology: Topology, carried: dict[DirectedLink, float]) -> BusiestLink:
+    """The directed link that needs longest for its bytes; the first one of several."""
+    graph = topology.graph()
+    busiest = BusiestLink(None, 0.0)
+    for (u, v), carried_bytes in carried.items():
+        rate_bps = graph.edges[u, v]["link"].rate_bps
+        time_s = 0.0 if rate_bps is None else carried_bytes * 8 / rate_bps
+        if time_s > busiest.time_s:
+            busiest = BusiestLink((u, v), time_s)
+    return busiest
+
+
+def shard_bytes(plan: Plan, size_bytes: int, segment_bytes: int | None) -> list[float]:
+    """Bytes of the tensor that each shard handles; see :func:`bytes_per_link`."""
+    shards = len(plan.roots)
+    if segment_bytes is None:
+        return [size_bytes / shards] * shards
+    whole, rest_bytes = divmod(size_bytes, segment_bytes)
+    rounds, extra = divmod(whole, shards)
+    shares = [float((rounds + (shard < extra)) * segment_bytes) for shard in range(shards)]
+    shares[whole % shards] += rest_bytes
+    return shares
+
+
+def link_bytes(plan: Plan, routes: Routes, shares_bytes: list[float]) -> dict[DirectedLink, float]:
+    """Bytes per directed link when shard s handles ``shares_bytes[s]``."""
+    operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
+    total: dict[DirectedLink, float] = defaultdict(float)
+    for root, share_bytes in zip(plan.roots, shares_bytes, strict=True):
+        if share_bytes:
+            for _, link in _answers(plan, routes, operands, root):
+                total[link] += share_bytes
+    return dict(total)
+
+
+def _answers(
+    plan: Plan, routes: Routes, operands: dict[Placed, tuple[Placed, ...]], root: Placed
+) -> dict[tuple[Placed, DirectedLink], None]:
+    """Each (answer, link it crosses) of one shard, once; a dict to keep a reproducible order."""
+    crossed: dict[tuple[Placed, DirectedLink], None] = {}
+
+    def ask(asker: str, placed: Placed) -> None:
+        path = routes.path(asker, placed.node)
+        for towards_asker, towards_node in pairwise(path):
+            crossed[placed, (towards_node, towards_asker)] = None
+
+    for asker in plan.ranks:
+        ask(asker, root)
+    pending = [root]
+    while pending:
+        placed = pending.pop()
+        for operand in operands.get(placed, ()):
+            ask(placed.node, operand)
+            pending.append(operand)
+    return crossed
+
+
+def _ring(ranks: int) -> float:
+    return 2 * (ranks - 1) / ranks
+
+
+_TEXTBOOK: dict[str, Callable[[int], float]] = {
+    "inc": lambda ranks: 1.0 if ranks > 1 else 0.0,
+    "ring": _ring,
+    "halving-doubling": _ring,
+    "ps": lambda ranks: float(ranks - 1),
+    "gloo-ring": _ring,
+    "gloo-gather-broadcast": lambda ranks: float(ranks - 1 + (ranks - 1).bit_length()),
+    "tcp-gather-broadcast": lambda ranks: 2.0 * (ranks - 1),
+}
+
+
+def textbook_bound_s(algorithm: str, ranks: int, size_bytes: int, rate_bps: float) -> float:
+    """The bound of an algorithm on one switch with equal links of ``rate_bps``.
+
+    Args:
+        algorithm: an algorithm of ours, or a foreign baseline: ``gloo-ring`` (ring allreduce),
+            ``tcp-gather-broadcast`` (every rank pushes to rank 0, which then pushes to every rank),
+            ``gloo-gather-broadcast`` (the same with Gloo's broadcast, which is a binomial tree).
+        ranks: N.
+        size_bytes: M, bytes of one rank's tensor.
+        rate_bps: rate of every link in bits a second.
+
+    Raises:
+        PlanError: no formula is known for the algorithm.
+
+    >>> round(textbook_bound_s("inc", 8, 16 << 20, 200e6), 2)
+    0.67
+    """
+    if algorithm not in _TEXTBOOK:
+        raise PlanError(
+            f"no bound is known for {algorithm!r}; known are {', '.join(sorted(_TEXTBOOK))}"
+        )
+    return _TEXTBOOK[algorithm](ranks) * size_bytes * 8 / rate_bps

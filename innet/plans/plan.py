@@ -1,0 +1,291 @@
+"""A group's plan: how each interval is made from smaller ones, and on which nodes.
+
+The first file to read here. A :class:`Plan` is immutable and knows nothing of segments, sizes or
+element types: a rule holds for every operation of its group. Only the *roots* are chosen per
+segment (see :meth:`Plan.root_for`), which is how one plan spreads its work over several nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from innet.errors import PlanError
+from innet.plans.expression import Interval, is_partition
+
+
+class Placed(NamedTuple):
+    """An interval and the node that answers for it (the ForwardingHint of whoever asks)."""
+
+    interval: Interval
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.interval} at {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``node`` makes ``interval`` by adding ``operands`` from left to right.
+
+    Attributes:
+        node: where the rule is installed.
+        interval: what it makes.
+        operands: at least two; each with the node to ask for it.
+        primary: others ask this node for the interval. A rule that is not primary is a fallback:
+            the node evaluates the interval itself when whoever should answer refuses or is dead.
+    """
+
+    node: str
+    interval: Interval
+    operands: tuple[Placed, ...]
+    primary: bool = True
+
+    def __str__(self) -> str:
+        operands = " + ".join(f"({operand})" for operand in self.operands)
+        return f"{self.interval} = {operands}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a group of N ranks reduces.
+
+    Attributes:
+        algorithm: name of the algorithm that made the plan.
+        ranks: the node of each rank; ``ranks[r]`` answers for the contribution of rank r.
+        roots: full intervals with the nodes to ask, indexed by shard.
+        rules: the primary rules of all nodes.
+        why: why the plan is as it is, in plain sentences.
+    """
+
+    algorithm: str
+    ranks: tuple[str, ...]
+    roots: tuple[Placed, ...]
+    rules: tuple[Rule, ...]
+    why: str = ""
+
+    @property
+    def size(self) -> int:
+        """N, the number of ranks."""
+        return len(self.ranks)
+
+    def root_for(self, shard: int) -> Placed:
+        """The full interval and the node to ask for it.
+
+        The shard is the segment number for an allreduce, and the block number for a reduce-scatter.
+
+        >>> from innet.plans.plan import Plan, Placed
+        >>> Plan("ps", ("h0",), (Placed(Interval(0, 0), "h0"),), ()).root_for(7).node
+        'h0'
+        """
+        return self.roots[shard % len(self.roots)]
+
+    @cached_property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Every interval that some rule makes, shorter ones first."""
+        return tuple(sorted(self._operands, key=lambda i: (i.length(self.size), i.first)))
+
+    def expression(self, interval: Interval) -> tuple[Interval, ...]:
+        """The operands of ``interval`` from left to right; empty for a single rank.
+
+        Raises:
+            PlanError: the plan makes no such interval.
+        """
+        if interval.is_single and interval.first < self.size:
+            return ()
+        try:
+            return self._operands[interval]
+        except KeyError:
+            known = ", ".join(str(i) for i in self.intervals) or "none: one rank needs no sum"
+            raise PlanError(
+                f"this {self.algorithm} plan of {self.size} ranks makes no interval {interval}; "
+                f"it makes {known}"
+            ) from None
+
+    def nodes_for(self, interval: Interval) -> tuple[str, ...]:
+        """The nodes that answer for ``interval``; the rank's own node when it is a single rank."""
+        if interval.is_single and interval.first < self.size:
+            return (self.ranks[interval.first],)
+        return self._placements.get(interval, ())
+
+    def rules_for(self, node: str) -> tuple[Rule, ...]:
+        """All rules to install at ``node``: its primary ones, then its fallback ones.
+
+        A rank's node gets a rule for every interval of the plan, so that it can finish any
+        operation alone; another node gets one for everything below what it makes.
+        """
+        primary = self._rules_at.get(node, ())
+        wanted = self.intervals if node in self._rank_of else self._below(primary)
+        made = {rule.interval for rule in primary}
+        return primary + tuple(self._fallback(node, i) for i in wanted if i not in made)
+
+    def describe(self) -> str:
+        """The plan as text for a person: roots, then the rules of each node."""
+        lines = [f"{self.algorithm}: {self.size} ranks, {len(self.rules)} rules"]
+        lines += [f"  {line}" for line in self.why.splitlines()]
+        lines.append("roots: " + ", ".join(str(root) for root in self.roots))
+        for node, rules in self._rules_at.items():
+            lines.append(f"{node}:")
+            lines += [f"  {rule}" for rule in rules]
+        return "\n".join(lines)
+
+    def validate(self) -> None:
+        """Check that the plan makes sense; every maker of plans ends with this.
+
+        Raises:
+            PlanError: names the first root or rule that is wrong, and how.
+        """
+        if not self.ranks:
+            raise PlanError("a plan needs at least one rank; name the nodes of the group's ranks")
+        if len(self._rank_of) != self.size:
+            twice = next(n for i, n in enumerate(self.ranks) if n in self.ranks[:i])
+            raise PlanError(f"{twice} holds two ranks; place each rank on a node of its own")
+        for rule in self.rules:
+            self._validate_rule(rule)
+        if sum(len(nodes) for nodes in self._placements.values()) != len(self.rules):
+            raise PlanError("two rules make the same interval at the same node; keep one of them")
+        if not self.roots:
+            raise PlanError("the plan has no root, so nobody could ask for a result; name one")
+        for root in self.roots:
+            self._validate_known(root.interval, "root " + str(root))
+            if root.interval.length(self.size) != self.size:
+                raise PlanError(f"root {root} does not cover all {self.size} ranks")
+            self._validate_answered(root, "the root")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan in types that JSON knows; :meth:`from_dict` reads it back."""
+        return {
+            "algorithm": self.algorithm,
+            "ranks": list(self.ranks),
+            "roots": [_placed_to_list(root) for root in self.roots],
+            "rules": [
+                {
+                    "node": rule.node,
+                    "interval": str(rule.interval),
+                    "operands": [_placed_to_list(operand) for operand in rule.operands],
+                }
+                for rule in self.rules
+            ],
+            "why": self.why,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Plan:
+        """Read what :meth:`to_dict` wrote, and validate it.
+
+        Raises:
+            PlanError: a field is missing or of the wrong kind, or the plan makes no sense.
+        """
+        try:
+            plan = cls(
+                algorithm=str(document["algorithm"]),
+                ranks=tuple(str(node) for node in document["ranks"]),
+                roots=tuple(_placed_from_list(root) for root in document["roots"]),
+                rules=tuple(
+                    Rule(
+                        node=str(rule["node"]),
+                        interval=Interval.parse(rule["interval"]),
+                        operands=tuple(_placed_from_list(o) for o in rule["operands"]),
+                    )
+                    for rule in document["rules"]
+                ),
+                why=str(document.get("why", "")),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlanError(
+                f"not a plan: {type(error).__name__}: {error}; "
+                "pass the dictionary that Plan.to_dict() gave"
+            ) from error
+        plan.validate()
+        return plan
+
+    @cached_property
+    def _rank_of(self) -> dict[str, int]:
+        return {node: rank for rank, node in enumerate(self.ranks)}
+
+    @cached_property
+    def _operands(self) -> dict[Interval, tuple[Interval, ...]]:
+        return {rule.interval: tuple(o.interval for o in rule.operands) for rule in self.rules}
+
+    @cached_property
+    def _rules_at(self) -> dict[str, tuple[Rule, ...]]:
+        found: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            found.setdefault(rule.node, []).append(rule)
+        return {node: tuple(rules) for node, rules in found.items()}
+
+    @cached_property
+    def _placements(self) -> dict[Interval, tuple[str, ...]]:
+        found: dict[Interval, dict[str, None]] = {}
+        for rule in self.rules:
+            found.setdefault(rule.interval, {})[rule.node] = None
+        return {interval: tuple(nodes) for interval, nodes in found.items()}
+
+    def _below(self, rules: tuple[Rule, ...]) -> tuple[Interval, ...]:
+        found: set[Interval] = set()
+        pending = [operand.interval for rule in rules for operand in rule.operands]
+        while pending:
+            interval = pending.pop()
+            if not interval.is_single and interval not in found:
+                found.add(interval)
+                pending += self._operands[interval]
+        return tuple(interval for interval in self.intervals if interval in found)
+
+    def _fallback(self, node: str, interval: Interval) -> Rule:
+        operands = tuple(
+            Placed(operand, self._choose_node(operand, node))
+            for operand in self._operands[interval]
+        )
+        return Rule(node, interval, operands, primary=False)
+
+    def _choose_node(self, interval: Interval, asker: str) -> str:
+        """Spread fallback requests over an interval's placements, the same way every time."""
+        nodes = self.nodes_for(interval)
+        return asker if asker in nodes else nodes[self._rank_of.get(asker, 0) % len(nodes)]
+
+    def _validate_rule(self, rule: Rule) -> None:
+        place = f"the rule for {rule.interval} at {rule.node}"
+        for interval in (rule.interval, *(operand.interval for operand in rule.operands)):
+            self._validate_known(interval, place)
+        if len(rule.operands) < 2:
+            raise PlanError(f"{place} has {len(rule.operands)} operands; a sum needs two or more")
+        parts = tuple(operand.interval for operand in rule.operands)
+        if not is_partition(parts, rule.interval, self.size):
+            raise PlanError(
+                f"{place} adds {_say_sum(parts)}, which is not {rule.interval} cut into "
+                "consecutive parts; list the operands in cyclic order, without gap or overlap"
+            )
+        if parts != self._operands[rule.interval]:
+            raise PlanError(
+                f"{place} adds {_say_sum(parts)}, elsewhere it is "
+                f"{_say_sum(self._operands[rule.interval])}; a group has one expression for each "
+                "interval, or its bits would depend on who computes it"
+            )
+        for operand in rule.operands:
+            self._validate_answered(operand, place)
+
+    def _validate_known(self, interval: Interval, place: str) -> None:
+        if not (0 <= interval.first < self.size and 0 <= interval.last < self.size):
+            raise PlanError(f"{place}: {interval} names ranks outside 0..{self.size - 1}")
+
+    def _validate_answered(self, placed: Placed, place: str) -> None:
+        if placed.node not in self.nodes_for(placed.interval):
+            raise PlanError(
+                f"{place} asks {placed.node} for {placed.interval}, which has no rule for it; "
+                f"known: {', '.join(self.nodes_for(placed.interval)) or 'nobody'}"
+            )
+
+
+def _say_sum(parts: tuple[Interval, ...]) -> str:
+    return " + ".join(str(part) for part in parts)
+
+
+def _placed_to_list(placed: Placed) -> list[str]:
+    return [str(placed.interval), placed.node]
+
+
+def _placed_from_list(item: Any) -> Placed:
+    interval, node = item
+    return Placed(Interval.parse(interval), str(node))

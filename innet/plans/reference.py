@@ -1,0 +1,171 @@
+"""What a plan must compute, to the bit: its expression evaluated with NumPy.
+
+The arithmetic of one reduction (one rule): operands from left to right; ``f16`` and ``bf16`` are
+widened to ``f32``, added there and rounded once at the end; integers are exact, and a partial
+result outside their type is an error; ``min`` and ``max`` hand on NaN (the left one of two) and
+take the right one of two equal operands, which matters for ``-0.0`` and ``0.0``. The payload bits
+of a NaN that ``sum`` and ``prod`` make are not defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from innet.errors import CollectiveError, MismatchError, ReductionOverflow
+from innet.plans.expression import Interval
+from innet.plans.plan import Plan
+
+Array = NDArray[Any]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+}
+"""Element types by the name they have in ``<op>.<dtype>``."""
+
+
+def _minimum(left: Array, right: Array) -> Array:
+    # numpy.minimum leaves the sign of a zero to the processor at hand.
+    return np.where((left < right) | (left != left), left, right)
+
+
+def _maximum(left: Array, right: Array) -> Array:
+    return np.where((left > right) | (left != left), left, right)
+
+
+_OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": _minimum,
+    "max": _maximum,
+}
+
+_NARROW_FLOATS = (DTYPES["f16"], DTYPES["bf16"])
+
+
+def evaluate(plan: Plan, shard: int, contributions: Sequence[Array], op: str) -> Array:
+    """The result of one shard.
+
+    Args:
+        plan: the group's plan.
+        shard: segment number (allreduce) or block number (reduce-scatter); chooses the root.
+        contributions: one array per rank, all of one shape and element type.
+        op: ``sum``, ``prod``, ``min`` or ``max``.
+
+    Raises:
+        MismatchError: there is not one array per rank, or their shapes or types differ.
+        ReductionOverflow: an integer result left the range of its type.
+        CollectiveError: unknown operation or element type.
+    """
+    _check(plan, contributions, op)
+    return _evaluate_interval(plan, plan.root_for(shard).interval, contributions, op)
+
+
+def evaluate_allreduce(
+    plan: Plan, contributions: Sequence[Array], op: str, segment_elements: int
+) -> Array:
+    """The result of an allreduce whose tensors are cut into segments of ``segment_elements``.
+
+    Segment k is evaluated by the root of shard k. Arguments and errors: see :func:`evaluate`.
+    """
+    if segment_elements < 1:
+        raise CollectiveError(f"a segment of {segment_elements} elements is empty; use 1 or more")
+    _check(plan, contributions, op)
+    flat = [np.ascontiguousarray(array).reshape(-1) for array in contributions]
+    shard_of = (np.arange(flat[0].size) // segment_elements) % len(plan.roots)
+    result = np.empty_like(flat[0])
+    for interval in dict.fromkeys(root.interval for root in plan.roots):
+        shards = [s for s, root in enumerate(plan.roots) if root.interval == interval]
+        mine = np.isin(shard_of, shards)
+        result[mine] = _evaluate_interval(plan, interval, [array[mine] for array in flat], op)
+    return result.reshape(np.shape(contributions[0]))
+
+
+def reduce_operands(operands: Sequence[Array], op: str) -> Array:
+    """One reduction: ``operands`` combined from left to right as a node does it.
+
+    Raises:
+        ReductionOverflow: an integer result left the range of its type.
+    """
+    dtype = operands[0].dtype
+    if dtype in _NARROW_FLOATS:
+        return _fold([array.astype(np.float32) for array in operands], op).astype(dtype)
+    if np.issubdtype(dtype, np.integer) and op in ("sum", "prod"):
+        return _fold_integers(operands, op)
+    return _fold(operands, op)
+
+
+def _evaluate_interval(
+    plan: Plan, interval: Interval, contributions: Sequence[Array], op: str
+) -> Array:
+    values = {Interval.single(rank): array for rank, array in enumerate(contributions)}
+    for part in _postorder(plan, interval):
+        values[part] = reduce_operands([values[o] for o in plan.expression(part)], op)
+    return np.array(values[interval], copy=True)
+
+
+def _postorder(plan: Plan, interval: Interval) -> list[Interval]:
+    """The sums below and including ``interval``, operands before what needs them."""
+    found: list[Interval] = []
+    pending = [interval]
+    while pending:
+        part = pending.pop()
+        if not part.is_single:
+            found.append(part)
+            pending += plan.expression(part)
+    return found[::-1]
+
+
+def _fold(operands: Sequence[Array], op: str) -> Array:
+    combine = _OPERATIONS[op]
+    result = operands[0]
+    # Overflow to infinity and NaN are results here, not accidents.
+    with np.errstate(all="ignore"):
+        for operand in operands[1:]:
+            result = combine(result, operand)
+    return result
+
+
+def _fold_integers(operands: Sequence[Array], op: str) -> Array:
+    dtype = operands[0].dtype
+    limits = np.iinfo(dtype)
+    # Python's own integers cannot wrap around.
+    result = operands[0].astype(object)
+    for operand in operands[1:]:
+        result = _OPERATIONS[op](result, operand.astype(object))
+        if result.size and (result.max() > limits.max or result.min() < limits.min):
+            raise ReductionOverflow(
+                f"{op} of {dtype} left the range {limits.min}..{limits.max}; "
+                "use a wider type, or scale the values first"
+            )
+    return result.astype(dtype)
+
+
+def _check(plan: Plan, contributions: Sequence[Array], op: str) -> None:
+    if op not in _OPERATIONS:
+        raise CollectiveError(f"unknown operation {op!r}; use one of {', '.join(_OPERATIONS)}")
+    if len(contributions) != plan.size:
+        raise MismatchError(
+            f"{len(contributions)} contributions for {plan.size} ranks; pass one array per rank"
+        )
+    first = contributions[0]
+    if first.dtype not in DTYPES.values():
+        raise CollectiveError(
+            f"element type {first.dtype} cannot be reduced; use one of {', '.join(DTYPES)}"
+        )
+    for rank, array in enumerate(contributions):
+        if array.dtype != first.dtype or array.shape != first.shape:
+            raise MismatchError(
+                f"rank {rank} has {array.dtype}{list(array.shape)}, rank 0 has "
+                f"{first.dtype}{list(first.shape)}; pass equal shapes and types"
+            )

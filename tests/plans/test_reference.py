@@ -1,0 +1,196 @@
+"""The reference: the bits that every run must reproduce."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from innet.errors import CollectiveError, MismatchError, ReductionOverflow
+from innet.plans import Interval, Plan, evaluate, evaluate_allreduce, make_plan
+from innet.plans.reference import DTYPES, reduce_operands
+from innet.topology import Topology
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+ALGORITHMS = ["inc", "ps", "ring", "halving-doubling"]
+
+
+def bits(array: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def by_hand(plan: Plan, interval: Interval, values: list[np.float32]) -> np.float32:
+    """The sum of one element, straight from the definition of an expression."""
+    if interval.is_single:
+        return values[interval.first]
+    first, *rest = (by_hand(plan, operand, values) for operand in plan.expression(interval))
+    for value in rest:
+        first = np.float32(first + value)
+    return first
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_floats_are_added_as_the_expression_says(
+    algorithm: str, leaf_spine: Callable[..., Topology]
+) -> None:
+    plan = make_plan(algorithm, leaf_spine(2, 4, 2))
+    random = np.random.default_rng(1)
+    arrays = [(random.standard_normal(50) * 10**r).astype(np.float32) for r in range(8)]
+    for shard in range(len(plan.roots)):
+        root = plan.root_for(shard).interval
+        expected = [by_hand(plan, root, [a[i] for a in arrays]) for i in range(50)]
+        assert bits(evaluate(plan, shard, arrays, "sum")) == bits(np.array(expected))
+
+
+def test_expressions_differ_in_their_bits(star: Callable[..., Topology]) -> None:
+    topology = star(4)
+    arrays = [np.full(1, v, np.float32) for v in (1e8, 1.0, -1e8, 1.0)]
+    results = {a: evaluate(make_plan(a, topology), 0, arrays, "sum")[0] for a in ALGORITHMS}
+    assert results == {"inc": 1.0, "ps": 1.0, "ring": 0.0, "halving-doubling": 0.0}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("op", ["sum", "prod", "min", "max"])
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_every_type_and_operation_agrees_with_exact_arithmetic(
+    algorithm: str, op: str, dtype: str, star: Callable[..., Topology]
+) -> None:
+    plan = make_plan(algorithm, star(4))
+    # Small integers and their products are exact in all seven types.
+    arrays = [np.array([1 + r, 4 - r, 2, r]).astype(DTYPES[dtype]) for r in range(4)]
+    exact = {
+        "sum": [10, 10, 8, 6],
+        "prod": [24, 24, 16, 0],
+        "min": [1, 1, 2, 0],
+        "max": [4, 4, 2, 3],
+    }
+    result = evaluate_allreduce(plan, arrays, op, segment_elements=1)
+    assert result.dtype == DTYPES[dtype]
+    assert result.astype(np.int64).tolist() == exact[op]
+
+
+@given(
+    st.from_type(Topology),
+    st.sampled_from(["inc", "ps", "ring"]),
+    st.integers(1, 9),
+    st.integers(0, 40),
+)
+def test_each_segment_is_evaluated_by_its_own_shard(
+    topology: Topology, algorithm: str, segment_elements: int, elements: int
+) -> None:
+    plan = make_plan(algorithm, topology)
+    random = np.random.default_rng(elements)
+    arrays = [random.standard_normal(elements).astype(np.float32) for _ in plan.ranks]
+    whole = evaluate_allreduce(plan, arrays, "sum", segment_elements)
+    for segment, start in enumerate(range(0, elements, segment_elements)):
+        part = slice(start, start + segment_elements)
+        expected = evaluate(plan, segment, [a[part] for a in arrays], "sum")
+        assert bits(whole[part]) == bits(expected)
+
+
+def test_the_shape_is_kept_and_the_input_is_not_touched(star: Callable[..., Topology]) -> None:
+    for hosts in (1, 2):
+        arrays = [np.ones((2, 3), np.float32) for _ in range(hosts)]
+        result = evaluate_allreduce(make_plan("ring", star(hosts)), arrays, "sum", 4)
+        assert result.shape == (2, 3)
+        result += 1
+        of_one_shard = evaluate(make_plan("ring", star(hosts)), 0, arrays, "sum")
+        of_one_shard += 1
+        assert all((array == 1).all() for array in arrays)
+
+
+@pytest.mark.parametrize("roots", [["spine0"], ["spine1"]])
+def test_placement_does_not_change_a_bit(
+    roots: list[str], leaf_spine: Callable[..., Topology]
+) -> None:
+    topology = leaf_spine(4, 4, 2)
+    random = np.random.default_rng(2)
+    arrays = [random.standard_normal(1000).astype(np.float32) for _ in range(16)]
+    here = make_plan("inc", topology)
+    there = make_plan("inc", topology, roots=roots, place={"4-7": "leaf0"})
+    assert there.rules != here.rules
+    assert bits(evaluate_allreduce(there, arrays, "sum", 64)) == bits(
+        evaluate_allreduce(here, arrays, "sum", 64)
+    )
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(np.dtype(np.float16), 2048), (BF16, 256)])
+def test_narrow_floats_are_rounded_once_per_node(
+    dtype: np.dtype[Any], large: int, leaf_spine: Callable[..., Topology]
+) -> None:
+    # One is half a unit in the last place of `large`: lost if rounded after every addition.
+    arrays = [np.full(1, v).astype(dtype) for v in (large, 1, 1, 0)]
+    assert float(reduce_operands(arrays, "sum")[0]) == large + 2
+    plan = make_plan("inc", leaf_spine(2, 2, 1))
+    assert float(evaluate(plan, 0, arrays, "sum")[0]) == large
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64", "u8"])
+@pytest.mark.parametrize("op", ["sum", "prod"])
+def test_integers_never_wrap_around(dtype: str, op: str, star: Callable[..., Topology]) -> None:
+    plan = make_plan("ring", star(3))
+    limit = np.iinfo(DTYPES[dtype]).max
+    fits = [np.array([v], DTYPES[dtype]) for v in (limit, 0 if op == "sum" else 1, 0)]
+    assert evaluate(plan, 0, fits, op).dtype == DTYPES[dtype]
+    for others in ((1, 0), (2, limit)):
+        too_much = [np.array([v], DTYPES[dtype]) for v in (limit, *others)]
+        if op == "prod" and others == (1, 0):
+            continue
+        with pytest.raises(ReductionOverflow, match="left the range"):
+            evaluate(plan, 0, too_much, op)
+
+
+def test_negative_integers_have_a_limit_too() -> None:
+    arrays = [np.array([v], np.int64) for v in (np.iinfo(np.int64).min, -1)]
+    with pytest.raises(ReductionOverflow):
+        reduce_operands(arrays, "sum")
+
+
+@pytest.mark.parametrize("op", ["sum", "prod", "min", "max"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+def test_nan_and_infinity_survive(op: str, dtype: str, star: Callable[..., Topology]) -> None:
+    plan = make_plan("halving-doubling", star(4))
+    for rank in range(4):
+        arrays = [np.ones(2, DTYPES[dtype]) for _ in range(4)]
+        arrays[rank][0] = np.nan
+        arrays[rank][1] = -np.inf if op == "min" else np.inf
+        result = evaluate(plan, 0, arrays, op).astype(np.float64)
+        assert np.isnan(result[0])
+        assert np.isinf(result[1])
+
+
+@given(st.lists(st.floats(width=32), min_size=2, max_size=6), st.sampled_from(["min", "max"]))
+def test_min_and_max_are_those_of_numpy(values: list[float], op: str) -> None:
+    arrays = [np.array([v], np.float32) for v in values]
+    numpy_op = {"min": np.minimum, "max": np.maximum}[op]
+    np.testing.assert_array_equal(reduce_operands(arrays, op), numpy_op.reduce(arrays))
+
+
+def test_of_two_zeros_the_right_one_is_taken() -> None:
+    zero, minus = np.zeros(1, np.float32), -np.zeros(1, np.float32)
+    for op in ("min", "max"):
+        assert np.signbit(reduce_operands([zero, minus], op))
+        assert not np.signbit(reduce_operands([minus, zero], op))
+
+
+def test_what_does_not_fit_together_is_refused(star: Callable[..., Topology]) -> None:
+    plan = make_plan("ps", star(2))
+    ones = np.ones(3, np.float32)
+    with pytest.raises(MismatchError, match="1 contributions for 2 ranks"):
+        evaluate(plan, 0, [ones], "sum")
+    with pytest.raises(MismatchError, match=r"rank 1 has float32\[4\], rank 0 has float32\[3\]"):
+        evaluate(plan, 0, [ones, np.ones(4, np.float32)], "sum")
+    with pytest.raises(MismatchError, match="rank 1 has float64"):
+        evaluate(plan, 0, [ones, np.ones(3)], "sum")
+    with pytest.raises(CollectiveError, match="unknown operation 'avg'; use one of sum"):
+        evaluate(plan, 0, [ones, ones], "avg")
+    with pytest.raises(CollectiveError, match="bool cannot be reduced"):
+        evaluate(plan, 0, [np.ones(1, bool)] * 2, "sum")
+    with pytest.raises(CollectiveError, match="0 elements is empty"):
+        evaluate_allreduce(plan, [ones, ones], "sum", 0)
