@@ -105,7 +105,8 @@ def plan_kernel_network(topology: Topology, hops: NextHops) -> KernelNetwork:
     """Lay out a topology for the kernel, with packets for the hosts on the given next hops.
 
     Raises:
-        EmulationError: the topology has more hosts or links than there are addresses.
+        EmulationError: the topology has more hosts or links than there are addresses, or a link
+            with a rate that the kernel cannot limit to.
     """
     if len(topology.hosts) > _MAX_HOSTS or len(topology.links) > _MAX_LINKS:
         raise EmulationError(
@@ -116,17 +117,11 @@ def plan_kernel_network(topology: Topology, hops: NextHops) -> KernelNetwork:
     addresses = host_addresses(topology)
     gateways = _gateways(veths)
     ends = link_ends(topology)
-    transits = {
-        ends[node][face].peer
-        for node, routes in hops.items()
-        for destination, face in routes.items()
-        if ends[node][face].peer != destination
-    }
     namespaces = tuple(
         NamespaceSpec(
             node=node,
             address=addresses.get(node),
-            forwards=node in transits,
+            forwards=topology.nodes[node].kind == "switch",
             routes=tuple(
                 IpRoute(
                     destination=address,
@@ -148,9 +143,6 @@ def host_addresses(topology: Topology) -> dict[str, str]:
 
 
 def _veth(number: int, link: Link) -> VethSpec:
-    shaper = None
-    if link.rate_bps is not None:
-        shaper = TokenBucket.for_link(link.rate_bps, link.queue_bytes, link.mtu_bytes)
     a, b = (
         InterfaceSpec(
             node=end.node,
@@ -160,7 +152,7 @@ def _veth(number: int, link: Link) -> VethSpec:
         )
         for side, end in enumerate((link.a, link.b))
     )
-    return VethSpec(a=a, b=b, mtu_bytes=link.mtu_bytes, shaper=shaper)
+    return VethSpec(a=a, b=b, mtu_bytes=link.mtu_bytes, shaper=TokenBucket.for_link(link))
 
 
 def _mac(number: int) -> str:

@@ -77,7 +77,7 @@ class _Node:
                 "tbf",
                 index,
                 "1:",
-                rate=round(shaper.rate_bps / 8),
+                rate=shaper.rate_bytes_per_s,
                 burst=shaper.burst_bytes,
                 limit=shaper.limit_bytes,
             )

@@ -23,7 +23,6 @@ from innet.emulation.node_config import (
 )
 from innet.emulation.output import ConsoleOutput, OutputSink
 from innet.emulation.processes import (
-    DEFAULT_GRACE_S,
     ProcessGroup,
     ProcessSpec,
     SupervisedProcess,
@@ -244,12 +243,12 @@ class Network:
 
     async def _take_down(self) -> None:
         try:
-            await self._processes.terminate(DEFAULT_GRACE_S)
+            await self._processes.terminate()
         finally:
             if self._fabric is not None:
                 await self._fabric.close()
             if self._record is not None:
-                await asyncio.to_thread(remove_run, self._record, grace_s=DEFAULT_GRACE_S)
+                await asyncio.to_thread(remove_run, self._record)
             self._signals.restore()
 
     def _node_config(self, name: str, hops: NextHops, fabric: Fabric) -> NodeConfig:

@@ -29,6 +29,9 @@ _UNFINISHED_PREFIX = ".new-"
 _RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 _POLL_S = 0.02
 _KILL_TIMEOUT_S = 5.0
+_LAUNCHER_GRACE_S = 20.0
+"""More than a launcher takes to end its processes, the stubborn ones too."""
+_STRAY_GRACE_S = 1.0
 
 
 class RecordedProcess(BaseModel):
@@ -165,20 +168,20 @@ def find_run(run_id: str | None = None) -> RunRecord:
     )
 
 
-def remove_run(record: RunRecord, *, grace_s: float = 5.0) -> None:
+def remove_run(record: RunRecord) -> None:
     """End a run and leave nothing of it: its launcher, its processes, its directory.
 
-    The launcher is asked first and cleans up by itself within ``grace_s`` seconds. Whatever is then
-    alive gets SIGTERM and after as long again SIGKILL: the recorded processes, and all others that
-    carry the run's id in their environment. The kernel network of a run is held by these processes
-    and goes with them. Blocks for as long as this takes.
+    The launcher is asked first and cleans up by itself. Whatever is then alive gets SIGTERM and a
+    second later SIGKILL: the recorded processes, and all others that carry the run's id in their
+    environment. The kernel network of a run is held by these processes and goes with them. Blocks
+    for as long as this takes.
 
     Raises:
         EmulationError: a process of the run belongs to somebody else, or does not end.
     """
     if record.launcher != ProcessIdentity.current():
-        _end([record.launcher], record.run_id, grace_s)
-    _end(_processes_of(record), record.run_id, grace_s)
+        _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
+    _end(_processes_of(record), record.run_id, _STRAY_GRACE_S)
     shutil.rmtree(record.run_dir, ignore_errors=True)
     with contextlib.suppress(OSError):  # other runs are in it
         record.run_dir.parent.rmdir()
@@ -196,7 +199,7 @@ def remove_stale_runs() -> list[RunRecord]:
             shutil.rmtree(unfinished, ignore_errors=True)
     stale = [record for record in list_runs() if record.is_stale]
     for record in stale:
-        remove_run(record, grace_s=1.0)
+        remove_run(record)
     return stale
 
 
