@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from innet.emulation.link_counters import DirectedLink, LinkCounters
@@ -32,8 +33,8 @@ class Fabric(Protocol):
         """For each node with a network namespace of its own, a path that ``nsenter`` takes."""
         ...
 
-    async def counters(self) -> dict[DirectedLink, LinkCounters]:
-        """What the kernel has counted on each link, in each direction.
+    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
+        """What the kernel has counted on the links' directions that begin at ``nodes``.
 
         Raises:
             EmulationError: this mode's links are not the kernel's, or the kernel did not answer.

@@ -22,15 +22,13 @@ from pydantic import BaseModel, ConfigDict
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.routing import NextHops, link_ends
 from innet.emulation.shaping import TokenBucket
-from innet.errors import EmulationError
 
 if TYPE_CHECKING:
     from innet.topology import Link, Topology
 
+_HOST_ADDRESSES = "10.0.0.0/9"
 _FIRST_HOST_ADDRESS = IPv4Address("10.0.0.1")
 _FIRST_LINK_ADDRESS = IPv4Address("10.128.0.0")
-_MAX_HOSTS = (1 << 23) - 2
-_MAX_LINKS = 1 << 22
 
 FDS_PER_MESSAGE = 200
 """Namespace descriptors sent in one message; the kernel takes at most 253."""
@@ -61,9 +59,10 @@ class VethSpec(_Spec):
 
 
 class IpRoute(_Spec):
-    """The way from a node to a host's stable address."""
+    """The way from a node to the stable addresses of hosts."""
 
     destination: str
+    """A prefix, such as ``10.0.0.1/32``."""
     gateway: str
     interface: str
 
@@ -94,8 +93,14 @@ class BuildReply(_Spec):
     """Whether the network lives in a user namespace, made because the launcher is not root."""
 
 
+class CountersRequest(_Spec):
+    """Asks for the counters of the links' directions that begin at the given nodes."""
+
+    nodes: tuple[str, ...]
+
+
 class CountersReply(_Spec):
-    """The counters of all directed links at about one moment."""
+    """The counters that were asked for, at about one moment."""
 
     error: str | None = None
     links: tuple[tuple[DirectedLink, LinkCounters], ...] = ()
@@ -105,36 +110,35 @@ def plan_kernel_network(topology: Topology, hops: NextHops) -> KernelNetwork:
     """Lay out a topology for the kernel, with packets for the hosts on the given next hops.
 
     Raises:
-        EmulationError: the topology has more hosts or links than there are addresses, or a link
-            with a rate that the kernel cannot limit to.
+        EmulationError: a link has a rate that the kernel cannot limit to.
     """
-    if len(topology.hosts) > _MAX_HOSTS or len(topology.links) > _MAX_LINKS:
-        raise EmulationError(
-            f"topology {topology.name} has {len(topology.hosts)} hosts and {len(topology.links)} "
-            f"links, netns mode has addresses for {_MAX_HOSTS} and {_MAX_LINKS}. Use mode sim."
-        )
     veths = tuple(_veth(number, link) for number, link in enumerate(topology.links))
     addresses = host_addresses(topology)
     gateways = _gateways(veths)
     ends = link_ends(topology)
-    namespaces = tuple(
-        NamespaceSpec(
-            node=node,
-            address=addresses.get(node),
-            forwards=topology.nodes[node].kind == "switch",
-            routes=tuple(
-                IpRoute(
-                    destination=address,
-                    gateway=gateways[(node, ends[node][hops[node][host]].port)],
-                    interface=ends[node][hops[node][host]].port,
-                )
-                for host, address in addresses.items()
-                if host != node
-            ),
+    namespaces = []
+    for node in topology.nodes:
+        if node in addresses:  # a host has one link, and so one way to all others
+            face_towards = {_HOST_ADDRESSES: 0}
+        else:
+            face_towards = {f"{addresses[host]}/32": hops[node][host] for host in addresses}
+        routes = tuple(
+            IpRoute(
+                destination=prefix,
+                gateway=gateways[(node, ends[node][face].port)],
+                interface=ends[node][face].port,
+            )
+            for prefix, face in face_towards.items()
         )
-        for node in topology.nodes
-    )
-    return KernelNetwork(namespaces=namespaces, veths=veths)
+        namespaces.append(
+            NamespaceSpec(
+                node=node,
+                address=addresses.get(node),
+                forwards=topology.nodes[node].kind == "switch",
+                routes=routes,
+            )
+        )
+    return KernelNetwork(namespaces=tuple(namespaces), veths=veths)
 
 
 def host_addresses(topology: Topology) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Collection
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ class LocalFabric:
         """Always empty."""
         return {}
 
-    async def counters(self) -> dict[DirectedLink, LinkCounters]:
+    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
         """Not available here.
 
         Raises:

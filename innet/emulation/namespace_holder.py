@@ -9,8 +9,8 @@ build networks; the launcher needs no rights and stays where it is.
 Protocol, on the inherited Unix sockets named by the two arguments (control, descriptors):
 the launcher writes a line with a :class:`KernelNetwork`; this process sends the namespace
 descriptors, in the order of the network's namespaces with the user namespace, if any, as the last,
-and answers with a :class:`BuildReply`. Each further line asks for a :class:`CountersReply`.
-End of file on the control socket ends the process.
+and answers with a :class:`BuildReply`. Each further line is a
+:class:`CountersRequest`, answered with a :class:`CountersReply`. End of file on the control socket ends the process.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from innet.emulation.kernel_network import (
     FDS_PER_MESSAGE,
     BuildReply,
     CountersReply,
+    CountersRequest,
     InterfaceSpec,
     KernelNetwork,
     NamespaceSpec,
@@ -96,7 +97,7 @@ class _Node:
         for route in self.spec.routes:
             self.netlink.route(
                 "add",
-                dst=f"{route.destination}/32",
+                dst=route.destination,
                 gateway=route.gateway,
                 oif=indices[route.interface],
                 **source,
@@ -133,10 +134,10 @@ class _Network:
         fds = [node.fd for node in self._nodes.values()]
         return fds if self.user_namespace_fd is None else [*fds, self.user_namespace_fd]
 
-    def counters(self) -> CountersReply:
-        """The counters of all links."""
+    def counters(self, request: CountersRequest) -> CountersReply:
+        """Read the counters that were asked for."""
         return CountersReply(
-            links=tuple(pair for node in self._nodes.values() for pair in node.counters())
+            links=tuple(pair for node in request.nodes for pair in self._nodes[node].counters())
         )
 
     def _connect(self, veth: VethSpec) -> None:
@@ -259,9 +260,9 @@ def _serve(control: socket.socket, descriptors: socket.socket) -> None:
         socket.send_fds(descriptors, [b"\0"], fds[start : start + FDS_PER_MESSAGE])
     descriptors.close()
     _answer(control, BuildReply(user_namespace=network.user_namespace_fd is not None))
-    for _request in requests:
+    for line in requests:
         try:
-            reply = network.counters()
+            reply = network.counters(CountersRequest.model_validate_json(line))
         except (OSError, NetlinkError) as error:
             reply = CountersReply(error=f"the kernel did not give the counters: {error}")
         _answer(control, reply)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -181,15 +181,23 @@ class Network:
             )
         )
 
-    async def link_counters(self) -> dict[DirectedLink, LinkCounters]:
+    async def link_counters(
+        self, nodes: Collection[str] | None = None
+    ) -> dict[DirectedLink, LinkCounters]:
         """What the kernel has counted on each link in each direction (netns mode only).
 
         Poll it for the deepest queue, compare two for the bytes on the busiest link.
 
+        Args:
+            nodes: only the directions that begin at these nodes, ``None`` for all. A call costs
+                about 0.5 ms of processor time for each node: who polls says which.
+
         Raises:
-            EmulationError: in local mode, or when the kernel does not answer.
+            EmulationError: in local mode, for an unknown node, or when the kernel does not answer.
         """
-        return await self._entered_fabric().counters()
+        asked = self._topology.nodes if nodes is None else nodes
+        fabric = self._entered_fabric()
+        return await fabric.counters([self.config(node).node for node in asked])
 
     async def __aenter__(self) -> Self:
         self._signals.install()
