@@ -1,0 +1,62 @@
+"""Turns the signals that end a program into the orderly end of an asyncio task."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class TerminationSignals:
+    """Cancels a task on the first signal, and hurries its clean-up on the next.
+
+    Python's own SIGTERM ends a program where it stands, and a second Ctrl-C breaks into the
+    clean-up that the first began; with handlers in the event loop neither leaves anything behind.
+    """
+
+    def __init__(self, hurry: Callable[[], None]) -> None:
+        """``hurry`` is called on each signal after the first."""
+        self._hurry = hurry
+        self._received: signal.Signals | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._caught: list[signal.Signals] = []
+
+    def install(self) -> None:
+        """Catch the signals on behalf of the current task; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._task = asyncio.current_task()
+        for signum in _SIGNALS:
+            # One that is ignored stays so: that is what nohup and the shell's & have asked for.
+            if signal.getsignal(signum) != signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(signum, self._on_signal, signum)
+                self._caught.append(signum)
+
+    def restore(self) -> None:
+        """Give the signals back; what arrives from now on ends the program as usual."""
+        for signum in self._caught:
+            asyncio.get_running_loop().remove_signal_handler(signum)
+        self._caught.clear()
+
+    def raise_received(self) -> None:
+        """End the program the way the signal asked for.
+
+        Raises:
+            KeyboardInterrupt: SIGINT came.
+            SystemExit: another signal came; the code is that of a shell, 128 and its number.
+        """
+        if self._received is signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._received is not None:
+            raise SystemExit(128 + self._received)
+
+    def _on_signal(self, signum: signal.Signals) -> None:
+        if self._received is None:
+            self._received = signum
+            assert self._task is not None
+            self._task.cancel()
+        else:
+            self._hurry()
