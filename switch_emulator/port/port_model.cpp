@@ -1,0 +1,114 @@
+#include "switch_emulator/port/port_model.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/wire/lp.hpp"
+
+namespace innet::port {
+namespace {
+
+constexpr std::size_t kInitialCapacity = 64;
+
+std::size_t wire_bytes(const OutgoingPacket& packet) { return packet.size() + kFramingBytes; }
+
+}  // namespace
+
+PortModel::PortModel(const PortOptions& options)
+    : options_(options), ring_(kInitialCapacity), random_state_(options.seed) {}
+
+void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
+    ++counters_.enqueued;
+    drain_queue(now);
+    const std::size_t size = wire_bytes(packet);
+    // The packet that finds the queue empty goes on the wire even if the queue could not hold it.
+    if (counters_.depth_bytes > 0 && counters_.depth_bytes + size > options_.queue_bytes) {
+        ++counters_.dropped_queue;
+        return;
+    }
+    if (options_.mark_bytes && counters_.depth_bytes > *options_.mark_bytes) {
+        mark(packet);
+    }
+    // The schedule is the link's own: a driver that comes late takes nothing of its capacity.
+    busy_until_ = std::max(now, busy_until_) + serialisation(size);
+    counters_.depth_bytes += size;
+    counters_.max_depth_bytes = std::max(counters_.max_depth_bytes, counters_.depth_bytes);
+    push({std::move(packet), busy_until_, busy_until_ + options_.delay, draw_loss()});
+}
+
+void PortModel::take_ready(TimePoint now, std::vector<OutgoingPacket>& into) {
+    drain_queue(now);
+    while (count_ > 0 && at(0).arrives <= now) {
+        InFlight& entry = at(0);
+        if (entry.lost) {
+            ++counters_.dropped_loss;
+        } else {
+            ++counters_.sent;
+            counters_.bytes += wire_bytes(entry.packet);
+            into.push_back(std::move(entry.packet));
+        }
+        entry = InFlight{};
+        head_ = (head_ + 1) & (ring_.size() - 1);
+        --count_;
+        --serialised_count_;
+    }
+}
+
+TimePoint PortModel::next_deadline() const { return count_ == 0 ? kNever : at(0).arrives; }
+
+void PortModel::push(InFlight&& entry) {
+    if (count_ == ring_.size()) {
+        std::vector<InFlight> larger(ring_.size() * 2);
+        for (std::size_t i = 0; i < count_; ++i) {
+            larger[i] = std::move(at(i));
+        }
+        ring_ = std::move(larger);
+        head_ = 0;
+    }
+    at(count_) = std::move(entry);
+    ++count_;
+}
+
+void PortModel::drain_queue(TimePoint now) {
+    while (serialised_count_ < count_ && at(serialised_count_).serialised <= now) {
+        counters_.depth_bytes -= wire_bytes(at(serialised_count_).packet);
+        ++serialised_count_;
+    }
+}
+
+void PortModel::mark(OutgoingPacket& packet) {
+    // Only bare Data: what has link headers already (a Nack, a Hold) is no answer that could slow
+    // anyone.
+    const auto payload = packet.payload.bytes();
+    if (packet.header_size != 0 || payload.empty() || payload.front() != wire::kData) {
+        return;
+    }
+    wire::LpFields fields;
+    fields.congestion_mark = 1;
+    packet.header_size =
+        static_cast<std::uint8_t>(wire::encode_lp_header(fields, payload.size(), packet.header));
+    ++counters_.marked;
+}
+
+bool PortModel::draw_loss() {
+    if (options_.loss <= 0.0) {
+        return false;
+    }
+    // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    random_state_ += 0x9e3779b97f4a7c15ULL;
+    std::uint64_t z = random_state_;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
+    z ^= z >> 31U;
+    return static_cast<double>(z >> 11U) * 0x1.0p-53 < options_.loss;
+}
+
+Duration PortModel::serialisation(std::size_t bytes) const {
+    if (!options_.rate_bps) {
+        return Duration::zero();
+    }
+    const double seconds = static_cast<double>(bytes) * 8.0 / *options_.rate_bps;
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace innet::port

@@ -1,0 +1,76 @@
+#pragma once
+// One direction of a link: rate, propagation delay, random loss, a finite drop-tail queue and
+// congestion marks. Sans-IO: times come in, packets come out when the modelled link would have
+// delivered them.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "switch_emulator/forwarding/face.hpp"
+#include "transport/time.hpp"
+
+namespace innet::port {
+
+/// What a packet costs on an Ethernet beside its own bytes: IPv4 and UDP headers, Ethernet header.
+inline constexpr std::size_t kFramingBytes = 28 + 14;
+
+struct PortOptions {
+    std::optional<double> rate_bps;         ///< absent: no serialisation time
+    Duration delay{0};                      ///< one-way propagation
+    double loss = 0.0;                      ///< probability that a packet vanishes on the wire
+    std::size_t queue_bytes = 512 * 1024;   ///< waiting for the link; beyond, packets are dropped
+    std::optional<std::size_t> mark_bytes;  ///< queue depth above which Data is marked
+    std::uint64_t seed = 1;
+};
+
+struct PortCounters {
+    std::uint64_t enqueued = 0;
+    std::uint64_t sent = 0;
+    std::uint64_t bytes = 0;  ///< sent, framing included
+    std::uint64_t dropped_queue = 0;
+    std::uint64_t dropped_loss = 0;
+    std::uint64_t marked = 0;
+    std::uint64_t depth_bytes = 0;
+    std::uint64_t max_depth_bytes = 0;
+};
+
+class PortModel {
+  public:
+    explicit PortModel(const PortOptions& options);
+
+    void enqueue(OutgoingPacket&& packet, TimePoint now);
+    /// Appends the packets that have arrived at the link's other end by `now`, in order.
+    void take_ready(TimePoint now, std::vector<OutgoingPacket>& into);
+    TimePoint next_deadline() const;
+    const PortCounters& counters() const { return counters_; }
+
+  private:
+    struct InFlight {
+        OutgoingPacket packet;
+        TimePoint serialised;  ///< left the queue
+        TimePoint arrives;
+        bool lost = false;
+    };
+
+    InFlight& at(std::size_t index) { return ring_[(head_ + index) & (ring_.size() - 1)]; }
+    const InFlight& at(std::size_t index) const {
+        return ring_[(head_ + index) & (ring_.size() - 1)];
+    }
+    void push(InFlight&& entry);
+    void drain_queue(TimePoint now);
+    void mark(OutgoingPacket& packet);
+    bool draw_loss();
+    Duration serialisation(std::size_t wire_bytes) const;
+
+    PortOptions options_;
+    PortCounters counters_;
+    std::vector<InFlight> ring_;  ///< capacity is a power of two; grows, never shrinks
+    std::size_t head_ = 0;
+    std::size_t count_ = 0;
+    std::size_t serialised_count_ = 0;  ///< of the first `count_`, how many have left the queue
+    TimePoint busy_until_{};
+    std::uint64_t random_state_;
+};
+
+}  // namespace innet::port
