@@ -21,6 +21,9 @@ GROUP_GAP = 0.6
 HOST_DISTANCE = 0.45
 """Distance of a host from its switch on a map, in units of a usual link between switches."""
 
+SCIPY_NODES = 500
+"""From this size on networkx lays out with SciPy, which is not a dependency."""
+
 
 def positions(topology: Topology) -> dict[str, Position]:
     """Coordinates by node name.
@@ -119,9 +122,10 @@ def _scaled_map(core: nx.Graph[str]) -> NDArray[np.float64]:
 
 
 def _spring(core: nx.Graph[str], start: NDArray[np.float64]) -> dict[str, Position]:
-    """A few steps of a force-directed layout, which part nodes that the scaling put on one spot."""
-    initial = dict(zip(core, start, strict=True))
-    settled = nx.spring_layout(core, pos=initial, iterations=50, seed=0, method="force")
+    """Some steps of a force-directed layout, which part nodes that the scaling put on one spot."""
+    settled = dict(zip(core, start, strict=True))
+    if len(settled) < SCIPY_NODES:
+        settled = nx.spring_layout(core, pos=settled, iterations=50, seed=0)
     return {name: (float(x), float(y)) for name, (x, y) in settled.items()}
 
 

@@ -72,3 +72,10 @@ def test_a_picture_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         draw(star, tmp_path / "missing" / "net.png")
     with pytest.raises(TopologyError, match="too many for a picture"):
         draw(load_topology("star:3000"), tmp_path / "net.png")
+
+
+def test_a_map_of_many_switches_is_placed_without_scipy(tmp_path: Path) -> None:
+    ring = "topology: [ Ring ]\nnpus_count: [ 600 ]\nbandwidth: [ 1 ]\nlatency: [ 9 ]\n"
+    (tmp_path / "ring.yml").write_text(ring, encoding="utf-8")
+    place = positions(load_topology(tmp_path / "ring.yml"))
+    assert len(set(place.values())) == 1200
