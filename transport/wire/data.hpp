@@ -11,13 +11,14 @@
 
 namespace innet::wire {
 
-/// SignatureType numbers. 200 is innet's experimental AES-GMAC under a group key.
+/// SignatureType numbers. 201 is innet's experimental AES-GMAC under a group key: the
+/// first number that NDN leaves unassigned (200 is its Null signature).
 enum class SignatureType : std::uint64_t {
     kDigestSha256 = 0,
     kEcdsaP256 = 3,
     kHmacSha256 = 4,
     kEd25519 = 5,
-    kGmac = 200,
+    kGmac = 201,
 };
 
 /// ContentType numbers used here.

@@ -23,6 +23,22 @@ std::uint64_t load64(const std::uint8_t* bytes) {
     return word;
 }
 
+/// The first `size` (0 to 8) bytes as one number, without reading past them. Loads may overlap:
+/// equal bytes still give equal numbers, and no byte is left out.
+std::uint64_t load_up_to_8(const std::uint8_t* bytes, std::size_t size) {
+    if (size == 8) return load64(bytes);
+    if (size >= 4) {
+        std::uint32_t first = 0;
+        std::uint32_t last = 0;
+        std::memcpy(&first, bytes, sizeof first);
+        std::memcpy(&last, bytes + size - sizeof last, sizeof last);
+        return static_cast<std::uint64_t>(first) << 32 | last;
+    }
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < size; ++i) number = number << 8 | bytes[i];
+    return number;
+}
+
 /// Both halves of a 64 by 64 bit product, folded: one multiplication mixes 128 bits.
 std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;
@@ -37,11 +53,11 @@ NameHash extend_hash(NameHash prefix, ByteView component) {
     constexpr std::uint64_t kOdd2 = 0xe7037ed1a0b428dbULL;
     const std::uint8_t* bytes = component.data();
     std::size_t left = component.size();
-    NameHash hash = prefix ^ fold_multiply(left ^ kOdd1, kOdd2);
-    for (; left >= 8; bytes += 8, left -= 8) hash = fold_multiply(hash ^ load64(bytes), kOdd1);
-    std::uint64_t tail = 0;
-    for (std::size_t i = 0; i < left; ++i) tail |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
-    return fold_multiply(hash ^ tail, kOdd2) ^ prefix;
+    NameHash hash = prefix;
+    for (; left > 8; bytes += 8, left -= 8) hash = fold_multiply(hash ^ load64(bytes), kOdd1);
+    hash = fold_multiply(hash ^ load_up_to_8(bytes, left), kOdd1);
+    // Once more, or the hashes of consecutive segments would crowd in some buckets of a table.
+    return fold_multiply(hash ^ component.size(), kOdd2);
 }
 
 std::optional<NameView> NameView::parse(ByteView value) {

@@ -16,15 +16,35 @@ void store_big_endian(std::span<std::uint8_t> place, std::uint64_t number) {
     }
 }
 
-}  // namespace
-
-std::optional<std::uint64_t> Reader::read_long_var_number(ByteView& bytes) {
+/// Takes a VAR-NUMBER off the front of `bytes`; nothing when it is truncated or longer than needed.
+std::optional<std::uint64_t> read_var_number(ByteView& bytes) {
+    if (bytes.empty()) return std::nullopt;
+    if (bytes[0] < 253) {
+        const std::uint8_t number = bytes[0];
+        bytes = bytes.subspan(1);
+        return number;
+    }
     const std::size_t size = bytes[0] == 253 ? 2 : bytes[0] == 254 ? 4 : 8;
     if (bytes.size() < 1 + size) return std::nullopt;
     const std::uint64_t number = load_big_endian(bytes.data() + 1, size);
     if (var_number_size(number) != 1 + size) return std::nullopt;
     bytes = bytes.subspan(1 + size);
     return number;
+}
+
+}  // namespace
+
+std::optional<Element> Reader::next_long() {
+    ByteView rest = rest_;
+    const auto type = read_var_number(rest);
+    const auto length = type ? read_var_number(rest) : std::nullopt;
+    if (!length || *type == 0 || *type > 0xffff'ffffU || *length > rest.size()) return std::nullopt;
+    const auto value_size = static_cast<std::size_t>(*length);
+    const std::size_t whole_size = rest_.size() - rest.size() + value_size;
+    const Element element{static_cast<std::uint32_t>(*type), rest.first(value_size),
+                          rest_.first(whole_size)};
+    rest_ = rest_.subspan(whole_size);
+    return element;
 }
 
 std::optional<Element> read_only_element(ByteView bytes) {

@@ -99,17 +99,14 @@ class Reader {
     /// The next element, or nothing when the bytes are truncated, type or length is not in its
     /// shortest form, or the type is 0 or above 32 bits. Does not advance past a malformed element.
     std::optional<Element> next() {
-        ByteView rest = rest_;
-        const auto type = read_var_number(rest);
-        const auto length = read_var_number(rest);
-        if (!type || !length || *type == 0 || *type > 0xffff'ffffU || *length > rest.size()) {
-            return std::nullopt;
+        // Nearly every element has a type and a length of one byte each.
+        if (rest_.size() < 2 || rest_[0] == 0 || rest_[0] >= 253 || rest_[1] >= 253) [[unlikely]] {
+            return next_long();
         }
-        const std::size_t value_size = static_cast<std::size_t>(*length);
-        const std::size_t whole_size = rest_.size() - rest.size() + value_size;
-        Element element{static_cast<std::uint32_t>(*type), rest.first(value_size),
-                        rest_.first(whole_size)};
-        rest_ = rest.subspan(value_size);
+        const std::size_t whole_size = std::size_t{2} + rest_[1];
+        if (whole_size > rest_.size()) return std::nullopt;
+        const Element element{rest_[0], rest_.subspan(2, rest_[1]), rest_.first(whole_size)};
+        rest_ = rest_.subspan(whole_size);
         return element;
     }
 
@@ -120,14 +117,7 @@ class Reader {
     }
 
   private:
-    static std::optional<std::uint64_t> read_var_number(ByteView& bytes) {
-        if (bytes.empty()) return std::nullopt;
-        const std::uint8_t first = bytes[0];
-        if (first >= 253) return read_long_var_number(bytes);
-        bytes = bytes.subspan(1);
-        return first;
-    }
-    static std::optional<std::uint64_t> read_long_var_number(ByteView& bytes);
+    std::optional<Element> next_long();
 
     ByteView rest_;
 };
