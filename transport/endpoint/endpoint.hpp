@@ -1,6 +1,6 @@
 #pragma once
-// The application side of a host: publishes tensors, fetches them, keeps what others may still need.
-// Sans-IO: driven by its node (as `Application`) and by `on_timer`.
+// The application side of a host: publishes tensors, fetches them, keeps what others may still
+// need. Sans-IO: driven by its node (as `Application`) and by `on_timer`.
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +17,8 @@ namespace innet {
 
 /// Settings of publish and fetch; `innet/settings.py` documents them for users.
 struct EndpointOptions {
-    std::uint32_t initial_window = 16;        ///< segments
-    std::uint32_t max_window = 512;           ///< segments, per flow
+    std::uint32_t initial_window = 16;  ///< segments
+    std::uint32_t max_window = 512;     ///< segments, per flow
     Duration interest_lifetime = std::chrono::milliseconds(1000);
     Duration min_rto = std::chrono::milliseconds(5);
     Duration max_rto = std::chrono::milliseconds(500);
@@ -50,18 +50,20 @@ class Endpoint final : public Application {
              security::Signer& signer);
     ~Endpoint() override;
 
-    /// Interests under `prefix` are ours; those whose tensor is not published yet wait, and the askers
-    /// are told that `label` (a rank) is late.
+    /// Interests under `prefix` are ours; those whose tensor is not published yet wait, and the
+    /// askers are told that `label` (a rank) is late.
     void register_producer(const wire::Name& prefix, std::string label);
     void unregister_producer(const wire::Name& prefix);
 
-    /// Starts an operation. Spec errors (buffer sizes that do not fit the segmentation, an unregistered
-    /// prefix, a seq already published) end it at once with kAborted and a detail.
+    /// Starts an operation. Spec errors (buffer sizes that do not fit the segmentation, an
+    /// unregistered prefix, a seq already published) end it at once with kAborted and a detail.
     void submit(OperationId id, OperationSpec spec, TimePoint now);
     void cancel(OperationId id, TimePoint now);
     /// Ends every operation in flight with kAborted and `why`.
     void abort_all(const std::string& why, TimePoint now);
-    /// Drops the publications of `prefix` with a sequence number up to and including `seq`.
+    /// Drops the publications under `prefix` with a sequence number up to and including `seq`; who
+    /// asks for them later gets nothing. Messages (`exclusive_seq` false) count apart from
+    /// collectives: they go only when `prefix` names their kind too.
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
     /// Takes the operations that ended since the last call.
@@ -73,7 +75,8 @@ class Endpoint final : public Application {
     /// For status displays: one line per operation in flight, with what it waits for.
     std::vector<std::string> describe_operations() const;
 
-    Production produce(const wire::InterestView& interest, bool for_network, TimePoint now) override;
+    Production produce(const wire::InterestView& interest, bool for_network,
+                       TimePoint now) override;
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;
     void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) override;

@@ -19,17 +19,18 @@ using OperationId = std::uint64_t;
 
 /// A tensor that this endpoint offers, segment by segment, under `prefix/<kind>/seq=<seq>`.
 struct PublicationSpec {
-    wire::Name prefix;        ///< a registered producer prefix, such as /job/g0/3
-    wire::Name kind;          ///< one or more components, such as /sum.f32 (or /p2p.f32/5/0)
+    wire::Name prefix;  ///< a registered producer prefix, such as /job/g0/3
+    wire::Name kind;    ///< one or more components, such as /sum.f32 (or /p2p.f32/5/0)
     std::uint64_t seq = 0;
     std::span<const std::uint8_t> tensor;  ///< must stay valid until the operation's completion
     Segmentation segmentation;
     std::uint64_t tensor_elements = 0;
-    /// Tells people what was called here, such as `rank 3: allreduce(sum.f32, 4096 elements)`; goes into
-    /// the error that a rank with another opinion of operation `seq` receives.
+    /// Tells people what was called here, such as `rank 3: allreduce(sum.f32, 4096 elements)`; goes
+    /// into the error that a rank with another opinion of operation `seq` receives.
     std::string description;
-    /// One publication per (prefix, seq) when true (collectives): an Interest for another kind of the
-    /// same seq is answered by a mismatch error. False for point-to-point messages.
+    /// One publication per (prefix, seq) when true (collectives): an Interest for another kind of
+    /// the same seq (with as many components) is answered by a mismatch error. False for
+    /// point-to-point messages.
     bool exclusive_seq = true;
 };
 
@@ -37,8 +38,12 @@ struct PublicationSpec {
 enum class ShardRule : std::uint8_t { kSegmentModulo, kBlock };
 
 struct FetchTarget {
-    wire::Name name;  ///< up to and including the sequence number; the segment component is appended
+    wire::Name
+        name;  ///< up to and including the sequence number; the segment component is appended
     wire::Name hint;  ///< ForwardingHint of the node that answers; may be empty
+    /// The name is an interval that this node has a rule for: when `hint` cannot answer, the node
+    /// evaluates it by itself.
+    bool can_self_evaluate = false;
 };
 
 /// Segments [first_segment, end_segment) of a tensor into `into`, whose first byte is that of
@@ -57,8 +62,8 @@ struct OperationSpec {
     std::optional<PublicationSpec> publication;
     std::vector<FetchSpec> fetches;
     TimePoint deadline = kNever;
-    /// `into` of the fetches lies over the publication's tensor with the same segmentation: a segment's
-    /// old bytes are kept for the network before the new ones land.
+    /// `into` of the fetches lies over the publication's tensor with the same segmentation: a
+    /// segment's old bytes are kept for the network before the new ones land.
     bool in_place = false;
 };
 
@@ -67,7 +72,7 @@ enum class OperationStatus : std::uint8_t {
     kDeadlineExceeded,
     kMismatch,
     kOverflow,
-    kAborted,     ///< a publisher gave up, or `abort` was called
+    kAborted,  ///< a publisher gave up, or `abort` was called
     kNoRoute,
     kCancelled,
 };
@@ -75,7 +80,7 @@ enum class OperationStatus : std::uint8_t {
 struct OperationCompletion {
     OperationId id = 0;
     OperationStatus status = OperationStatus::kDone;
-    std::string detail;   ///< for people: who was missing, what differed
+    std::string detail;  ///< for people: who was missing, what differed
 };
 
 }  // namespace innet

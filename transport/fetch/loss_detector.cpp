@@ -14,18 +14,19 @@ constexpr std::uint32_t kNone = RequestIndex::kNone;
 /// Answers to later requests that make an earlier one lost (RFC 9002, kPacketThreshold).
 constexpr std::size_t kGapThreshold = 3;
 
-/// Gap losses of one request before only its timer may repeat it: when others are answered and this one
-/// never is, its answer does not exist yet, and asking again once per RTT would only add load.
+/// Gap losses of one request before only its timer may repeat it: when others are answered and this
+/// one never is, its answer does not exist yet, and asking again once per RTT would only add load.
 constexpr std::uint32_t kMaxGapLosses = 3;
 
-/// Requests are kept in one queue per number of back-offs: within a queue, deadlines are in send order.
+/// Requests are kept in one queue per number of back-offs: within a queue, deadlines are in send
+/// order.
 constexpr std::size_t kLevels = 8;
 
 /// Where a request waits.
 enum class Where : std::uint8_t {
-    kSent,      ///< in `sent[level]`
-    kHeld,      ///< in `held`, and in its publication's list
-    kReported,  ///< reported lost; the caller sends it again or forgets it
+    kSent,    ///< in `sent[level]`
+    kHeld,    ///< in `held`, and in its publication's list
+    kParked,  ///< reported lost, or not sent yet; without timers
 };
 
 struct Link {
@@ -42,7 +43,7 @@ struct Request {
     std::uint32_t publication = kNone;
     std::uint32_t timeouts = 0;
     std::uint32_t gap_losses = 0;
-    Where where = Where::kReported;
+    Where where = Where::kParked;
     std::uint8_t level = 0;
     bool sample = true;  ///< Karn's rule: sent once, never held
 };
@@ -52,13 +53,13 @@ struct Queue {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
 
-    void push_back(std::vector<Request>& slab, Link Request::*link, std::uint32_t at) {
+    void push_back(std::vector<Request>& slab, Link Request::* link, std::uint32_t at) {
         slab[at].*link = {tail, kNone};
         (tail == kNone ? head : (slab[tail].*link).next) = at;
         tail = at;
     }
 
-    void remove(std::vector<Request>& slab, Link Request::*link, std::uint32_t at) {
+    void remove(std::vector<Request>& slab, Link Request::* link, std::uint32_t at) {
         const Link old = slab[at].*link;
         (old.previous == kNone ? head : (slab[old.previous].*link).next) = old.next;
         (old.next == kNone ? tail : (slab[old.next].*link).previous) = old.previous;
@@ -69,6 +70,7 @@ struct Publication {
     PublicationTag tag = 0;
     Queue held;
     std::uint32_t requests = 0;  ///< outstanding ones; the record goes with the last
+    std::uint32_t held_count = 0;
     bool answered = false;
 };
 
@@ -92,10 +94,11 @@ struct LossDetector::State {
     std::array<Queue, kLevels> sent;
     Queue held;
     std::size_t held_count = 0;
+    std::size_t in_flight_count = 0;
 
     std::uint64_t next_send_number = 1;
-    /// The latest send numbers that were answered, descending: an outstanding request below the last of
-    /// them has at least kGapThreshold later ones answered.
+    /// The latest send numbers that were answered, descending: an outstanding request below the
+    /// last of them has at least kGapThreshold later ones answered.
     std::array<std::uint64_t, kGapThreshold> latest_answered{};
     TimePoint last_answer{};
     /// Send number at the last back-off: only the timeout of a later request justifies another.
@@ -165,13 +168,18 @@ void LossDetector::State::remove(std::uint32_t place) {
 
 void LossDetector::State::unlink(std::uint32_t place) {
     Request& request = at(place);
-    if (request.where == Where::kSent) sent[request.level].remove(requests, &Request::link, place);
+    if (request.where == Where::kSent) {
+        sent[request.level].remove(requests, &Request::link, place);
+        --in_flight_count;
+    }
     if (request.where == Where::kHeld) {
+        Publication& publication = publications[request.publication];
         held.remove(requests, &Request::link, place);
-        publications[request.publication].held.remove(requests, &Request::sibling, place);
+        publication.held.remove(requests, &Request::sibling, place);
+        --publication.held_count;
         --held_count;
     }
-    request.where = Where::kReported;
+    request.where = Where::kParked;
 }
 
 void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
@@ -184,6 +192,7 @@ void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
     request.since = now;
     request.where = Where::kSent;
     sent[request.level].push_back(requests, &Request::link, place);
+    ++in_flight_count;
 }
 
 void LossDetector::State::release_held(Publication& publication, TimePoint now) {
@@ -240,8 +249,9 @@ void LossDetector::on_sent(RequestKey key, PublicationTag publication, TimePoint
     if (place == kNone) {
         place = state.add(key, publication);
     } else {
+        // A request parked before its first sending is sampled like any other.
+        if (state.at(place).send_number != 0) state.at(place).sample = false;
         state.unlink(place);
-        state.at(place).sample = false;
     }
     state.link_as_sent(place, now);
 }
@@ -278,7 +288,17 @@ void LossDetector::on_held(RequestKey key, TimePoint now) {
     request.sample = false;
     state.held.push_back(state.requests, &Request::link, place);
     publication.held.push_back(state.requests, &Request::sibling, place);
+    ++publication.held_count;
     ++state.held_count;
+}
+
+void LossDetector::park(RequestKey key, PublicationTag publication) {
+    const std::uint32_t place = state_->index.find(key);
+    if (place == kNone) {
+        state_->add(key, publication);
+    } else {
+        state_->unlink(place);
+    }
 }
 
 void LossDetector::forget(RequestKey key) {
@@ -286,11 +306,25 @@ void LossDetector::forget(RequestKey key) {
     if (place != kNone) state_->remove(place);
 }
 
+void LossDetector::forget_back_offs() { state_->rtt.forget_back_offs(); }
+
 bool LossDetector::outstanding(RequestKey key) const { return state_->index.find(key) != kNone; }
+
+bool LossDetector::parked(RequestKey key) const {
+    const std::uint32_t place = state_->index.find(key);
+    return place != kNone && state_->at(place).where == Where::kParked;
+}
 
 std::size_t LossDetector::outstanding_count() const { return state_->index.size(); }
 
 std::size_t LossDetector::held_count() const { return state_->held_count; }
+
+std::size_t LossDetector::held_count(PublicationTag publication) const {
+    const std::uint32_t place = state_->publication_index.find(publication);
+    return place == kNone ? 0 : state_->publications[place].held_count;
+}
+
+std::size_t LossDetector::in_flight_count() const { return state_->in_flight_count; }
 
 void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
     State& state = *state_;
@@ -325,8 +359,7 @@ TimePoint LossDetector::next_deadline() const {
     for (const Queue& queue : state.sent) {
         if (queue.head == kNone) continue;
         const Request& oldest = state.at(queue.head);
-        deadline = std::min(
-            {deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest)});
+        deadline = std::min({deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest)});
     }
     if (state.held.head != kNone) {
         deadline = std::min(deadline, state.at(state.held.head).since + state.refresh_interval);

@@ -1,11 +1,11 @@
 #pragma once
 // Tells lost requests from late ones on one flow (requests answered by one node).
 //
-// By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT passed
-// (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its producer said
-// "not yet") is neither: it is only refreshed once per Interest lifetime. When an answer proves that the
-// publication exists by now, what is still held of it becomes an ordinary request again: its Data is on
-// the way, or was lost.
+// By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT
+// passed (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its
+// producer said "not yet") is neither: it is only refreshed once per Interest lifetime. When an
+// answer proves that the publication exists by now, what is still held of it becomes an ordinary
+// request again: its Data is on the way, or was lost.
 //
 // Every operation is O(1) amortised per request, and nothing is allocated once the tables are warm.
 
@@ -46,13 +46,22 @@ class LossDetector {
     bool on_answered(RequestKey key, TimePoint now);
     /// Ignored when an answer to another request of its publication came meanwhile.
     void on_held(RequestKey key, TimePoint now);
+    /// The request waits for its turn to be sent (its window is full, its node asked for patience):
+    /// it has no timers until `on_sent`. One that is reported lost is parked by that.
+    void park(RequestKey key, PublicationTag publication);
     void forget(RequestKey key);
+    /// Starts again from the timeout that the RTT asks for: a probe of a flow that was silent
+    /// should not wait for the longest one.
+    void forget_back_offs();
     bool outstanding(RequestKey key) const;
-    std::size_t outstanding_count() const;   ///< held ones included
+    bool parked(RequestKey key) const;
+    std::size_t outstanding_count() const;  ///< held and parked ones included
     std::size_t held_count() const;
+    std::size_t held_count(PublicationTag publication) const;
+    std::size_t in_flight_count() const;  ///< neither held nor parked
 
-    /// Appends what is now taken as lost or due for a refresh. The caller sends it again (`on_sent`) or
-    /// forgets it.
+    /// Appends what is now taken as lost or due for a refresh. The caller sends it again
+    /// (`on_sent`) or forgets it.
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
     const RttEstimator& rtt() const;

@@ -15,14 +15,15 @@ class RttEstimator {
     void sample(Duration rtt);
     /// Doubles the timeout (up to the maximum) until the next sample.
     void back_off();
+    void forget_back_offs() { back_offs_ = 0; }
 
     bool has_sample() const { return has_sample_; }
     Duration smoothed() const { return smoothed_; }
     Duration variation() const { return variation_; }
     Duration minimum() const { return minimum_; }
     Duration latest() const { return latest_; }
-    /// Before the first sample: ten times the minimum, within the maximum. Doubled by the back-offs of
-    /// the flow, or by those of one request (`request_back_offs`) when they are more.
+    /// Before the first sample: ten times the minimum, within the maximum. Doubled by the back-offs
+    /// of the flow, or by those of one request (`request_back_offs`) when they are more.
     Duration timeout(std::uint32_t request_back_offs = 0) const;
 
   private:

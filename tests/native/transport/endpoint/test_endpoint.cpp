@@ -1,0 +1,466 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "virtual_network.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+
+namespace {
+
+std::vector<std::uint8_t> pattern(std::size_t size, std::uint8_t salt) {
+    std::vector<std::uint8_t> bytes(size);
+    for (std::size_t i = 0; i < size; ++i) {
+        bytes[i] = static_cast<std::uint8_t>((i * 131 + (i >> 8U) + salt) & 0xffU);
+    }
+    return bytes;
+}
+
+Segmentation cut(std::size_t size, std::size_t segment_bytes = 1000) {
+    return {1, size, segment_bytes};
+}
+
+PublicationSpec publication(int rank, std::uint64_t seq, std::span<const std::uint8_t> tensor) {
+    PublicationSpec spec;
+    spec.prefix = name("/job/g0/" + std::to_string(rank));
+    spec.kind = name("/sum.u8");
+    spec.seq = seq;
+    spec.tensor = tensor;
+    spec.segmentation = cut(tensor.size());
+    spec.tensor_elements = tensor.size();
+    spec.description = "rank " + std::to_string(rank) + ": allreduce(sum.u8, " +
+                       std::to_string(tensor.size()) + " elements)";
+    return spec;
+}
+
+FetchSpec fetch(int rank, std::uint64_t seq, std::span<std::uint8_t> into) {
+    FetchSpec spec;
+    spec.targets.push_back(
+        {name("/job/g0/" + std::to_string(rank) + "/sum.u8/seq=" + std::to_string(seq)),
+         name("/n/h" + std::to_string(rank))});
+    spec.segmentation = cut(into.size());
+    spec.end_segment = spec.segmentation.segments();
+    spec.tensor_elements = into.size();
+    spec.into = into;
+    return spec;
+}
+
+OperationSpec publish_only(PublicationSpec spec) {
+    OperationSpec operation;
+    operation.publication = std::move(spec);
+    return operation;
+}
+
+OperationSpec fetch_only(FetchSpec spec, TimePoint deadline = kNever) {
+    OperationSpec operation;
+    operation.fetches.push_back(std::move(spec));
+    operation.deadline = deadline;
+    return operation;
+}
+
+/// Two hosts that are ranks 0 and 1 of a group.
+struct Pair {
+    explicit Pair(PathModel path = {}, std::uint32_t seed = 1, EndpointOptions options = {})
+        : network(path, seed),
+          first(network.add_host("/n/h0", options)),
+          second(network.add_host("/n/h1", options)) {
+        first.produce_at("/job/g0/0", "0");
+        second.produce_at("/job/g0/1", "1");
+    }
+
+    bool run_until_complete(Host& host, OperationId id, Duration limit = 20s) {
+        return network.run_until([&] { return host.completion(id) != nullptr; }, limit);
+    }
+    const EndpointCounters& counters() { return first.endpoint().counters(); }
+
+    VirtualNetwork network;
+    Host& first;
+    Host& second;
+};
+
+}  // namespace
+
+TEST_CASE("both ranks publish and fetch each other's tensor") {
+    Pair pair;
+    const auto a = pattern(50'000, 1);
+    const auto b = pattern(50'000, 2);
+    std::vector<std::uint8_t> at_first(50'000);
+    std::vector<std::uint8_t> at_second(50'000);
+    OperationSpec one = publish_only(publication(0, 7, a));
+    one.fetches.push_back(fetch(1, 7, at_first));
+    OperationSpec two = publish_only(publication(1, 7, b));
+    two.fetches.push_back(fetch(0, 7, at_second));
+    pair.first.endpoint().submit(1, std::move(one), pair.network.now());
+    pair.second.endpoint().submit(2, std::move(two), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    REQUIRE(pair.run_until_complete(pair.second, 2));
+    CHECK(pair.first.completion(1)->status == OperationStatus::kDone);
+    CHECK(at_first == b);
+    CHECK(at_second == a);
+    CHECK(pair.first.pending() == 0);
+    CHECK(pair.counters().segments_fetched == 50);
+    CHECK(pair.counters().segments_served == 50);
+    CHECK(pair.counters().interests_expressed == 50);
+}
+
+TEST_CASE("a one-segment operation asks at once, before any timer") {
+    Pair pair;
+    std::vector<std::uint8_t> into(4);
+    pair.first.endpoint().submit(1, fetch_only(fetch(1, 3, into)), pair.network.now());
+    REQUIRE(pair.first.expressed_uris.size() == 1);
+    CHECK(pair.first.expressed_uris[0] == "/job/g0/1/sum.u8/seq=3/seg=0 via /n/h1");
+}
+
+TEST_CASE("a tensor without elements has one empty segment") {
+    Pair pair;
+    std::vector<std::uint8_t> nothing;
+    pair.second.endpoint().submit(1, publish_only(publication(1, 0, nothing)), pair.network.now());
+    pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, nothing)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 2));
+    CHECK(pair.first.completion(2)->status == OperationStatus::kDone);
+    CHECK(pair.counters().segments_fetched == 1);
+}
+
+TEST_CASE("every mixture of loss, reordering and duplicates ends with the right bytes") {
+    for (std::uint32_t seed = 0; seed < 40; ++seed) {
+        CAPTURE(seed);
+        PathModel path;
+        path.loss = 0.01 * (seed % 25);
+        path.duplicates = seed % 3 == 0 ? 0.2 : 0;
+        path.jitter = seed % 2 == 0 ? Duration(3ms) : Duration(0);
+        path.rate_bps = seed % 4 == 1 ? 100e6 : 0;
+        Pair pair(path, seed);
+        const std::size_t size = 1 + (seed * 7919) % 120'000;
+        const auto tensor = pattern(size, static_cast<std::uint8_t>(seed));
+        std::vector<std::uint8_t> into(size);
+        const bool late = seed % 5 == 0;
+        pair.first.endpoint().submit(1, fetch_only(fetch(1, 5, into)), pair.network.now());
+        if (late) pair.network.run_for(1500ms);
+        pair.second.endpoint().submit(2, publish_only(publication(1, 5, tensor)),
+                                      pair.network.now());
+        REQUIRE(pair.run_until_complete(pair.first, 1));
+        CHECK(pair.first.completion(1)->status == OperationStatus::kDone);
+        CHECK(into == tensor);
+        CHECK(pair.first.pending() == 0);
+        CHECK(pair.first.endpoint().next_deadline() == kNever);
+    }
+}
+
+TEST_CASE("a late rank costs one refresh per lifetime, shrinks nothing, and is answered at once") {
+    Pair pair;
+    const auto tensor = pattern(40'000, 3);
+    std::vector<std::uint8_t> into(40'000);
+    pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());
+    pair.network.run_for(850ms);
+    const auto asked_first = pair.counters().interests_expressed;
+    CHECK(asked_first == pair.counters().holds_received);
+    CHECK(asked_first >= 16);
+    CHECK(asked_first <= 32);
+    pair.network.run_for(2000ms);
+    CHECK(pair.counters().refreshes_of_held <= 3 * asked_first);
+    CHECK(pair.counters().retransmissions_by_gap == 0);
+    CHECK(pair.counters().retransmissions_by_timeout == 0);
+
+    const TimePoint published = pair.network.now();
+    pair.second.endpoint().submit(2, publish_only(publication(1, 0, tensor)), published);
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    CHECK(into == tensor);
+    CHECK(pair.network.now() - published < 5ms);
+    CHECK(pair.counters().retransmissions_by_timeout == 0);
+}
+
+TEST_CASE("operations whose data is there pass one that waits for a late rank") {
+    Pair pair;
+    const auto tensor = pattern(200'000, 4);
+    std::vector<std::uint8_t> late(200'000);
+    std::vector<std::uint8_t> ready(200'000);
+    pair.second.endpoint().submit(1, publish_only(publication(1, 1, tensor)), pair.network.now());
+    pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, late)), pair.network.now());
+    pair.network.run_for(100ms);
+    const auto before = pair.counters().interests_expressed;
+    pair.first.endpoint().submit(3, fetch_only(fetch(1, 1, ready)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 3, 100ms));
+    CHECK(ready == tensor);
+    CHECK(pair.first.completion(2) == nullptr);
+    // The held requests were not repeated because others were answered.
+    CHECK(pair.counters().interests_expressed - before <= 200 + 64);
+    CHECK(pair.counters().retransmissions_by_gap == 0);
+}
+
+TEST_CASE("in place, others still get the bytes from before") {
+    Pair pair;
+    const auto a = pattern(30'000, 5);
+    const auto b = pattern(30'000, 6);
+    auto mine = a;
+    OperationSpec spec = publish_only(publication(0, 0, mine));
+    spec.fetches.push_back(fetch(1, 0, mine));
+    spec.in_place = true;
+    pair.first.endpoint().submit(1, std::move(spec), pair.network.now());
+    pair.second.endpoint().submit(2, publish_only(publication(1, 0, b)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    CHECK(mine == b);
+    std::ranges::fill(mine, std::uint8_t{0xee});
+
+    std::vector<std::uint8_t> into(30'000);
+    pair.second.endpoint().submit(3, fetch_only(fetch(0, 0, into)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.second, 3));
+    CHECK(into == a);
+}
+
+TEST_CASE("after completion the caller may free its tensor; retire frees what is kept of it") {
+    Pair pair;
+    auto tensor = std::make_unique<std::vector<std::uint8_t>>(pattern(30'000, 7));
+    const auto original = *tensor;
+    pair.second.endpoint().submit(1, publish_only(publication(1, 0, *tensor)), pair.network.now());
+    REQUIRE(pair.second.completion(1) != nullptr);
+    tensor.reset();
+    std::vector<std::uint8_t> into(30'000);
+    pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 2));
+    CHECK(into == original);
+    CHECK(pair.second.endpoint().counters().retained_bytes >= 30'000);
+    CHECK(pair.second.pool().bytes_in_use() >= 30'000);
+
+    pair.second.endpoint().retire(name("/job/g0/1"), 0);
+    CHECK(pair.second.endpoint().counters().retained_bytes == 0);
+    CHECK(pair.second.pool().bytes_in_use() == 0);
+
+    pair.first.endpoint().submit(3, fetch_only(fetch(1, 0, into), pair.network.now() + 200ms),
+                                 pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 3));
+    CHECK(pair.first.completion(3)->status == OperationStatus::kNoRoute);
+}
+
+TEST_CASE("another operation under the same number is a mismatch that says what was called") {
+    for (const bool published_first : {true, false}) {
+        CAPTURE(published_first);
+        Pair pair;
+        const auto tensor = pattern(100, 8);
+        PublicationSpec other = publication(1, 0, tensor);
+        other.kind = name("/max.u8");
+        other.description = "rank 1: allreduce(max.u8, 100 elements)";
+        std::vector<std::uint8_t> into(100);
+        if (published_first) {
+            pair.second.endpoint().submit(1, publish_only(other), pair.network.now());
+        }
+        pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
+        pair.network.run_for(10ms);
+        if (!published_first) {
+            CHECK(pair.first.completion(2) == nullptr);
+            pair.second.endpoint().submit(1, publish_only(other), pair.network.now());
+        }
+        REQUIRE(pair.run_until_complete(pair.first, 2));
+        CHECK(pair.first.completion(2)->status == OperationStatus::kMismatch);
+        CHECK(pair.first.completion(2)->detail == "rank 1: allreduce(max.u8, 100 elements)");
+        CHECK(pair.first.pending() == 0);
+    }
+}
+
+TEST_CASE("a shorter or longer tensor elsewhere is a mismatch that names both lengths") {
+    for (const std::size_t theirs : {500U, 1500U, 40'000U}) {
+        CAPTURE(theirs);
+        Pair pair;
+        const auto tensor = pattern(theirs, 9);
+        std::vector<std::uint8_t> into(20'000);
+        pair.second.endpoint().submit(1, publish_only(publication(1, 0, tensor)),
+                                      pair.network.now());
+        pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
+        REQUIRE(pair.run_until_complete(pair.first, 2));
+        const OperationCompletion& end = *pair.first.completion(2);
+        CHECK(end.status == OperationStatus::kMismatch);
+        CHECK(end.detail.find(std::to_string(theirs) + " elements") != std::string::npos);
+        CHECK(pair.first.pending() == 0);
+        CHECK(pair.first.endpoint().next_deadline() == kNever);
+    }
+}
+
+TEST_CASE("messages and collectives of one rank may have the same sequence numbers") {
+    Pair pair;
+    const auto tensor = pattern(100, 10);
+    std::vector<std::uint8_t> into(100);
+    FetchSpec receive = fetch(1, 0, into);
+    receive.targets[0].name = name("/job/g0/1/p2p.u8/0/5/seq=0");
+    pair.first.endpoint().submit(1, fetch_only(receive), pair.network.now());
+    pair.second.endpoint().submit(2, publish_only(publication(1, 0, pattern(100, 11))),
+                                  pair.network.now());
+    pair.network.run_for(10ms);
+    CHECK(pair.first.completion(1) == nullptr);
+    PublicationSpec message = publication(1, 0, tensor);
+    message.kind = name("/p2p.u8/0/5");
+    message.exclusive_seq = false;
+    pair.second.endpoint().submit(3, publish_only(message), pair.network.now());
+    pair.second.endpoint().retire(name("/job/g0/1"), 0);
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    CHECK(into == tensor);
+}
+
+TEST_CASE("at the deadline, the error names the ranks that had not published") {
+    Pair pair;
+    Host& third = pair.network.add_host("/n/h12");
+    third.produce_at("/job/g0/12", "12");
+    std::vector<std::uint8_t> one(3000);
+    std::vector<std::uint8_t> two(3000);
+    OperationSpec spec = fetch_only(fetch(12, 0, one), pair.network.now() + 3s);
+    spec.fetches.push_back(fetch(1, 0, two));
+    pair.first.endpoint().submit(1, std::move(spec), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    CHECK(pair.network.now() == at(3s));
+    CHECK(pair.first.completion(1)->status == OperationStatus::kDeadlineExceeded);
+    CHECK(pair.first.completion(1)->detail == "ranks 1, 12 had not published");
+    CHECK(pair.first.pending() == 0);
+}
+
+TEST_CASE("a silent host ends in an error that names what is missing, and from where") {
+    Pair pair;
+    pair.second.unplug();
+    std::vector<std::uint8_t> into(3000);
+    pair.first.endpoint().submit(1, fetch_only(fetch(1, 4, into), pair.network.now() + 2s),
+                                 pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    const OperationCompletion& end = *pair.first.completion(1);
+    CHECK(end.status == OperationStatus::kDeadlineExceeded);
+    CHECK(end.detail ==
+          "3 segments of /job/g0/1/sum.u8/seq=4 (from seg=0) had no answer from /n/h1");
+    // Back-off: three segments asked for two seconds, up to half a second apart.
+    CHECK(pair.counters().interests_expressed < 40);
+    CHECK(pair.first.pending() == 0);
+}
+
+TEST_CASE("a rank that registers late is no error before the deadline") {
+    VirtualNetwork network({});
+    Host& first = network.add_host("/n/h0");
+    Host& second = network.add_host("/n/h1");
+    const auto tensor = pattern(3000, 12);
+    std::vector<std::uint8_t> into(3000);
+    first.endpoint().submit(1, fetch_only(fetch(1, 0, into), network.now() + 5s), network.now());
+    network.run_for(1s);
+    CHECK(first.completion(1) == nullptr);
+    CHECK(first.endpoint().counters().nacks_received < 60);
+    second.produce_at("/job/g0/1", "1");
+    second.endpoint().submit(2, publish_only(publication(1, 0, tensor)), network.now());
+    REQUIRE(network.run_until([&] { return first.completion(1) != nullptr; }, 2s));
+    CHECK(first.completion(1)->status == OperationStatus::kDone);
+    CHECK(into == tensor);
+}
+
+TEST_CASE("cancel leaves nothing outstanding and nothing to wait for") {
+    Pair pair;
+    std::vector<std::uint8_t> into(100'000);
+    pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());
+    pair.network.run_for(700us);
+    CHECK(pair.first.pending() > 0);
+    pair.first.endpoint().cancel(1, pair.network.now());
+    CHECK(pair.first.completion(1)->status == OperationStatus::kCancelled);
+    CHECK(pair.first.pending() == 0);
+    CHECK(pair.first.endpoint().next_deadline() == kNever);
+    const auto before = into;
+    pair.second.endpoint().submit(2, publish_only(publication(1, 0, pattern(100'000, 13))),
+                                  pair.network.now());
+    pair.network.run_for(1s);
+    CHECK(into == before);
+}
+
+TEST_CASE("abort ends every operation here and tells those who ask for its tensors") {
+    Pair pair;
+    const auto tensor = pattern(3000, 14);
+    std::vector<std::uint8_t> into(3000);
+    OperationSpec spec = publish_only(publication(1, 0, tensor));
+    spec.fetches.push_back(fetch(0, 0, into));
+    pair.second.endpoint().submit(1, std::move(spec), pair.network.now());
+    pair.network.run_for(5ms);
+    pair.second.endpoint().abort_all("rank 1: the optimiser failed", pair.network.now());
+    CHECK(pair.second.completion(1)->status == OperationStatus::kAborted);
+    CHECK(pair.second.pending() == 0);
+    std::vector<std::uint8_t> other(3000);
+    pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, other)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 2));
+    CHECK(pair.first.completion(2)->status == OperationStatus::kAborted);
+    CHECK(pair.first.completion(2)->detail == "rank 1: the optimiser failed");
+}
+
+TEST_CASE("two operations that fetch the same names both end") {
+    Pair pair({.loss = 0.05});
+    const auto tensor = pattern(60'000, 15);
+    std::vector<std::uint8_t> one(60'000);
+    std::vector<std::uint8_t> two(60'000);
+    pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, one)), pair.network.now());
+    pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, two)), pair.network.now());
+    pair.first.endpoint().submit(3, fetch_only(fetch(1, 0, two)), pair.network.now());
+    pair.network.run_for(1ms);
+    pair.first.endpoint().cancel(3, pair.network.now());
+    pair.second.endpoint().submit(4, publish_only(publication(1, 0, tensor)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    REQUIRE(pair.run_until_complete(pair.first, 2));
+    CHECK(one == tensor);
+    CHECK(two == tensor);
+    CHECK(pair.first.pending() == 0);
+}
+
+TEST_CASE("segments are spread over targets by segment or by block") {
+    for (const ShardRule rule : {ShardRule::kSegmentModulo, ShardRule::kBlock}) {
+        VirtualNetwork network({});
+        std::vector<Host*> hosts;
+        const auto tensor = pattern(40'000, 16);
+        for (int rank = 0; rank < 4; ++rank) {
+            const std::string number = std::to_string(rank);
+            hosts.push_back(&network.add_host("/n/h" + number));
+            hosts.back()->produce_at("/job/g0/" + number, number);
+            PublicationSpec spec = publication(rank, 0, tensor);
+            spec.segmentation = {5, 8000, 1000};
+            hosts.back()->endpoint().submit(1, publish_only(spec), network.now());
+        }
+        Host& asker = network.add_host("/n/h9");
+        std::vector<std::uint8_t> into(36'000);
+        FetchSpec spec = fetch(0, 0, into);
+        for (int rank = 1; rank < 4; ++rank) spec.targets.push_back(fetch(rank, 0, {}).targets[0]);
+        spec.segmentation = {5, 8000, 1000};
+        spec.shard_rule = rule;
+        spec.first_segment = 3;
+        spec.end_segment = 39;
+        spec.tensor_elements = 40'000;
+        asker.endpoint().submit(2, fetch_only(spec), network.now());
+        REQUIRE(network.run_until([&] { return asker.completion(2) != nullptr; }, 1s));
+        CHECK(asker.completion(2)->status == OperationStatus::kDone);
+        CHECK(std::ranges::equal(into, std::span(tensor).subspan(3000, 36'000)));
+        const auto served = [&](int rank) {
+            return hosts[static_cast<std::size_t>(rank)]->endpoint().counters().segments_served;
+        };
+        if (rule == ShardRule::kSegmentModulo) {
+            for (int rank = 0; rank < 4; ++rank) CHECK(served(rank) == 9);
+        } else {
+            CHECK(served(0) == 5 + 7);  // the rest of block 0, and block 4 without its last
+            CHECK(served(1) == 8);
+        }
+    }
+}
+
+TEST_CASE("what cannot be done is refused at once with a reason") {
+    Pair pair;
+    const auto tensor = pattern(100, 17);
+    std::vector<std::uint8_t> into(100);
+    const auto refused = [&](OperationSpec spec) {
+        static OperationId id = 100;
+        pair.first.endpoint().submit(++id, std::move(spec), pair.network.now());
+        const OperationCompletion* end = pair.first.completion(id);
+        REQUIRE(end != nullptr);
+        CHECK(end->status == OperationStatus::kAborted);
+        return end->detail;
+    };
+    CHECK(refused(publish_only(publication(5, 0, tensor))).find("not registered") !=
+          std::string::npos);
+    PublicationSpec wrong_size = publication(0, 0, tensor);
+    wrong_size.segmentation.block_bytes = 99;
+    CHECK(refused(publish_only(wrong_size)).find("100 bytes") != std::string::npos);
+    FetchSpec wrong_buffer = fetch(1, 0, into);
+    wrong_buffer.into = std::span(into).first(50);
+    CHECK(refused(fetch_only(wrong_buffer)).find("50 bytes") != std::string::npos);
+    FetchSpec no_target = fetch(1, 0, into);
+    no_target.targets.clear();
+    CHECK(refused(fetch_only(no_target)).find("target") != std::string::npos);
+    pair.first.endpoint().submit(1, publish_only(publication(0, 0, tensor)), pair.network.now());
+    CHECK(pair.first.completion(1)->status == OperationStatus::kDone);
+    CHECK(refused(publish_only(publication(0, 0, tensor))).find("published already") !=
+          std::string::npos);
+    CHECK(pair.first.expressed_uris.empty());
+}

@@ -1,0 +1,46 @@
+#include "transport/endpoint/answer_check.hpp"
+
+namespace innet {
+
+namespace {
+
+OperationStatus status_of(std::uint64_t error) {
+    switch (static_cast<wire::TensorErrorCode>(error)) {
+        case wire::TensorErrorCode::kMismatch:
+            return OperationStatus::kMismatch;
+        case wire::TensorErrorCode::kOverflow:
+            return OperationStatus::kOverflow;
+        case wire::TensorErrorCode::kAborted:
+            break;
+    }
+    return OperationStatus::kAborted;
+}
+
+std::string difference(const wire::DataView& data, const std::string& expected,
+                       const std::string& found) {
+    return data.name().to_uri() + " has " + found + ", and " + expected + " were expected here";
+}
+
+}  // namespace
+
+AnswerCheck check_answer(const FetchSpec& spec, std::uint64_t segment, const wire::DataView& data) {
+    if (const auto error = data.tensor_error()) {
+        const wire::ByteView text = data.content();
+        return {status_of(*error), std::string(text.begin(), text.end())};
+    }
+    const auto elements = data.tensor_elements();
+    if (elements && *elements != spec.tensor_elements) {
+        return {OperationStatus::kMismatch,
+                difference(data, std::to_string(spec.tensor_elements) + " elements",
+                           std::to_string(*elements) + " elements")};
+    }
+    const std::uint64_t size = spec.segmentation.size_of(segment);
+    if (data.content().size() != size) {
+        return {OperationStatus::kMismatch,
+                difference(data, std::to_string(size) + " bytes",
+                           std::to_string(data.content().size()) + " bytes")};
+    }
+    return {};
+}
+
+}  // namespace innet

@@ -1,0 +1,210 @@
+#include "transport/endpoint/endpoint.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "transport/endpoint/fetcher.hpp"
+#include "transport/endpoint/operation_state.hpp"
+#include "transport/publish/publisher.hpp"
+
+namespace innet {
+
+namespace {
+
+/// Segments of one fetch: keeps their numbers within a request's key.
+constexpr std::uint64_t kMaxFetchSegments = std::uint64_t{1} << 26U;
+
+/// Why a fetch cannot be done; nothing when it can.
+std::optional<std::string> refusal(const FetchSpec& spec) {
+    const Segmentation& cut = spec.segmentation;
+    if (spec.targets.empty()) return "a fetch needs at least one target";
+    if (cut.segment_bytes == 0 || cut.blocks == 0) return "a fetch needs a segmentation";
+    if (spec.first_segment > spec.end_segment || spec.end_segment > cut.segments() ||
+        spec.end_segment > kMaxFetchSegments) {
+        return "segments " + std::to_string(spec.first_segment) + " to " +
+               std::to_string(spec.end_segment) + " do not exist: there are " +
+               std::to_string(cut.segments());
+    }
+    std::uint64_t bytes = 0;
+    if (spec.first_segment < spec.end_segment) {
+        bytes = cut.offset_of(spec.end_segment - 1) + cut.size_of(spec.end_segment - 1) -
+                cut.offset_of(spec.first_segment);
+    }
+    if (spec.into.size() != bytes) {
+        return "a buffer of " + std::to_string(spec.into.size()) + " bytes for " +
+               std::to_string(bytes) + " bytes of " + spec.targets[0].name.view().to_uri();
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> refusal(const OperationSpec& spec, const Publisher& publisher) {
+    if (spec.publication) {
+        if (auto why = publisher.refusal(*spec.publication)) return why;
+    }
+    for (const FetchSpec& fetch : spec.fetches) {
+        if (auto why = refusal(fetch)) return why;
+        if (spec.in_place &&
+            (!spec.publication || fetch.segmentation != spec.publication->segmentation)) {
+            return "an operation in place needs a publication with the segmentation of its fetches";
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+struct Endpoint::State {
+    State(EndpointOptions options_, const wire::Name& own_name, Forwarder& forwarder,
+          PacketPool& pool, security::Signer& signer)
+        : options(options_),
+          publisher(forwarder, pool, signer),
+          fetcher(options, own_name, forwarder, counters) {}
+
+    EndpointOptions options;
+    mutable EndpointCounters counters;
+    Publisher publisher;
+    Fetcher fetcher;
+    std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
+    std::vector<OperationCompletion> completions;
+    std::vector<Outcome> outcomes;  ///< kept between calls for its capacity
+    TimePoint now{};                ///< of the latest event, for descriptions
+
+    void complete_ended();
+    void expire(TimePoint now);
+};
+
+/// Whatever the outcome: others may still need what was published, and the caller's tensor is free
+/// now.
+void Endpoint::State::complete_ended() {
+    fetcher.take_outcomes(outcomes);
+    for (Outcome& outcome : outcomes) {
+        OperationState& operation = *outcome.operation;
+        if (operation.publication) operation.publication->retain_all();
+        completions.push_back({operation.id, outcome.status, std::move(outcome.detail)});
+        operations.erase(operation.id);
+    }
+}
+
+void Endpoint::State::expire(TimePoint at) {
+    for (const auto& [id, operation] : operations) {
+        if (operation->deadline > at) continue;
+        const MissingReport missing = fetcher.missing(*operation, at);
+        const bool unreachable = missing.only_refusals();
+        fetcher.end(*operation,
+                    unreachable ? OperationStatus::kNoRoute : OperationStatus::kDeadlineExceeded,
+                    missing.text());
+    }
+}
+
+Endpoint::Endpoint(EndpointOptions options, wire::Name own_name, Forwarder& forwarder,
+                   PacketPool& pool, security::Signer& signer)
+    : state_(std::make_unique<State>(options, own_name, forwarder, pool, signer)) {}
+
+Endpoint::~Endpoint() = default;
+
+void Endpoint::register_producer(const wire::Name& prefix, std::string label) {
+    state_->publisher.register_producer(prefix, std::move(label));
+}
+
+void Endpoint::unregister_producer(const wire::Name& prefix) {
+    state_->publisher.unregister_producer(prefix);
+}
+
+void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
+    State& state = *state_;
+    state.now = now;
+    auto why = refusal(spec, state.publisher);
+    if (state.operations.contains(id)) why = "the operation's id is in use";
+    if (why) {
+        state.completions.push_back({id, OperationStatus::kAborted, std::move(*why)});
+        return;
+    }
+    auto owned = std::make_unique<OperationState>();
+    OperationState& operation = *owned;
+    operation.id = id;
+    operation.deadline = spec.deadline;
+    operation.in_place = spec.in_place;
+    if (spec.publication) operation.publication = state.publisher.publish(*spec.publication);
+    operation.fetches = std::move(spec.fetches);
+    state.operations.emplace(id, std::move(owned));
+    state.fetcher.start(operation, now);
+    state.complete_ended();
+}
+
+void Endpoint::cancel(OperationId id, TimePoint) {
+    const auto found = state_->operations.find(id);
+    if (found == state_->operations.end()) return;
+    state_->fetcher.end(*found->second, OperationStatus::kCancelled, "cancelled");
+    state_->complete_ended();
+}
+
+void Endpoint::abort_all(const std::string& why, TimePoint) {
+    for (const auto& [id, operation] : state_->operations) {
+        if (operation->publication) operation->publication->abort(why);
+        state_->fetcher.end(*operation, OperationStatus::kAborted, why);
+    }
+    state_->complete_ended();
+}
+
+void Endpoint::retire(const wire::Name& prefix, std::uint64_t seq) {
+    state_->publisher.retire(prefix, seq);
+}
+
+void Endpoint::take_completions(std::vector<OperationCompletion>& into) {
+    into.insert(into.end(), std::make_move_iterator(state_->completions.begin()),
+                std::make_move_iterator(state_->completions.end()));
+    state_->completions.clear();
+}
+
+void Endpoint::on_timer(TimePoint now) {
+    state_->now = now;
+    state_->fetcher.on_timer(now);
+    state_->expire(now);
+    state_->complete_ended();
+}
+
+TimePoint Endpoint::next_deadline() const {
+    TimePoint deadline = state_->fetcher.next_deadline();
+    for (const auto& [id, operation] : state_->operations) {
+        deadline = std::min(deadline, operation->deadline);
+    }
+    return deadline;
+}
+
+const EndpointCounters& Endpoint::counters() const {
+    state_->counters.segments_served = state_->publisher.segments_served();
+    state_->counters.retained_bytes = state_->publisher.retained_bytes();
+    return state_->counters;
+}
+
+std::vector<std::string> Endpoint::describe_operations() const {
+    std::vector<std::string> lines;
+    for (const auto& [id, operation] : state_->operations) {
+        const MissingReport missing = state_->fetcher.missing(*operation, state_->now);
+        lines.push_back("operation " + std::to_string(id) + ": " + missing.text());
+    }
+    std::ranges::sort(lines);
+    return lines;
+}
+
+Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {
+    return state_->publisher.produce(interest.name(), for_network, interest.lifetime(), now);
+}
+
+void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked, TimePoint now) {
+    state_->now = now;
+    state_->fetcher.on_data(data, marked, now);
+    state_->complete_ended();
+}
+
+void Endpoint::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
+    state_->fetcher.on_nack(name, reason, now);
+}
+
+void Endpoint::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
+    state_->now = now;
+    state_->fetcher.on_hold(name, missing, now);
+}
+
+}  // namespace innet

@@ -1,0 +1,357 @@
+#include "transport/endpoint/fetcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/endpoint/answer_check.hpp"
+#include "transport/fetch/cubic.hpp"
+
+namespace innet {
+
+namespace {
+
+/// A held Interest is repeated a little before the tables on its way forget it.
+Duration refresh_interval(Duration lifetime) { return lifetime * 7 / 8; }
+
+/// Refusals for want of room in a row (each round waits twice as long) before going round the node.
+constexpr std::uint32_t kRefusalRoundsBeforeSelfEvaluation = 2;
+constexpr std::uint32_t kMaxRefusalDoublings = 10;
+constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
+
+bool wants_room(wire::NackReason reason) {
+    return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kCongestion;
+}
+
+}  // namespace
+
+Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, Forwarder& forwarder,
+                 EndpointCounters& counters)
+    : options_(options), forwarder_(forwarder), counters_(counters) {
+    flow_to(own_name);
+}
+
+std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
+    for (std::uint32_t i = 0; i < askers_.size(); ++i) {
+        if (askers_[i].flow.hint() == hint.view()) return i;
+    }
+    LossDetector detector(options_.min_rto, options_.max_rto,
+                          refresh_interval(options_.interest_lifetime));
+    auto control = std::make_unique<Cubic>(
+        CubicOptions{options_.initial_window, options_.max_window, options_.target_queue_delay});
+    askers_.push_back({Flow(hint, std::move(detector), std::move(control)), {}});
+    return static_cast<std::uint32_t>(askers_.size() - 1);
+}
+
+void Fetcher::start(OperationState& operation, TimePoint now) {
+    for (std::size_t fetch = 0; fetch < operation.fetches.size(); ++fetch) {
+        const FetchSpec& spec = operation.fetches[fetch];
+        operation.remaining_segments += spec.end_segment - spec.first_segment;
+        for (std::size_t number = 0; number < spec.targets.size(); ++number) {
+            add_target(operation, fetch, number);
+        }
+    }
+    if (operation.remaining_segments == 0) {
+        end(operation, OperationStatus::kDone, {});
+        return;
+    }
+    pump_all(now);
+}
+
+void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size_t number) {
+    const FetchSpec& spec = operation.fetches[fetch];
+    const ShardCursor segments(spec, number);
+    if (segments.at_end()) return;
+    TargetState target;
+    target.operation = &operation;
+    target.fetch = fetch;
+    target.number = number;
+    target.hash = spec.targets[number].name.view().hash();
+    target.namer = SegmentNamer(spec.targets[number].name.view());
+    target.unsent = segments;
+    target.flow = flow_to(spec.targets[number].hint);
+    target.can_self_evaluate = spec.targets[number].can_self_evaluate;
+    const std::uint32_t flow = target.flow;
+    const std::uint32_t place = targets_.add(std::move(target));
+    operation.targets.push_back(place);
+    askers_[flow].unsent.push_back(place);
+}
+
+void Fetcher::end(OperationState& operation, OperationStatus status, std::string detail) {
+    if (operation.ended) return;
+    operation.ended = true;
+    release(operation);
+    outcomes_.push_back({&operation, status, std::move(detail)});
+}
+
+void Fetcher::take_outcomes(std::vector<Outcome>& into) {
+    into.clear();
+    into.swap(outcomes_);
+}
+
+void Fetcher::release(OperationState& operation) {
+    for (const std::uint32_t place : operation.targets) {
+        if (operation.remaining_segments > 0) cancel_outstanding(place);
+        std::erase(askers_[targets_[place].flow].unsent, place);
+        targets_.remove(place);
+    }
+    operation.targets.clear();
+}
+
+void Fetcher::cancel_outstanding(std::uint32_t place) {
+    TargetState& target = targets_[place];
+    ShardCursor segments(target.spec(), target.number);
+    while (!segments.at_end()) {
+        const std::uint64_t segment = segments.take();
+        const RequestKey key = TargetTable::key(place, segment);
+        Flow* flow = flow_of(target, key);
+        if (flow == nullptr) continue;
+        flow->detector().forget(key);
+        bool wanted_elsewhere = false;
+        targets_.for_each(target.namer.tensor(), [&](std::uint32_t other) {
+            wanted_elsewhere |= outstanding(targets_[other], TargetTable::key(other, segment));
+        });
+        if (!wanted_elsewhere) {
+            forwarder_.cancel(RequesterId::kApplication, target.namer.segment(segment));
+        }
+    }
+}
+
+bool Fetcher::outstanding(const TargetState& target, RequestKey key) const {
+    return askers_[target.flow].flow.detector().outstanding(key) ||
+           askers_[kOwnFlow].flow.detector().outstanding(key);
+}
+
+Flow* Fetcher::flow_of(const TargetState& target, RequestKey key) {
+    for (const std::uint32_t flow : {target.flow, kOwnFlow}) {
+        if (askers_[flow].flow.detector().outstanding(key)) return &askers_[flow].flow;
+    }
+    return nullptr;
+}
+
+void Fetcher::find_matches(wire::NameView tensor) {
+    matches_.clear();
+    targets_.for_each(tensor, [this](std::uint32_t place) { matches_.push_back(place); });
+}
+
+void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
+    if (marked) ++counters_.marks_received;
+    const auto name = SegmentName::parse(data.name());
+    matches_.clear();
+    if (name) find_matches(name->tensor);
+    bool expected = false;
+    for (const std::uint32_t place : matches_) {
+        TargetState& target = targets_[place];
+        if (target.operation == nullptr) continue;
+        const RequestKey key = TargetTable::key(place, name->segment);
+        Flow* flow = flow_of(target, key);
+        if (flow == nullptr) continue;
+        expected = true;
+        flow->on_answered(key, marked, now);
+        if (!on_own_flow(*flow)) flow->trust();
+        target.on_answered();
+        const std::uint32_t home = target.flow;
+        const bool self_evaluated = on_own_flow(*flow);
+        deliver(target, name->segment, data);
+        repeat_lost(self_evaluated ? kOwnFlow : home, now);
+        if (self_evaluated) {
+            pump_all(now);
+        } else {
+            pump(home, now);
+        }
+    }
+    if (!expected) ++counters_.unexpected_data;
+}
+
+void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
+                      const wire::DataView& data) {
+    OperationState& operation = *target.operation;
+    const AnswerCheck check = check_answer(target.spec(), segment, data);
+    if (check.status != OperationStatus::kDone) {
+        end(operation, check.status, check.detail);
+        return;
+    }
+    const FetchSpec& spec = target.spec();
+    if (operation.in_place) operation.publication->retain(segment);
+    const std::uint64_t begin = spec.segmentation.offset_of(spec.first_segment);
+    const std::uint64_t offset = spec.segmentation.offset_of(segment) - begin;
+    const wire::ByteView content = data.content();
+    std::ranges::copy(content, spec.into.begin() + static_cast<std::ptrdiff_t>(offset));
+    ++counters_.segments_fetched;
+    counters_.bytes_fetched += content.size();
+    if (--operation.remaining_segments == 0) end(operation, OperationStatus::kDone, {});
+}
+
+void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
+    ++counters_.nacks_received;
+    const auto parsed = SegmentName::parse(name);
+    if (!parsed) return;
+    find_matches(parsed->tensor);
+    for (const std::uint32_t place : matches_) {
+        TargetState& target = targets_[place];
+        const RequestKey key = TargetTable::key(place, parsed->segment);
+        Flow* flow = flow_of(target, key);
+        if (flow == nullptr || flow->detector().parked(key)) continue;
+        refused(target, *flow, key, reason, now);
+    }
+    pump_all(now);
+}
+
+void Fetcher::refused(TargetState& target, Flow& flow, RequestKey key, wire::NackReason reason,
+                      TimePoint now) {
+    target.last_refusal = reason;
+    if (wants_room(reason)) flow.on_refusal(now);
+    const TimePoint retry_at = retry_time(target, flow, now);
+    Flow& home = askers_[target.flow].flow;
+    if (&flow != &home) flow.detector().forget(key);
+    home.detector().park(key, target.hash);
+    const bool hopeless =
+        !wants_room(reason) || target.refusal_rounds > kRefusalRoundsBeforeSelfEvaluation;
+    if (&flow == &home && !on_own_flow(home) && target.can_self_evaluate &&
+        (hopeless || home.is_suspect())) {
+        home.suspect(now);
+        home.make_ready(key);
+    } else {
+        home.delay(key, retry_at);
+    }
+}
+
+TimePoint Fetcher::retry_time(TargetState& target, const Flow& flow, TimePoint now) const {
+    if (now < target.retry_at) return target.retry_at;
+    const RttEstimator& rtt = flow.detector().rtt();
+    const Duration base =
+        std::max(kMinRetryDelay, rtt.has_sample() ? rtt.smoothed() : options_.min_rto);
+    const std::uint32_t doublings = std::min(target.refusal_rounds, kMaxRefusalDoublings);
+    ++target.refusal_rounds;
+    target.retry_at = now + std::min(base * (std::int64_t{1} << doublings), options_.max_rto);
+    return target.retry_at;
+}
+
+void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
+    ++counters_.holds_received;
+    const auto parsed = SegmentName::parse(name);
+    if (!parsed) return;
+    find_matches(parsed->tensor);
+    for (const std::uint32_t place : matches_) {
+        TargetState& target = targets_[place];
+        const RequestKey key = TargetTable::key(place, parsed->segment);
+        Flow* flow = flow_of(target, key);
+        if (flow == nullptr) continue;
+        flow->detector().on_held(key, now);
+        if (!on_own_flow(*flow)) flow->trust();
+        target.on_held(missing, now);
+        pump(target.flow, now);
+    }
+}
+
+void Fetcher::on_timer(TimePoint now) {
+    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
+        askers_[flow].flow.wake_delayed(now);
+        repeat_lost(flow, now);
+    }
+    pump_all(now);
+}
+
+void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
+    Flow& flow = askers_[flow_number].flow;
+    lost_.clear();
+    flow.collect(now, lost_);
+    for (const LostRequest& request : lost_) {
+        if (request.cause == LossCause::kRefresh) {
+            ++counters_.refreshes_of_held;
+            send(flow, request.key, now);
+            continue;
+        }
+        flow.make_ready(request.key);
+        if (request.cause == LossCause::kGap) {
+            ++counters_.retransmissions_by_gap;
+            continue;
+        }
+        ++counters_.retransmissions_by_timeout;
+        const TargetState& target = targets_[TargetTable::place_of(request.key)];
+        if (request.consecutive_timeouts >= options_.timeouts_before_self_evaluation &&
+            target.can_self_evaluate && !on_own_flow(flow)) {
+            flow.suspect(now);
+        }
+    }
+}
+
+void Fetcher::pump_all(TimePoint now) {
+    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) pump(flow, now);
+}
+
+void Fetcher::pump(std::uint32_t flow, TimePoint now) {
+    Asker& asker = askers_[flow];
+    while (const auto key = next_request(asker)) {
+        TargetState& target = targets_[TargetTable::place_of(*key)];
+        Flow& via = route(asker, target, now);
+        if (!via.has_room()) return;
+        if (!asker.flow.detector().parked(*key)) target.unsent.take();
+        if (&via != &asker.flow) {
+            asker.flow.detector().forget(*key);
+            ++counters_.self_evaluations;
+        } else if (asker.flow.is_suspect() && target.can_self_evaluate) {
+            asker.flow.on_probe_sent(now);
+        }
+        send(via, *key, now);
+    }
+}
+
+std::optional<RequestKey> Fetcher::next_request(Asker& asker) {
+    if (const auto ready = asker.flow.first_ready()) return ready;
+    std::erase_if(asker.unsent,
+                  [this](std::uint32_t place) { return targets_[place].unsent.at_end(); });
+    for (const std::uint32_t place : asker.unsent) {
+        const TargetState& target = targets_[place];
+        // Enough held requests to start with when the late tensor appears; more would only fill the
+        // tables and reduction slots of others.
+        const std::size_t held = asker.flow.detector().held_count(target.hash) +
+                                 askers_[kOwnFlow].flow.detector().held_count(target.hash);
+        if (held < options_.initial_window) return TargetTable::key(place, target.unsent.next());
+    }
+    return std::nullopt;
+}
+
+Flow& Fetcher::route(Asker& asker, const TargetState& target, TimePoint now) {
+    Flow& home = asker.flow;
+    const bool probe = home.probe_due(now) && home.has_room();
+    const bool go_round =
+        home.is_suspect() && target.can_self_evaluate && !on_own_flow(home) && !probe;
+    return go_round ? askers_[kOwnFlow].flow : home;
+}
+
+void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
+    TargetState& target = targets_[TargetTable::place_of(key)];
+    forwarder_.express(RequesterId::kApplication,
+                       target.namer.segment(TargetTable::segment_of(key)), flow.hint(),
+                       options_.interest_lifetime);
+    flow.detector().on_sent(key, target.hash, now);
+    ++counters_.interests_expressed;
+}
+
+TimePoint Fetcher::next_deadline() const {
+    TimePoint deadline = kNever;
+    for (const Asker& asker : askers_) deadline = std::min(deadline, asker.flow.next_deadline());
+    return deadline;
+}
+
+MissingReport Fetcher::missing(const OperationState& operation, TimePoint now) const {
+    MissingReport report(now - 2 * options_.interest_lifetime);
+    for (const std::uint32_t place : operation.targets) {
+        const TargetState& target = targets_[place];
+        std::uint64_t missing_segments = 0;
+        std::uint64_t first_missing = 0;
+        ShardCursor segments(target.spec(), target.number);
+        while (!segments.at_end()) {
+            const std::uint64_t segment = segments.take();
+            if (segment < target.unsent.next() &&
+                !outstanding(target, TargetTable::key(place, segment))) {
+                continue;
+            }
+            if (missing_segments++ == 0) first_missing = segment;
+        }
+        if (missing_segments > 0) report.add(target, missing_segments, first_missing);
+    }
+    return report;
+}
+
+}  // namespace innet

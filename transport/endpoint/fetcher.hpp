@@ -1,0 +1,81 @@
+#pragma once
+// Fetches the segments of all operations in flight: which to ask next and of whom, and what to do
+// with answers, refusals, Holds and silence.
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/application/application.hpp"
+#include "transport/endpoint/endpoint.hpp"
+#include "transport/endpoint/target_table.hpp"
+#include "transport/fetch/flow.hpp"
+
+namespace innet {
+
+class Fetcher {
+  public:
+    /// Everything referenced must outlive the fetcher.
+    Fetcher(const EndpointOptions& options, const wire::Name& own_name, Forwarder& forwarder,
+            EndpointCounters& counters);
+
+    /// Starts fetching; `operation` must stay where it is until its outcome is taken.
+    void start(OperationState& operation, TimePoint now);
+    /// Ends an operation; nothing of it stays outstanding.
+    void end(OperationState& operation, OperationStatus status, std::string detail);
+    /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
+    void take_outcomes(std::vector<Outcome>& into);
+
+    void on_data(const wire::DataView& data, bool marked, TimePoint now);
+    void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now);
+    void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now);
+    void on_timer(TimePoint now);
+    TimePoint next_deadline() const;
+
+    MissingReport missing(const OperationState& operation, TimePoint now) const;
+
+  private:
+    /// The flow of self-evaluation, whose hint is this node's own name.
+    static constexpr std::uint32_t kOwnFlow = 0;
+
+    struct Asker {
+        Flow flow;
+        std::vector<std::uint32_t> unsent;  ///< targets with segments not asked yet, oldest first
+    };
+
+    std::uint32_t flow_to(const wire::Name& hint);
+    void add_target(OperationState& operation, std::size_t fetch, std::size_t number);
+    void release(OperationState& operation);
+    void cancel_outstanding(std::uint32_t place);
+    bool outstanding(const TargetState& target, RequestKey key) const;
+    /// The targets that fetch `tensor`, in `matches_`: ending one of them changes the table.
+    void find_matches(wire::NameView tensor);
+
+    /// The flow on which `key` is outstanding, if any.
+    Flow* flow_of(const TargetState& target, RequestKey key);
+    bool on_own_flow(const Flow& flow) const { return &flow == &askers_[kOwnFlow].flow; }
+    /// Places the answer, or ends the operation when it is not the one expected.
+    void deliver(const TargetState& target, std::uint64_t segment, const wire::DataView& data);
+    void refused(TargetState& target, Flow& flow, RequestKey key, wire::NackReason reason,
+                 TimePoint now);
+    TimePoint retry_time(TargetState& target, const Flow& flow, TimePoint now) const;
+    void repeat_lost(std::uint32_t flow, TimePoint now);
+
+    void pump(std::uint32_t flow, TimePoint now);
+    void pump_all(TimePoint now);
+    std::optional<RequestKey> next_request(Asker& asker);
+    /// The flow that a request of `asker` should leave by now.
+    Flow& route(Asker& asker, const TargetState& target, TimePoint now);
+    void send(Flow& flow, RequestKey key, TimePoint now);
+
+    const EndpointOptions& options_;
+    Forwarder& forwarder_;
+    EndpointCounters& counters_;
+    TargetTable targets_;
+    std::vector<Asker> askers_;
+    std::vector<Outcome> outcomes_;
+    // Kept between calls for their capacity.
+    std::vector<LostRequest> lost_;
+    std::vector<std::uint32_t> matches_;
+};
+
+}  // namespace innet

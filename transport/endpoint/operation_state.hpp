@@ -1,0 +1,85 @@
+#pragma once
+// An operation in flight, and the targets that its segments come from.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/endpoint/operation.hpp"
+#include "transport/fetch/shard_cursor.hpp"
+#include "transport/publish/publication.hpp"
+#include "transport/publish/segment_name.hpp"
+#include "transport/wire/lp.hpp"
+
+namespace innet {
+
+struct OperationState {
+    OperationId id = 0;
+    std::vector<FetchSpec> fetches;
+    TimePoint deadline = kNever;
+    bool in_place = false;
+    std::shared_ptr<Publication> publication;  ///< may be null
+    std::vector<std::uint32_t> targets;        ///< places in the target table
+    std::uint64_t remaining_segments = 0;
+    bool ended = false;
+};
+
+/// How an operation ended.
+struct Outcome {
+    OperationState* operation = nullptr;
+    OperationStatus status = OperationStatus::kDone;
+    std::string detail;
+};
+
+/// One target of one fetch.
+struct TargetState {
+    /// Somebody whose tensor was missing, and when we heard of it last.
+    struct Late {
+        std::string label;
+        TimePoint last_held;
+    };
+
+    OperationState* operation = nullptr;  ///< null: this place is free
+    std::size_t fetch = 0;                ///< in operation->fetches
+    std::size_t number = 0;               ///< in the fetch's targets
+    wire::NameHash hash = 0;              ///< of the tensor's name; tags its publication
+    SegmentNamer namer;
+    ShardCursor unsent;
+    std::uint32_t flow = 0;
+    std::uint32_t next_of_same_hash = 0;
+    bool can_self_evaluate = false;
+
+    /// Rounds of refusals since the last answer, and when the round under way ends.
+    std::uint32_t refusal_rounds = 0;
+    TimePoint retry_at{};
+    std::optional<wire::NackReason> last_refusal;
+    std::vector<Late> late;
+
+    const FetchSpec& spec() const { return operation->fetches[fetch]; }
+
+    void on_held(wire::ByteView label, TimePoint now);
+    void on_answered();
+};
+
+/// What an operation still waits for, for people: who had not published, or else which segments of
+/// what had no answer from where.
+class MissingReport {
+  public:
+    explicit MissingReport(TimePoint heard_since) : heard_since_(heard_since) {}
+
+    void add(const TargetState& target, std::uint64_t missing_segments,
+             std::uint64_t first_missing);
+    std::string text() const;
+    bool only_refusals() const { return targets_ > 0 && unreachable_ == targets_; }
+
+  private:
+    TimePoint heard_since_;
+    std::vector<std::string> late_;
+    std::string unanswered_;
+    std::size_t targets_ = 0;
+    std::size_t unreachable_ = 0;
+};
+
+}  // namespace innet

@@ -1,0 +1,69 @@
+#pragma once
+// The requests that one node answers: their losses, their window, and which of them wait to be
+// sent.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/fetch/congestion_control.hpp"
+#include "transport/fetch/loss_detector.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet {
+
+class Flow {
+  public:
+    Flow(wire::Name hint, LossDetector detector, std::unique_ptr<CongestionControl> control);
+
+    wire::NameView hint() const { return hint_.view(); }
+    LossDetector& detector() { return detector_; }
+    const LossDetector& detector() const { return detector_; }
+
+    std::uint32_t window() const { return control_->window(); }
+    bool has_room() const { return detector_.in_flight_count() < control_->window(); }
+
+    /// True when `key` was outstanding; the window learns from it.
+    bool on_answered(RequestKey key, bool marked, TimePoint now);
+    /// Appends what is lost or due for a refresh; the window learns from it.
+    void collect(TimePoint now, std::vector<LostRequest>& into);
+    /// A node had no room for a request.
+    void on_refusal(TimePoint now) { control_->on_refusal(now, detector_.rtt()); }
+
+    /// A parked request may be sent as soon as the window has room.
+    void make_ready(RequestKey key) { ready_.push_back(key); }
+    /// The first request that is ready, which stays so until it is sent or forgotten.
+    std::optional<RequestKey> first_ready();
+    /// A parked request is ready from `due` on.
+    void delay(RequestKey key, TimePoint due);
+    void wake_delayed(TimePoint now);
+
+    /// The node does not answer or does not reduce: who can, goes round it, but for one probe a
+    /// second.
+    void suspect(TimePoint now);
+    void trust() { suspect_ = false; }
+    bool is_suspect() const { return suspect_; }
+    bool probe_due(TimePoint now) const { return now >= next_probe_; }
+    void on_probe_sent(TimePoint now);
+
+    TimePoint next_deadline() const;
+
+  private:
+    struct Delayed {
+        TimePoint due;
+        RequestKey key;
+    };
+
+    wire::Name hint_;
+    LossDetector detector_;
+    std::unique_ptr<CongestionControl> control_;
+    std::vector<RequestKey> ready_;
+    std::size_t ready_begin_ = 0;
+    std::vector<Delayed> delayed_;
+    TimePoint next_wake_ = kNever;
+    TimePoint next_probe_{};
+    bool suspect_ = false;
+};
+
+}  // namespace innet

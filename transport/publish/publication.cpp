@@ -1,0 +1,112 @@
+#include "transport/publish/publication.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace innet {
+
+namespace {
+
+/// Text for people; longer ones are cut.
+constexpr std::size_t kMaxErrorText = 1024;
+
+void copy(wire::ByteView from, std::span<std::uint8_t> to) {
+    std::copy(from.begin(), from.end(), to.begin());
+}
+
+}  // namespace
+
+PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
+                            const std::string& text, PacketPool& pool, security::Signer& signer) {
+    wire::DataFields fields;
+    fields.name = name;
+    fields.tensor_error = code;
+    fields.signature_type = signer.type();
+    fields.key_name = signer.key_name();
+    const wire::ByteView content(reinterpret_cast<const std::uint8_t*>(text.data()),
+                                 std::min(text.size(), kMaxErrorText));
+    PacketRef packet =
+        pool.allocate(wire::encoded_data_size(fields, content.size(), signer.signature_size()));
+    if (!packet) return {};
+    const auto bytes = packet.writable();
+    const wire::DataLayout layout =
+        wire::encode_data(fields, content.size(), signer.signature_size(), bytes);
+    copy(content, bytes.subspan(layout.content_offset));
+    const bool done = signer.sign(bytes.subspan(layout.signed_offset, layout.signed_size),
+                                  bytes.subspan(layout.signature_offset, layout.signature_size));
+    return done ? packet : PacketRef{};
+}
+
+Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
+                         Segmentation segmentation, std::uint64_t tensor_elements,
+                         std::string description, PacketPool& pool, security::Signer& signer)
+    : namer_(name.view()),
+      tensor_(tensor),
+      segmentation_(segmentation),
+      tensor_elements_(tensor_elements),
+      description_(std::move(description)),
+      pool_(pool),
+      signer_(signer),
+      segments_(static_cast<std::size_t>(segmentation.segments())) {}
+
+PacketRef Publication::packet(std::uint64_t segment, bool signed_for_network) {
+    if (aborted_) {
+        return make_tensor_error(namer_.segment(segment), wire::TensorErrorCode::kAborted,
+                                 abort_reason_, pool_, signer_);
+    }
+    retain(segment);
+    Segment& entry = segments_[static_cast<std::size_t>(segment)];
+    if (signed_for_network && !entry.is_signed && !sign(entry)) return {};
+    return entry.packet;
+}
+
+void Publication::retain(std::uint64_t segment) {
+    Segment& entry = segments_[static_cast<std::size_t>(segment)];
+    if (entry.packet || aborted_) return;
+    const auto size = static_cast<std::size_t>(segmentation_.size_of(segment));
+    const auto offset = static_cast<std::size_t>(segmentation_.offset_of(segment));
+    wire::DataFields fields;
+    fields.name = namer_.segment(segment);
+    fields.final_segment = segments_.size() - 1;
+    fields.tensor_elements = tensor_elements_;
+    fields.signature_type = signer_.type();
+    fields.key_name = signer_.key_name();
+    entry.packet = pool_.allocate(wire::encoded_data_size(fields, size, signer_.signature_size()));
+    const auto bytes = entry.packet.writable();
+    const wire::DataLayout layout =
+        wire::encode_data(fields, size, signer_.signature_size(), bytes);
+    copy(tensor_.subspan(offset, size), bytes.subspan(layout.content_offset));
+    std::ranges::fill(bytes.subspan(layout.signature_offset, layout.signature_size),
+                      std::uint8_t{0});
+    entry.signed_offset = static_cast<std::uint32_t>(layout.signed_offset);
+    entry.signed_size = static_cast<std::uint32_t>(layout.signed_size);
+    entry.signature_offset = static_cast<std::uint32_t>(layout.signature_offset);
+    retained_bytes_ += entry.packet.pinned_bytes();
+}
+
+bool Publication::sign(Segment& segment) {
+    // A reducer on this node may still hold the unsigned bytes: what is shared is never written.
+    if (!segment.packet.unique()) segment.packet = pool_.copy_of(segment.packet.bytes());
+    const auto bytes = segment.packet.writable();
+    segment.is_signed =
+        signer_.sign(bytes.subspan(segment.signed_offset, segment.signed_size),
+                     bytes.subspan(segment.signature_offset, signer_.signature_size()));
+    return segment.is_signed;
+}
+
+void Publication::retain_all() {
+    if (all_retained_) return;
+    for (std::uint64_t segment = 0; segment < segments_.size(); ++segment) retain(segment);
+    all_retained_ = true;
+    tensor_ = {};
+}
+
+void Publication::abort(const std::string& why) {
+    aborted_ = true;
+    abort_reason_ = why;
+    segments_.clear();
+    retained_bytes_ = 0;
+    tensor_ = {};
+}
+
+}  // namespace innet

@@ -1,0 +1,72 @@
+#pragma once
+// One published tensor. A segment's Data packet is made when somebody first asks for it and is kept
+// until the publication goes: the packet is the retention.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/buffer/packet_ref.hpp"
+#include "transport/publish/segment_name.hpp"
+#include "transport/publish/segmentation.hpp"
+#include "transport/security/keyring.hpp"
+#include "transport/wire/data.hpp"
+
+namespace innet {
+
+/// A signed Data for `name` that says why there is no tensor; empty when the key can sign no more.
+PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
+                            const std::string& text, PacketPool& pool, security::Signer& signer);
+
+class Publication {
+  public:
+    /// `tensor` is read until `retain_all` or `abort`; its size is that of `segmentation`.
+    Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
+                Segmentation segmentation, std::uint64_t tensor_elements, std::string description,
+                PacketPool& pool, security::Signer& signer);
+
+    wire::NameView name() const { return namer_.tensor(); }
+    const Segmentation& segmentation() const { return segmentation_; }
+    const std::string& description() const { return description_; }
+
+    /// The segment's packet, signed when `signed_for_network`. `segment` must exist. Empty when the
+    /// key can sign no more.
+    PacketRef packet(std::uint64_t segment, bool signed_for_network);
+
+    /// Copies a segment, so that its bytes in the tensor may change. No effect the second time.
+    void retain(std::uint64_t segment);
+    /// Copies what is left; the tensor is never read again.
+    void retain_all();
+    /// Answers with an error from now on; the tensor is never read again.
+    void abort(const std::string& why);
+
+    /// Packet bytes kept for this tensor.
+    std::size_t retained_bytes() const { return retained_bytes_; }
+
+  private:
+    struct Segment {
+        PacketRef packet;
+        std::uint32_t signed_offset = 0;
+        std::uint32_t signed_size = 0;
+        std::uint32_t signature_offset = 0;
+        bool is_signed = false;
+    };
+
+    bool sign(Segment& segment);
+
+    SegmentNamer namer_;
+    std::span<const std::uint8_t> tensor_;
+    Segmentation segmentation_;
+    std::uint64_t tensor_elements_;
+    std::string description_;
+    std::string abort_reason_;
+    PacketPool& pool_;
+    security::Signer& signer_;
+    std::vector<Segment> segments_;
+    std::size_t retained_bytes_ = 0;
+    bool aborted_ = false;
+    bool all_retained_ = false;
+};
+
+}  // namespace innet

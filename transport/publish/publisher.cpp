@@ -1,0 +1,310 @@
+#include "transport/publish/publisher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace innet {
+
+namespace {
+
+/// Interests remembered until their tensor is published. One more still gets its Hold, and its
+/// asker's refresh finds the tensor.
+constexpr std::size_t kMaxWaiting = 65536;
+
+/// Bounds a table of packets to something that a machine can have.
+constexpr std::uint64_t kMaxSegments = std::uint64_t{1} << 26U;
+
+/// Room in a packet for names, metadata and signature beside the content.
+constexpr std::size_t kMaxOverhead = 1024;
+
+std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
+    const std::size_t components = tensor.size();
+    if (components == 0) return std::nullopt;
+    const wire::Element last = tensor.component(components - 1);
+    if (last.type != wire::kSequenceNumComponent) return std::nullopt;
+    return wire::read_nonnegative(last.value);
+}
+
+wire::Name joined(const wire::Name& prefix, const wire::Name& kind) {
+    wire::Name name = prefix;
+    for (std::size_t i = 0; i < kind.view().size(); ++i) {
+        const wire::Element component = kind.view().component(i);
+        name.append(component.type, component.value);
+    }
+    return name;
+}
+
+}  // namespace
+
+/// A publication among its producer's.
+struct Publisher::Entry {
+    std::uint64_t seq = 0;
+    bool exclusive = true;
+    std::shared_ptr<Publication> publication;
+
+    /// True when this publication shows that `tensor`, of the same sequence number, will never
+    /// come. Names of another length number something else: collectives and messages count apart.
+    bool excludes(wire::NameView tensor) const {
+        return exclusive && tensor.size() == publication->name().size();
+    }
+};
+
+/// Segments of one unpublished tensor that somebody asked for.
+struct Publisher::WaitingTensor {
+    wire::Name name;
+    std::uint64_t seq = 0;
+    TimePoint expires{};
+    std::vector<std::uint64_t> segments;
+};
+
+struct Publisher::Producer {
+    /// Sequence numbers up to and including `seq` of one kind are gone.
+    struct Watermark {
+        wire::Name kind;  ///< the tensor's name without its sequence number
+        std::uint64_t seq = 0;
+    };
+
+    wire::Name prefix;
+    std::string label;
+    std::vector<Entry> entries;
+    std::vector<WaitingTensor> waiting;
+    std::vector<Watermark> watermarks;
+
+    bool retired(wire::NameView kind, std::uint64_t seq) const {
+        return std::ranges::any_of(watermarks, [&](const Watermark& watermark) {
+            return seq <= watermark.seq && watermark.kind.view() == kind;
+        });
+    }
+
+    void raise_watermark(wire::NameView kind, std::uint64_t seq) {
+        for (Watermark& watermark : watermarks) {
+            if (watermark.kind.view() != kind) continue;
+            watermark.seq = std::max(watermark.seq, seq);
+            return;
+        }
+        watermarks.push_back({wire::Name(kind), seq});
+    }
+
+    /// What was published instead of `tensor`, which has the same sequence number.
+    const Entry* rival(wire::NameView tensor, std::uint64_t seq) const {
+        const auto found = std::ranges::find_if(entries, [&](const Entry& entry) {
+            return entry.seq == seq && entry.excludes(tensor);
+        });
+        return found == entries.end() ? nullptr : &*found;
+    }
+};
+
+Publisher::Publisher(Forwarder& forwarder, PacketPool& pool, security::Signer& signer)
+    : forwarder_(forwarder), pool_(pool), signer_(signer) {}
+
+Publisher::~Publisher() = default;
+
+void Publisher::register_producer(const wire::Name& prefix, std::string label) {
+    if (producer_at(prefix) != nullptr) return;
+    auto producer = std::make_unique<Producer>();
+    producer->prefix = prefix;
+    producer->label = std::move(label);
+    producers_.push_back(std::move(producer));
+}
+
+void Publisher::unregister_producer(const wire::Name& prefix) {
+    const auto found = std::ranges::find_if(
+        producers_, [&](const auto& producer) { return producer->prefix == prefix; });
+    if (found == producers_.end()) return;
+    for (const Entry& entry : (*found)->entries) by_name_.erase(entry.publication->name().hash());
+    for (const WaitingTensor& tensor : (*found)->waiting) {
+        waiting_count_ -= tensor.segments.size();
+        SegmentNamer namer(tensor.name.view());
+        for (const std::uint64_t segment : tensor.segments) {
+            forwarder_.nack(namer.segment(segment), wire::NackReason::kNoRoute);
+        }
+    }
+    producers_.erase(found);
+}
+
+const Publisher::Producer* Publisher::producer_at(const wire::Name& prefix) const {
+    const auto found = std::ranges::find_if(
+        producers_, [&](const auto& producer) { return producer->prefix == prefix; });
+    return found == producers_.end() ? nullptr : found->get();
+}
+
+Publisher::Producer* Publisher::producer_of(wire::NameView name) {
+    Producer* longest = nullptr;
+    for (const auto& producer : producers_) {
+        const wire::NameView prefix = producer->prefix.view();
+        if (!prefix.is_prefix_of(name)) continue;
+        if (longest == nullptr || prefix.value().size() > longest->prefix.view().value().size()) {
+            longest = producer.get();
+        }
+    }
+    return longest;
+}
+
+std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const {
+    const Producer* producer = producer_at(spec.prefix);
+    if (producer == nullptr) {
+        return spec.prefix.view().to_uri() +
+               " is not registered here: register the producer prefix first";
+    }
+    const Segmentation& cut = spec.segmentation;
+    if (cut.segment_bytes == 0 ||
+        std::min(cut.segment_bytes, cut.block_bytes) > kMaxPacketBytes - kMaxOverhead) {
+        return "a segment must have between 1 and " +
+               std::to_string(kMaxPacketBytes - kMaxOverhead) + " bytes, not " +
+               std::to_string(cut.segment_bytes);
+    }
+    if (cut.blocks > kMaxSegments || cut.segments() > kMaxSegments) {
+        return "a tensor of " + std::to_string(spec.tensor.size()) + " bytes in " +
+               std::to_string(cut.segments()) + " segments: choose larger segments";
+    }
+    if (cut.blocks == 0 || spec.tensor.size() / cut.blocks != cut.block_bytes ||
+        spec.tensor.size() % cut.blocks != 0) {
+        return "the tensor has " + std::to_string(spec.tensor.size()) +
+               " bytes where the segmentation says " + std::to_string(cut.blocks) + " x " +
+               std::to_string(cut.block_bytes);
+    }
+    wire::Name kind = joined(spec.prefix, spec.kind);
+    const bool taken = std::ranges::any_of(producer->entries, [&](const Entry& entry) {
+        if (entry.seq != spec.seq) return false;
+        return (entry.exclusive && spec.exclusive_seq) ||
+               entry.publication->name().parent() == kind.view();
+    });
+    if (taken || producer->retired(kind.view(), spec.seq)) {
+        return "sequence number " + std::to_string(spec.seq) + " of " + kind.view().to_uri() +
+               (taken ? " is published already" : " is retired");
+    }
+    return std::nullopt;
+}
+
+std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
+    wire::Name name = joined(spec.prefix, spec.kind);
+    name.append_number(wire::kSequenceNumComponent, spec.seq);
+    auto publication =
+        std::make_shared<Publication>(name, spec.tensor, spec.segmentation, spec.tensor_elements,
+                                      spec.description, pool_, signer_);
+    Producer& producer = *producer_of(name.view());
+    by_name_.insert_or_assign(name.view().hash(), publication);
+    producer.entries.push_back({spec.seq, spec.exclusive_seq, publication});
+    answer_waiting(producer, producer.entries.back());
+    return publication;
+}
+
+void Publisher::answer_waiting(Producer& producer, const Entry& published) {
+    Publication& publication = *published.publication;
+    for (std::size_t i = 0; i < producer.waiting.size();) {
+        WaitingTensor& tensor = producer.waiting[i];
+        const bool same = tensor.name.view() == publication.name();
+        if (tensor.seq != published.seq || (!same && !published.excludes(tensor.name.view()))) {
+            ++i;
+            continue;
+        }
+        std::ranges::sort(tensor.segments);
+        const auto repeated = std::ranges::unique(tensor.segments);
+        waiting_count_ -= tensor.segments.size();
+        tensor.segments.erase(repeated.begin(), repeated.end());
+        SegmentNamer namer(tensor.name.view());
+        for (const std::uint64_t segment : tensor.segments) {
+            const wire::NameView name = namer.segment(segment);
+            // Askers may sit on this node and on the network: a signed packet serves both.
+            PacketRef packet =
+                same ? answer(publication, name, segment, true) : mismatch(name, publication);
+            if (packet) forwarder_.put_data(std::move(packet), false);
+        }
+        producer.waiting.erase(producer.waiting.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+}
+
+void Publisher::retire(const wire::Name& prefix, std::uint64_t seq) {
+    for (const auto& producer : producers_) {
+        std::erase_if(producer->entries, [&](const Entry& entry) {
+            const wire::NameView name = entry.publication->name();
+            const wire::NameView kind = name.parent();
+            if (entry.seq > seq || !prefix.view().is_prefix_of(name)) return false;
+            if (!entry.exclusive && kind != prefix.view()) return false;
+            producer->raise_watermark(kind, seq);
+            by_name_.erase(name.hash());
+            return true;
+        });
+    }
+}
+
+PacketRef Publisher::mismatch(wire::NameView name, const Publication& published) {
+    return make_tensor_error(name, wire::TensorErrorCode::kMismatch, published.description(), pool_,
+                             signer_);
+}
+
+PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::uint64_t segment,
+                            bool for_network) {
+    if (segment >= publication.segmentation().segments()) return mismatch(name, publication);
+    ++segments_served_;
+    return publication.packet(segment, for_network);
+}
+
+Production Publisher::produce(wire::NameView name, bool for_network, Duration lifetime,
+                              TimePoint now) {
+    const auto parsed = SegmentName::parse(name);
+    if (!parsed) return {};
+    const auto data = [](PacketRef packet) {
+        return packet ? Production{Production::Kind::kData, std::move(packet), {}} : Production{};
+    };
+    const auto published = by_name_.find(parsed->tensor.hash());
+    if (published != by_name_.end() && published->second->name() == parsed->tensor) {
+        return data(answer(*published->second, name, parsed->segment, for_network));
+    }
+    const auto seq = sequence_number(parsed->tensor);
+    Producer* producer = seq ? producer_of(parsed->tensor) : nullptr;
+    if (producer == nullptr || producer->retired(parsed->tensor.parent(), *seq)) return {};
+    if (const Entry* entry = producer->rival(parsed->tensor, *seq)) {
+        return data(mismatch(name, *entry->publication));
+    }
+    return wait(*producer, *parsed, *seq, lifetime, now);
+}
+
+Production Publisher::wait(Producer& producer, const SegmentName& name, std::uint64_t seq,
+                           Duration lifetime, TimePoint now) {
+    const auto label = std::as_bytes(std::span(producer.label));
+    const Production pending{Production::Kind::kPending,
+                             {},
+                             {reinterpret_cast<const std::uint8_t*>(label.data()), label.size()}};
+    auto tensor = std::ranges::find_if(producer.waiting, [&](const WaitingTensor& waiting) {
+        return waiting.seq == seq && waiting.name.view() == name.tensor;
+    });
+    if (tensor == producer.waiting.end()) {
+        forget_expired(producer, now);
+        producer.waiting.push_back({wire::Name(name.tensor), seq, now, {}});
+        tensor = std::prev(producer.waiting.end());
+    }
+    tensor->expires = std::max(tensor->expires, now + lifetime);
+    auto& segments = tensor->segments;
+    if (segments.size() == segments.capacity()) {
+        // Refreshes ask again for what is remembered already.
+        waiting_count_ -= segments.size();
+        std::ranges::sort(segments);
+        const auto repeated = std::ranges::unique(segments);
+        segments.erase(repeated.begin(), repeated.end());
+        waiting_count_ += segments.size();
+    }
+    if (waiting_count_ < kMaxWaiting) {
+        segments.push_back(name.segment);
+        ++waiting_count_;
+    }
+    return pending;
+}
+
+void Publisher::forget_expired(Producer& producer, TimePoint now) {
+    std::erase_if(producer.waiting, [&](const WaitingTensor& tensor) {
+        if (tensor.expires > now) return false;
+        waiting_count_ -= tensor.segments.size();
+        return true;
+    });
+}
+
+std::uint64_t Publisher::retained_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& producer : producers_) {
+        for (const Entry& entry : producer->entries) bytes += entry.publication->retained_bytes();
+    }
+    return bytes;
+}
+
+}  // namespace innet

@@ -1,0 +1,66 @@
+#pragma once
+// Everything that an endpoint publishes: its producer prefixes, their publications, and the
+// Interests that wait for tensors still to come.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/application/application.hpp"
+#include "transport/endpoint/operation.hpp"
+#include "transport/publish/publication.hpp"
+
+namespace innet {
+
+class Publisher {
+  public:
+    /// Everything referenced must outlive the publisher.
+    Publisher(Forwarder& forwarder, PacketPool& pool, security::Signer& signer);
+    ~Publisher();
+
+    void register_producer(const wire::Name& prefix, std::string label);
+    /// Drops the prefix with its publications; who waits for one is told that there is none.
+    void unregister_producer(const wire::Name& prefix);
+
+    /// Why `spec` cannot be published; nothing when it can.
+    std::optional<std::string> refusal(const PublicationSpec& spec) const;
+    /// Publishes and answers who waits. `refusal(spec)` must be nothing.
+    std::shared_ptr<Publication> publish(const PublicationSpec& spec);
+    /// Drops what `Endpoint::retire` says.
+    void retire(const wire::Name& prefix, std::uint64_t seq);
+
+    Production produce(wire::NameView name, bool for_network, Duration lifetime, TimePoint now);
+
+    std::uint64_t segments_served() const { return segments_served_; }
+    std::uint64_t retained_bytes() const;
+    /// Segments that somebody waits for.
+    std::size_t waiting_count() const { return waiting_count_; }
+
+  private:
+    struct Entry;
+    struct WaitingTensor;
+    struct Producer;
+
+    Producer* producer_of(wire::NameView name);
+    const Producer* producer_at(const wire::Name& prefix) const;
+    PacketRef mismatch(wire::NameView name, const Publication& published);
+    PacketRef answer(Publication& publication, wire::NameView name, std::uint64_t segment,
+                     bool for_network);
+    Production wait(Producer& producer, const SegmentName& name, std::uint64_t seq,
+                    Duration lifetime, TimePoint now);
+    void forget_expired(Producer& producer, TimePoint now);
+    void answer_waiting(Producer& producer, const Entry& published);
+
+    Forwarder& forwarder_;
+    PacketPool& pool_;
+    security::Signer& signer_;
+    std::vector<std::unique_ptr<Producer>> producers_;
+    std::unordered_map<wire::NameHash, std::shared_ptr<Publication>> by_name_;
+    std::size_t waiting_count_ = 0;
+    std::uint64_t segments_served_ = 0;
+};
+
+}  // namespace innet
