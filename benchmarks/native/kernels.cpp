@@ -1,0 +1,62 @@
+// Speed of the reduction kernels: 8 operands of 8 KiB each, as they lie in packets (unaligned), in L2.
+//
+// Prints one line per type: GB of operand bytes per second, the best of several rounds.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "switch_emulator/reduction/kernels.hpp"
+
+namespace {
+
+using innet::reduction::DType;
+using innet::reduction::Op;
+using innet::wire::ByteView;
+
+constexpr std::size_t kOperands = 8;
+constexpr std::size_t kOperandBytes = 8192;
+constexpr int kCallsPerRound = 2000;
+constexpr int kRounds = 9;
+
+double gigabytes_per_second(Op op, DType dtype) {
+    // Ones, as f32 or as a pattern of small numbers in the other types: no overflow, no special case.
+    std::vector<std::uint8_t> memory((kOperandBytes + 64) * kOperands);
+    for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = i % 2 == 0 ? 0x00 : 0x01;
+    std::array<ByteView, kOperands> operands;
+    for (std::size_t k = 0; k < kOperands; ++k) {
+        operands[k] = ByteView(memory.data() + k * (kOperandBytes + 64) + 7 * k, kOperandBytes);
+    }
+    std::vector<std::uint8_t> result(kOperandBytes);
+    double best = 0;
+    for (int round = 0; round < kRounds; ++round) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int call = 0; call < kCallsPerRound; ++call) {
+            innet::reduction::reduce(op, dtype, operands, result);
+        }
+        const std::chrono::duration<double> elapsed_s = std::chrono::steady_clock::now() - start;
+        const double bytes = static_cast<double>(kOperands * kOperandBytes) * kCallsPerRound;
+        best = std::max(best, bytes / elapsed_s.count() / 1e9);
+    }
+    return best;
+}
+
+}  // namespace
+
+int main() {
+    constexpr std::array<std::pair<const char*, DType>, 7> kTypes{{{"f32", DType::kF32},
+                                                                   {"f64", DType::kF64},
+                                                                   {"f16", DType::kF16},
+                                                                   {"bf16", DType::kBf16},
+                                                                   {"i32", DType::kI32},
+                                                                   {"i64", DType::kI64},
+                                                                   {"u8", DType::kU8}}};
+    std::printf("%-5s %8s %8s %8s %8s  (GB/s of operands)\n", "type", "sum", "min", "max", "prod");
+    for (const auto& [name, dtype] : kTypes) {
+        std::printf("%-5s %8.1f %8.1f %8.1f %8.1f\n", name, gigabytes_per_second(Op::kSum, dtype),
+                    gigabytes_per_second(Op::kMin, dtype), gigabytes_per_second(Op::kMax, dtype),
+                    gigabytes_per_second(Op::kProd, dtype));
+    }
+}
