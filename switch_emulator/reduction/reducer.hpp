@@ -1,6 +1,10 @@
 #pragma once
 // Evaluates named reductions: asks for the operands of an interval, adds them from left to right, signs
 // and answers. Bounded in slots; a slot holds the operands of one segment until all are there.
+//
+// A slot whose operand is late (held by its producer, or unanswered after several timeouts) may be taken
+// away when no other is free: the oldest such reduction is parked, and starts anew when the late operand
+// comes, if a slot is free then; else whoever waits is nacked (NoSlot) and evaluates it elsewhere.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +31,9 @@ struct Rule {
 };
 
 struct ReducerOptions {
-    std::uint32_t slots = 4096;
+    /// /n/<node>: the hint by which the node evaluates an operand itself. Empty: it never does.
+    wire::Name own_name;
+    std::uint32_t slots = 4096;  ///< reductions at a time; 0 refuses all
     Duration interest_lifetime = std::chrono::milliseconds(1000);
     Duration min_rto = std::chrono::milliseconds(5);
     Duration max_rto = std::chrono::milliseconds(500);
@@ -57,8 +63,12 @@ class Reducer final : public Requester {
             security::Signer* signer);
     ~Reducer() override;
 
+    /// Adds a rule, or replaces the one for the same group and interval: with the same operands, what is
+    /// in work goes on and asks the new hints; with others (a group's expression is fixed, so this is a
+    /// new life of the group), it is nacked. Throws std::invalid_argument for a rule without operands or
+    /// with an interval that is not one component.
     void install(const Rule& rule);
-    /// Takes all rules of a group away and frees its slots.
+    /// Takes all rules of a group away, frees its slots and nacks (NoRule) whoever waits.
     void remove_group(const wire::Name& group);
     std::vector<Rule> rules() const;
     void set_signer(security::Signer* signer);

@@ -1,0 +1,140 @@
+#include "switch_emulator/reduction/operand_requests.hpp"
+
+#include <algorithm>
+
+namespace innet::reduction {
+
+using wire::ByteView;
+using wire::NameView;
+
+LateLabel::LateLabel(ByteView text)
+    : size_(static_cast<std::uint8_t>(std::min(text.size(), bytes_.size()))) {
+    std::copy_n(text.begin(), size_, bytes_.begin());
+}
+
+OperandRequests::OperandRequests(Forwarder& forwarder, Duration min_rto, Duration max_rto,
+                                 Duration interest_lifetime)
+    : forwarder_(forwarder),
+      min_rto_(min_rto),
+      max_rto_(max_rto),
+      interest_lifetime_(interest_lifetime) {}
+
+std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash hash,
+                                   const wire::Name& hint, Waiter waiter, TimePoint now) {
+    std::uint32_t request = index_.find(hash.name);
+    if (request != kNoPlace) {
+        if (!(this->name(request) == name)) return kNoPlace;
+        join(request, waiter);
+        return request;
+    }
+    request = new_place();
+    Request& added = requests_[request];
+    added.name.assign(name.value().begin(), name.value().end());
+    added.waiters.assign(1, waiter);
+    added.hash = hash.name;
+    added.publication = hash.publication;
+    added.flow = flow_to(hint);
+    added.label = {};
+    added.late = false;
+    index_.insert(hash.name, request);
+    send(request, now);
+    return request;
+}
+
+void OperandRequests::join(std::uint32_t request, Waiter waiter) {
+    requests_[request].waiters.push_back(waiter);
+}
+
+void OperandRequests::leave(std::uint32_t request, Waiter waiter) {
+    std::erase(requests_[request].waiters, waiter);
+    if (!requests_[request].waiters.empty()) return;
+    forwarder_.cancel(RequesterId::kReducer, name(request));
+    flows_[requests_[request].flow].detector.forget(request);
+    release(request);
+}
+
+std::uint32_t OperandRequests::find(NameView name) const {
+    const std::uint32_t request = index_.find(name.hash());
+    return request != kNoPlace && this->name(request) == name ? request : kNoPlace;
+}
+
+NameView OperandRequests::name(std::uint32_t request) const {
+    return NameView::trusted(requests_[request].name);
+}
+
+std::span<const Waiter> OperandRequests::waiters(std::uint32_t request) const {
+    return requests_[request].waiters;
+}
+
+void OperandRequests::take_answered(std::uint32_t request, std::vector<Waiter>& waiters,
+                                    TimePoint now) {
+    Request& answered = requests_[request];
+    waiters.assign(answered.waiters.begin(), answered.waiters.end());
+    flows_[answered.flow].detector.on_answered(request, now);
+    release(request);
+}
+
+void OperandRequests::on_held(std::uint32_t request, TimePoint now) {
+    flows_[requests_[request].flow].detector.on_held(request, now);
+}
+
+void OperandRequests::repeat(std::uint32_t request, TimePoint now) { send(request, now); }
+
+void OperandRequests::redirect(std::uint32_t request, const wire::Name& hint, TimePoint now) {
+    flows_[requests_[request].flow].detector.forget(request);
+    requests_[request].flow = flow_to(hint);
+    send(request, now);
+}
+
+const wire::Name& OperandRequests::hint(std::uint32_t request) const {
+    return flows_[requests_[request].flow].hint;
+}
+
+void OperandRequests::collect(TimePoint now, std::vector<LostRequest>& into) {
+    for (Flow& flow : flows_) {
+        if (flow.detector.next_deadline() <= now) flow.detector.collect(now, into);
+    }
+}
+
+TimePoint OperandRequests::next_deadline() const {
+    TimePoint deadline = kNever;
+    for (const Flow& flow : flows_) deadline = std::min(deadline, flow.detector.next_deadline());
+    return deadline;
+}
+
+OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint) {
+    const wire::NameHash hash = hint.view().hash();
+    const auto [first, last] = flow_by_hint_.equal_range(hash);
+    for (auto entry = first; entry != last; ++entry) {
+        if (flows_[entry->second].hint == hint) return entry->second;
+    }
+    const auto flow = static_cast<FlowPlace>(flows_.size());
+    flows_.push_back({hint, LossDetector(min_rto_, max_rto_, interest_lifetime_)});
+    flow_by_hint_.emplace(hash, flow);
+    return flow;
+}
+
+std::uint32_t OperandRequests::new_place() {
+    if (free_.empty()) {
+        requests_.emplace_back();
+        return static_cast<std::uint32_t>(requests_.size() - 1);
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    return place;
+}
+
+void OperandRequests::send(std::uint32_t request, TimePoint now) {
+    const Request& sent = requests_[request];
+    Flow& flow = flows_[sent.flow];
+    forwarder_.express(RequesterId::kReducer, name(request), flow.hint.view(), interest_lifetime_);
+    flow.detector.on_sent(request, sent.publication, now);
+}
+
+void OperandRequests::release(std::uint32_t request) {
+    index_.erase(requests_[request].hash);
+    requests_[request].waiters.clear();
+    free_.push_back(request);
+}
+
+}  // namespace innet::reduction

@@ -1,0 +1,118 @@
+#pragma once
+// Interests for operands: one per name, however many reductions wait for it, with loss detection per
+// asked node.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "switch_emulator/reduction/reduction_name.hpp"
+#include "transport/application/application.hpp"
+#include "transport/fetch/loss_detector.hpp"
+#include "transport/fetch/request_index.hpp"
+
+namespace innet::reduction {
+
+/// No place in a table.
+inline constexpr std::uint32_t kNoPlace = RequestIndex::kNone;
+
+/// Whoever waits for an operand: an operand of a reduction in a slot, or a parked reduction.
+struct Waiter {
+    enum class Kind : std::uint8_t { kSlot, kParked } kind = Kind::kSlot;
+    std::uint32_t place = 0;    ///< in the slots, or among the parked
+    std::uint32_t operand = 0;
+    bool operator==(const Waiter&) const = default;
+};
+
+/// Who is late, as a Hold says it: a rank in decimal. Longer labels are cut.
+class LateLabel {
+  public:
+    LateLabel() = default;
+    explicit LateLabel(wire::ByteView text);
+    wire::ByteView bytes() const { return {bytes_.data(), size_}; }
+
+  private:
+    std::array<std::uint8_t, 31> bytes_{};
+    std::uint8_t size_ = 0;
+};
+
+class OperandRequests {
+  public:
+    OperandRequests(Forwarder& forwarder, Duration min_rto, Duration max_rto,
+                    Duration interest_lifetime);
+
+    /// Asks `hint` for `name`, unless it is asked for already; either way `waiter` waits for it. The
+    /// request's place, or kNoPlace when another name has the same hash.
+    std::uint32_t ask(wire::NameView name, ReductionName::OperandHash hash, const wire::Name& hint,
+                      Waiter waiter, TimePoint now);
+    /// Adds a waiter to a request.
+    void join(std::uint32_t request, Waiter waiter);
+    /// `waiter` no longer waits; the Interest is cancelled with the last one.
+    void leave(std::uint32_t request, Waiter waiter);
+
+    /// The request for `name`, or kNoPlace.
+    std::uint32_t find(wire::NameView name) const;
+    wire::NameView name(std::uint32_t request) const;
+    std::span<const Waiter> waiters(std::uint32_t request) const;
+    wire::NameHash hash(std::uint32_t request) const { return requests_[request].hash; }
+
+    /// The answer came: ends the request and moves its waiters into `waiters`.
+    void take_answered(std::uint32_t request, std::vector<Waiter>& waiters, TimePoint now);
+
+    /// Late: its producer said so, or it went unanswered for long. `label` says who, empty if unknown.
+    void set_late(std::uint32_t request, LateLabel label) {
+        requests_[request].late = true;
+        requests_[request].label = label;
+    }
+    bool late(std::uint32_t request) const { return requests_[request].late; }
+    const LateLabel& label(std::uint32_t request) const { return requests_[request].label; }
+    void on_held(std::uint32_t request, TimePoint now);
+
+    /// Asks again, at the same node.
+    void repeat(std::uint32_t request, TimePoint now);
+    /// Asks `hint` from now on.
+    void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
+    const wire::Name& hint(std::uint32_t request) const;
+
+    /// Appends the requests (as keys) that are lost or due for a refresh; each must be repeated,
+    /// redirected or left by all.
+    void collect(TimePoint now, std::vector<LostRequest>& into);
+    TimePoint next_deadline() const;
+
+  private:
+    using FlowPlace = std::uint32_t;
+
+    /// What is asked of one node.
+    struct Flow {
+        wire::Name hint;
+        LossDetector detector;
+    };
+    struct Request {
+        std::vector<std::uint8_t> name;
+        std::vector<Waiter> waiters;
+        wire::NameHash hash = 0;
+        PublicationTag publication = 0;
+        FlowPlace flow = 0;
+        LateLabel label;
+        bool late = false;
+    };
+
+    FlowPlace flow_to(const wire::Name& hint);
+    std::uint32_t new_place();
+    void send(std::uint32_t request, TimePoint now);
+    void release(std::uint32_t request);
+
+    Forwarder& forwarder_;
+    Duration min_rto_;
+    Duration max_rto_;
+    Duration interest_lifetime_;
+    std::vector<Flow> flows_;  ///< one per node that was ever asked
+    std::unordered_multimap<wire::NameHash, FlowPlace> flow_by_hint_;
+    std::vector<Request> requests_;
+    std::vector<std::uint32_t> free_;
+    RequestIndex index_;
+};
+
+}  // namespace innet::reduction

@@ -1,0 +1,117 @@
+#include "switch_emulator/reduction/reducer.hpp"
+
+#include <algorithm>
+
+#include "switch_emulator/reduction/reducer_state.hpp"
+
+namespace innet::reduction {
+
+Reducer::Reducer(ReducerOptions options, Forwarder& forwarder, PacketPool& pool,
+                 security::Signer* signer)
+    : state_(std::make_unique<State>(std::move(options), forwarder, pool, signer)) {}
+
+Reducer::~Reducer() = default;
+
+void Reducer::install(const Rule& rule) {
+    State& state = *state_;
+    const InstalledRule* before = state.rules.find(rule.group, rule.interval);
+    const bool same_expression = before != nullptr && before->same_expression(rule);
+    const InstalledRule& installed = state.rules.install(rule);
+    if (same_expression) {
+        state.ask_new_hints(installed, state.last_now);
+    } else {
+        state.refuse_all_of(installed, wire::NackReason::kNoRule);
+    }
+}
+
+void Reducer::remove_group(const wire::Name& group) {
+    for (const InstalledRule* rule : state_->rules.of_group(group)) {
+        state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
+        state_->rules.remove(*rule);
+    }
+}
+
+std::vector<Rule> Reducer::rules() const { return state_->rules.all(); }
+
+void Reducer::set_signer(security::Signer* signer) { state_->results.set_signer(signer); }
+
+Admission Reducer::admit(wire::NameView name, bool allow_fallback, TimePoint now) {
+    state_->last_now = now;
+    const auto parsed = ReductionName::parse(name);
+    return parsed ? state_->admit(*parsed, allow_fallback, now) : Admission::kNoRule;
+}
+
+void Reducer::abandon(wire::NameView name) {
+    State& state = *state_;
+    const auto parsed = ReductionName::parse(name);
+    if (!parsed) return;
+    const std::uint32_t slot = state.slots.find(*parsed);
+    const std::uint32_t parked = state.parked.find(*parsed);
+    if (slot != kNoPlace) state.release_slot(slot);
+    if (parked != kNoPlace) state.release_parked(parked);
+    if (slot != kNoPlace || parked != kNoPlace) ++state.counters.reductions_abandoned;
+}
+
+void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
+                      TimePoint now) {
+    State& state = *state_;
+    state.last_now = now;
+    const std::uint32_t request = state.requests.find(data.name());
+    if (request == kNoPlace) return;
+    state.take_answered(request, now);
+    if (data.tensor_error()) {
+        state.forward_error(data);
+        return;
+    }
+    // Slots first: a parked reduction that comes back must not find one taken that is about to end.
+    for (const Waiter& waiter : state.answered) {
+        if (waiter.kind == Waiter::Kind::kSlot) {
+            state.operand_arrived(waiter.place, waiter.operand, state.keep(data, packet), marked);
+        }
+    }
+    for (const Waiter& waiter : state.answered) {
+        if (waiter.kind == Waiter::Kind::kParked) {
+            state.resume(waiter.place, state.keep(data, packet), marked, now);
+        }
+    }
+}
+
+void Reducer::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
+    State& state = *state_;
+    state.last_now = now;
+    const std::uint32_t request = state.requests.find(name);
+    // A duplicate nonce says nothing about the operand: the retransmission timer repeats it.
+    if (request == kNoPlace || reason == wire::NackReason::kDuplicate) return;
+    if (state.evaluate_here(request, now)) return;
+    // Congestion passes, and there is no other way to this operand.
+    if (reason == wire::NackReason::kCongestion) return;
+    const auto waiters = state.requests.waiters(request);
+    const std::vector<Waiter> refused(waiters.begin(), waiters.end());
+    for (const Waiter& waiter : refused) state.refuse(waiter, reason);
+}
+
+void Reducer::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
+    State& state = *state_;
+    state.last_now = now;
+    const std::uint32_t request = state.requests.find(name);
+    if (request == kNoPlace) return;
+    state.requests.on_held(request, now);
+    state.set_late(request, LateLabel(missing));
+    for (const Waiter& waiter : state.requests.waiters(request)) {
+        state.forwarder.hold(state.name_of(waiter).whole(), missing);
+    }
+}
+
+void Reducer::on_timer(TimePoint now) {
+    State& state = *state_;
+    state.last_now = now;
+    state.lost.clear();
+    state.requests.collect(now, state.lost);
+    for (const LostRequest& lost : state.lost) state.repeat_lost(lost, now);
+}
+
+TimePoint Reducer::next_deadline() const { return state_->requests.next_deadline(); }
+
+const ReducerCounters& Reducer::counters() const { return state_->counters; }
+
+}  // namespace innet::reduction

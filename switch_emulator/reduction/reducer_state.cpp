@@ -1,0 +1,367 @@
+#include "switch_emulator/reduction/reducer_state.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace innet::reduction {
+
+namespace {
+
+/// Parked reductions cost little; so a few times as many as slots may wait, and a fair number on a node
+/// with next to no slots.
+std::size_t parked_capacity(std::uint32_t slots) {
+    constexpr std::size_t kPerSlot = 4;
+    constexpr std::size_t kAtLeast = 64;
+    return slots == 0 ? 0 : std::max(kPerSlot * slots, kAtLeast);
+}
+
+/// Bytes of buffers that operands may keep alive before they are copied into buffers of their own size:
+/// one received buffer can hold many packets, and a single operand keeps all of it.
+std::size_t pinned_limit_bytes(std::uint32_t slots) {
+    constexpr std::size_t kPerSlot = 16384;
+    return kPerSlot * slots;
+}
+
+std::string_view text_of(wire::ByteView bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+wire::TensorErrorCode error_code(std::uint64_t value) {
+    switch (value) {
+        case static_cast<std::uint64_t>(wire::TensorErrorCode::kMismatch):
+            return wire::TensorErrorCode::kMismatch;
+        case static_cast<std::uint64_t>(wire::TensorErrorCode::kOverflow):
+            return wire::TensorErrorCode::kOverflow;
+        default:
+            return wire::TensorErrorCode::kAborted;
+    }
+}
+
+}  // namespace
+
+Reducer::State::State(ReducerOptions options_, Forwarder& forwarder_, PacketPool& pool_,
+                      security::Signer* signer)
+    : options(std::move(options_)),
+      forwarder(forwarder_),
+      pool(pool_),
+      requests(forwarder_, options.min_rto, options.max_rto, options.interest_lifetime),
+      results(pool_, signer),
+      slots(options.slots),
+      late_slots(options.slots),
+      parked(parked_capacity(options.slots)) {}
+
+// Starting.
+
+Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
+    const InstalledRule* rule = rules.find(name);
+    if (rule == nullptr || !results.can_sign() || !(rule->rule.primary || allow_fallback)) {
+        return Admission::kNoRule;
+    }
+    if (const std::uint32_t place = slots.find(name); place != kNoPlace) {
+        for (const SlotOperand& operand : slots[place].operands) {
+            if (operand.late) repeat_hold(name, operand.request);
+        }
+        return Admission::kAccepted;
+    }
+    if (const std::uint32_t place = parked.find(name); place != kNoPlace) {
+        // Started before it stops being parked, so that the awaited operand is not asked for again.
+        if (slots.full() || !start(name, *rule, parked[place].allow_fallback, nullptr, now)) {
+            repeat_hold(name, parked[place].request);
+        } else {
+            release_parked(place);
+        }
+        return Admission::kAccepted;
+    }
+    if (slots.full()) park_oldest_late();
+    if (start(name, *rule, allow_fallback, nullptr, now)) return Admission::kAccepted;
+    ++counters.refused_no_slot;
+    return Admission::kNoSlot;
+}
+
+bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
+                           bool allow_fallback, Given* given, TimePoint now) {
+    const std::uint32_t place = slots.add(name);
+    if (place == kNoPlace) return false;
+    Slot& slot = slots[place];
+    slot.rule = &rule;
+    slot.allow_fallback = allow_fallback;
+    slot.operands.resize(rule.operands());
+    slot.missing = rule.operands();
+    ++counters.reductions_started;
+    if (!rule.rule.primary) ++counters.fallback_evaluations;
+    counters.slots_in_use = slots.size();
+    counters.slots_in_use_max = std::max(counters.slots_in_use_max, counters.slots_in_use);
+
+    for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
+        if (given != nullptr && given->operand == operand) continue;
+        if (!ask_operand(place, operand, now)) {
+            release_slot(place);
+            return false;
+        }
+    }
+    if (given != nullptr) {
+        operand_arrived(place, given->operand, std::move(given->arrived), given->marked);
+    }
+    return true;
+}
+
+bool Reducer::State::ask_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
+    Slot& slot = slots[place];
+    const ReductionName& name = slots.name(place);
+    OperandNameBuffer buffer;
+    const std::uint32_t request =
+        requests.ask(name.operand(slot.rule->operand_interval(operand), buffer),
+                     name.operand_hash(slot.rule->operand_rule_hashes[operand]),
+                     slot.rule->rule.operands[operand].hint,
+                     {Waiter::Kind::kSlot, place, operand}, now);
+    if (request == kNoPlace) return false;
+    slot.operands[operand].request = request;
+    if (requests.late(request)) {
+        mark_late(place, operand);
+        repeat_hold(name, request);
+    }
+    return true;
+}
+
+bool Reducer::State::park_oldest_late() {
+    const std::uint32_t place = late_slots.oldest();
+    if (place == kNoPlace) return false;
+    if (parked.full()) {
+        refuse({Waiter::Kind::kParked, parked.oldest(), 0}, wire::NackReason::kNoSlot);
+    }
+    const Slot& slot = slots[place];
+    const std::uint32_t parked_place = parked.add(slots.name(place));
+    if (parked_place == kNoPlace) {
+        refuse({Waiter::Kind::kSlot, place, 0}, wire::NackReason::kNoSlot);
+        return true;
+    }
+    std::uint32_t operand = 0;
+    while (!slot.operands[operand].late) ++operand;
+    const std::uint32_t request = slot.operands[operand].request;
+    parked[parked_place] = {slot.rule, request, operand, slot.allow_fallback};
+    requests.join(request, {Waiter::Kind::kParked, parked_place, operand});
+    release_slot(place);
+    ++counters.reductions_parked;
+    return true;
+}
+
+// While operands are awaited.
+
+void Reducer::State::take_answered(std::uint32_t request, TimePoint now) {
+    requests.take_answered(request, answered, now);
+    // At once for all: the request's place may be taken again while they are served.
+    for (const Waiter& waiter : answered) request_of(waiter) = kNoPlace;
+}
+
+ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef& packet) {
+    const wire::ByteView content = data.content();
+    PacketRef share = content.empty() ? packet.slice(0, 0) : packet.slice_of(content);
+    const bool pins_much = share.pinned_bytes() > 2 * content.size();
+    if (pins_much && pinned_bytes + share.pinned_bytes() > pinned_limit_bytes(options.slots)) {
+        share = pool.copy_of(content);
+    }
+    return {std::move(share), data.tensor_elements(), data.final_segment()};
+}
+
+void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
+                                     ArrivedOperand arrived, bool marked) {
+    Slot& slot = slots[place];
+    clear_late(place, operand);
+    pinned_bytes += arrived.content.pinned_bytes();
+    slot.operands[operand].arrived = std::move(arrived);
+    slot.marked |= marked;
+    --slot.missing;
+    if (const auto difference = find_disagreement(slots.name(place), slot, operand)) {
+        ++counters.mismatches;
+        finish_with_error({Waiter::Kind::kSlot, place, operand}, wire::TensorErrorCode::kMismatch,
+                          *difference);
+    } else if (slot.missing == 0) {
+        finish(place);
+    }
+}
+
+void Reducer::State::resume(std::uint32_t parked_place, ArrivedOperand arrived, bool marked,
+                            TimePoint now) {
+    const Parked waiting = parked[parked_place];
+    Given given{waiting.operand, std::move(arrived), marked};
+    if (start(parked.name(parked_place), *waiting.rule, waiting.allow_fallback, &given, now)) {
+        release_parked(parked_place);
+    } else {
+        ++counters.refused_no_slot;
+        refuse({Waiter::Kind::kParked, parked_place, 0}, wire::NackReason::kNoSlot);
+    }
+}
+
+void Reducer::State::repeat_lost(const LostRequest& lost_request, TimePoint now) {
+    const auto request = static_cast<std::uint32_t>(lost_request.key);
+    if (lost_request.cause != LossCause::kRefresh) ++counters.operand_retransmissions;
+    if (lost_request.cause == LossCause::kTimeout &&
+        lost_request.consecutive_timeouts >= options.timeouts_before_self_evaluation) {
+        if (evaluate_here(request, now)) return;
+        // Whoever was late may be gone: those who wait are not told "held" any more.
+        set_late(request, {});
+    }
+    requests.repeat(request, now);
+}
+
+bool Reducer::State::evaluate_here(std::uint32_t request, TimePoint now) {
+    if (options.own_name.view().empty() || requests.hint(request) == options.own_name) return false;
+    const Waiter& waiter = requests.waiters(request).front();
+    const Rule& rule = rule_of(waiter).rule;
+    if (rules.find(rule.group, rule.operands[waiter.operand].interval) == nullptr) return false;
+    redirect(request, options.own_name, now);
+    return true;
+}
+
+void Reducer::State::ask_new_hints(const InstalledRule& rule, TimePoint now) {
+    const auto redirect_if_changed = [&](std::uint32_t request, std::uint32_t operand) {
+        const wire::Name& hint = rule.rule.operands[operand].hint;
+        if (request != kNoPlace && !(requests.hint(request) == hint)) redirect(request, hint, now);
+    };
+    for (const std::uint32_t place :
+         slots.select([&](const Slot& slot) { return slot.rule == &rule; })) {
+        for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
+            redirect_if_changed(slots[place].operands[operand].request, operand);
+        }
+    }
+    for (const std::uint32_t place :
+         parked.select([&](const Parked& waiting) { return waiting.rule == &rule; })) {
+        redirect_if_changed(parked[place].request, parked[place].operand);
+    }
+}
+
+// Lateness.
+
+void Reducer::State::set_late(std::uint32_t request, LateLabel label) {
+    requests.set_late(request, label);
+    for (const Waiter& waiter : requests.waiters(request)) {
+        if (waiter.kind == Waiter::Kind::kSlot) mark_late(waiter.place, waiter.operand);
+    }
+}
+
+void Reducer::State::redirect(std::uint32_t request, const wire::Name& hint, TimePoint now) {
+    requests.redirect(request, hint, now);
+    for (const Waiter& waiter : requests.waiters(request)) {
+        if (waiter.kind == Waiter::Kind::kSlot) clear_late(waiter.place, waiter.operand);
+    }
+}
+
+void Reducer::State::mark_late(std::uint32_t place, std::uint32_t operand) {
+    Slot& slot = slots[place];
+    if (slot.operands[operand].late) return;
+    slot.operands[operand].late = true;
+    if (++slot.late == 1) late_slots.add(place);
+}
+
+void Reducer::State::clear_late(std::uint32_t place, std::uint32_t operand) {
+    Slot& slot = slots[place];
+    if (!slot.operands[operand].late) return;
+    slot.operands[operand].late = false;
+    if (--slot.late == 0) late_slots.remove(place);
+}
+
+void Reducer::State::repeat_hold(const ReductionName& name, std::uint32_t request) {
+    const wire::ByteView label = requests.label(request).bytes();
+    if (!label.empty()) forwarder.hold(name.whole(), label);
+}
+
+// Ending.
+
+void Reducer::State::finish(std::uint32_t place) {
+    const ReductionName& name = slots.name(place);
+    ResultBuilder::Outcome outcome = results.value(name, slots[place]);
+    if (outcome.status == KernelStatus::kOverflow) {
+        ++counters.overflows;
+        finish_with_error({Waiter::Kind::kSlot, place, 0}, wire::TensorErrorCode::kOverflow,
+                          overflow_text(name));
+        return;
+    }
+    answer(name, std::move(outcome.data), slots[place].marked);
+    release_slot(place);
+}
+
+void Reducer::State::finish_with_error(const Waiter& waiter, wire::TensorErrorCode code,
+                                       std::string_view text) {
+    const bool marked = waiter.kind == Waiter::Kind::kSlot && slots[waiter.place].marked;
+    answer(name_of(waiter), results.error(name_of(waiter), code, text), marked);
+    release(waiter);
+}
+
+void Reducer::State::forward_error(const wire::DataView& data) {
+    for (const Waiter& waiter : answered) {
+        finish_with_error(waiter, error_code(*data.tensor_error()), text_of(data.content()));
+    }
+}
+
+void Reducer::State::answer(const ReductionName& name, PacketRef data, bool marked) {
+    if (!data) {
+        // Too large, or the key may sign no more: somebody else may still evaluate it.
+        forwarder.nack(name.whole(), wire::NackReason::kNoSlot);
+        return;
+    }
+    ++counters.reductions_completed;
+    forwarder.put_data(std::move(data), marked);
+}
+
+void Reducer::State::refuse(const Waiter& waiter, wire::NackReason reason) {
+    forwarder.nack(name_of(waiter).whole(), reason);
+    release(waiter);
+}
+
+void Reducer::State::refuse_all_of(const InstalledRule& rule, wire::NackReason reason) {
+    for (const std::uint32_t place :
+         slots.select([&](const Slot& slot) { return slot.rule == &rule; })) {
+        refuse({Waiter::Kind::kSlot, place, 0}, reason);
+    }
+    for (const std::uint32_t place :
+         parked.select([&](const Parked& waiting) { return waiting.rule == &rule; })) {
+        refuse({Waiter::Kind::kParked, place, 0}, reason);
+    }
+}
+
+void Reducer::State::release(const Waiter& waiter) {
+    if (waiter.kind == Waiter::Kind::kSlot) {
+        release_slot(waiter.place);
+    } else {
+        release_parked(waiter.place);
+    }
+}
+
+void Reducer::State::release_slot(std::uint32_t place) {
+    Slot& slot = slots[place];
+    for (std::uint32_t operand = 0; operand < slot.operands.size(); ++operand) {
+        const SlotOperand& released = slot.operands[operand];
+        if (released.arrived) pinned_bytes -= released.arrived->content.pinned_bytes();
+        if (released.request != kNoPlace) {
+            requests.leave(released.request, {Waiter::Kind::kSlot, place, operand});
+        }
+    }
+    if (slot.late > 0) late_slots.remove(place);
+    slots.remove(place);
+    counters.slots_in_use = slots.size();
+}
+
+void Reducer::State::release_parked(std::uint32_t place) {
+    const Parked& waiting = parked[place];
+    if (waiting.request != kNoPlace) {
+        requests.leave(waiting.request, {Waiter::Kind::kParked, place, waiting.operand});
+    }
+    parked.remove(place);
+}
+
+const ReductionName& Reducer::State::name_of(const Waiter& waiter) const {
+    return waiter.kind == Waiter::Kind::kSlot ? slots.name(waiter.place) : parked.name(waiter.place);
+}
+
+const InstalledRule& Reducer::State::rule_of(const Waiter& waiter) {
+    return waiter.kind == Waiter::Kind::kSlot ? *slots[waiter.place].rule
+                                              : *parked[waiter.place].rule;
+}
+
+std::uint32_t& Reducer::State::request_of(const Waiter& waiter) {
+    return waiter.kind == Waiter::Kind::kSlot ? slots[waiter.place].operands[waiter.operand].request
+                                              : parked[waiter.place].request;
+}
+
+}  // namespace innet::reduction

@@ -1,0 +1,86 @@
+#pragma once
+// The state of a Reducer and the steps of a reduction's life.
+
+#include <string_view>
+#include <vector>
+
+#include "switch_emulator/reduction/bounded_table.hpp"
+#include "switch_emulator/reduction/operand_requests.hpp"
+#include "switch_emulator/reduction/reducer.hpp"
+#include "switch_emulator/reduction/result.hpp"
+#include "switch_emulator/reduction/rule_table.hpp"
+#include "switch_emulator/reduction/slot.hpp"
+
+namespace innet::reduction {
+
+struct Reducer::State {
+    State(ReducerOptions options_, Forwarder& forwarder_, PacketPool& pool_, security::Signer* signer);
+
+    ReducerOptions options;
+    Forwarder& forwarder;
+    PacketPool& pool;
+    ReducerCounters counters;
+    RuleTable rules;
+    OperandRequests requests;
+    ResultBuilder results;
+    BoundedTable<Slot> slots;
+    PlaceQueue late_slots;  ///< slots with a late operand, in the order in which they became late
+    BoundedTable<Parked> parked;
+    std::size_t pinned_bytes = 0;  ///< of buffers that operands in slots keep alive, each operand counted
+    TimePoint last_now{};          ///< for what happens outside of packets and timers (installing rules)
+    std::vector<Waiter> answered;  ///< scratch
+    std::vector<LostRequest> lost; ///< scratch
+
+    // Starting.
+    Admission admit(const ReductionName& name, bool allow_fallback, TimePoint now);
+    /// An operand that is there already when a reduction starts.
+    struct Given {
+        std::uint32_t operand;
+        ArrivedOperand arrived;
+        bool marked;
+    };
+    /// Takes a free slot and asks for all operands, but for `given`. False when there is no slot.
+    bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback, Given* given,
+               TimePoint now);
+    bool ask_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
+    /// Parks the oldest reduction with a late operand. False when there is none.
+    bool park_oldest_late();
+
+    // While operands are awaited.
+    /// Ends the request of an operand that came, for everyone who waits for it.
+    void take_answered(std::uint32_t request, TimePoint now);
+    void operand_arrived(std::uint32_t place, std::uint32_t operand, ArrivedOperand arrived, bool marked);
+    void resume(std::uint32_t parked_place, ArrivedOperand arrived, bool marked, TimePoint now);
+    /// The content, in memory of its own size when shares of larger buffers pin too much.
+    ArrivedOperand keep(const wire::DataView& data, const PacketRef& packet);
+    void repeat_lost(const LostRequest& lost_request, TimePoint now);
+    /// Evaluates the request's name on this node, if there is a rule for it and that has not been tried.
+    bool evaluate_here(std::uint32_t request, TimePoint now);
+    void ask_new_hints(const InstalledRule& rule, TimePoint now);
+
+    // Lateness: of a request, and so of the slots that wait for it.
+    void set_late(std::uint32_t request, LateLabel label);
+    void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
+    void mark_late(std::uint32_t place, std::uint32_t operand);
+    void clear_late(std::uint32_t place, std::uint32_t operand);
+    /// Tells those who wait for a name again that they are held, when its producer is known to be late.
+    void repeat_hold(const ReductionName& name, std::uint32_t request);
+
+    // Ending.
+    void finish(std::uint32_t place);
+    void finish_with_error(const Waiter& waiter, wire::TensorErrorCode code, std::string_view text);
+    /// An operand that is an error is the result of everything it was answered to.
+    void forward_error(const wire::DataView& data);
+    void answer(const ReductionName& name, PacketRef data, bool marked);
+    void refuse(const Waiter& waiter, wire::NackReason reason);
+    void refuse_all_of(const InstalledRule& rule, wire::NackReason reason);
+    void release(const Waiter& waiter);
+    void release_slot(std::uint32_t place);
+    void release_parked(std::uint32_t place);
+
+    const ReductionName& name_of(const Waiter& waiter) const;
+    const InstalledRule& rule_of(const Waiter& waiter);
+    std::uint32_t& request_of(const Waiter& waiter);
+};
+
+}  // namespace innet::reduction

@@ -1,0 +1,108 @@
+#include "switch_emulator/reduction/reduction_name.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <string_view>
+
+namespace innet::reduction {
+
+namespace {
+
+using wire::ByteView;
+using wire::Element;
+using wire::NameHash;
+using wire::NameView;
+
+constexpr std::size_t kComponentsFromEnd = 4;  // interval, op.dtype, seq, seg
+
+std::string_view text_of(ByteView bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::optional<std::uint64_t> number_of(const Element& component, std::uint32_t type) {
+    if (component.type != type) return std::nullopt;
+    return wire::read_nonnegative(component.value);
+}
+
+}  // namespace
+
+std::optional<ReductionName> ReductionName::parse(NameView name) {
+    const ByteView bytes = name.value();
+    if (bytes.size() > kMaxReductionName) return std::nullopt;
+
+    // TLV reads forward only, so the last components are remembered while passing over them.
+    std::array<Element, kComponentsFromEnd> last;
+    std::array<NameHash, kComponentsFromEnd> hash_after{};
+    NameHash hash = wire::kEmptyNameHash;
+    std::size_t components = 0;
+    for (wire::Reader reader(bytes); !reader.empty(); ++components) {
+        const auto component = reader.next();
+        if (!component) return std::nullopt;
+        hash = wire::extend_hash(hash, component->whole);
+        std::shift_left(last.begin(), last.end(), 1);
+        std::shift_left(hash_after.begin(), hash_after.end(), 1);
+        last.back() = *component;
+        hash_after.back() = hash;
+    }
+    if (components <= kComponentsFromEnd) return std::nullopt;
+    const auto& [interval, kind, sequence, segment] = last;
+
+    const auto sequence_number = number_of(sequence, wire::kSequenceNumComponent);
+    const auto segment_number = number_of(segment, wire::kSegmentComponent);
+    const std::string_view kind_text = text_of(kind.value);
+    const std::size_t dot = kind_text.find('.');
+    if (!sequence_number || !segment_number || dot == std::string_view::npos ||
+        interval.type != wire::kGenericComponent || kind.type != wire::kGenericComponent ||
+        interval.whole.size() > kMaxInterval) {
+        return std::nullopt;
+    }
+    const auto op = parse_op(kind_text.substr(0, dot));
+    const auto dtype = parse_dtype(kind_text.substr(dot + 1));
+    if (!op || !dtype) return std::nullopt;
+
+    ReductionName parsed;
+    parsed.bytes_ = bytes;
+    parsed.interval_size_ = interval.whole.size();
+    parsed.group_size_ = static_cast<std::size_t>(interval.whole.data() - bytes.data());
+    parsed.rule_hash_ = hash_after.front();
+    parsed.hash_ = hash;
+    parsed.sequence_ = *sequence_number;
+    parsed.segment_ = *segment_number;
+    parsed.op_ = *op;
+    parsed.dtype_ = *dtype;
+    return parsed;
+}
+
+ReductionName ReductionName::moved_to(ByteView copy) const {
+    assert(copy.size() == bytes_.size());
+    ReductionName moved = *this;
+    moved.bytes_ = copy;
+    return moved;
+}
+
+NameView ReductionName::operand(ByteView interval, OperandNameBuffer& buffer) const {
+    assert(interval.size() <= kMaxInterval);
+    wire::Writer writer(buffer);
+    writer.bytes(bytes_.first(group_size_));
+    writer.bytes(interval);
+    writer.bytes(after_interval());
+    return NameView::trusted(writer.written());
+}
+
+ReductionName::OperandHash ReductionName::operand_hash(NameHash operand_rule_hash) const {
+    OperandHash hash{operand_rule_hash, operand_rule_hash};
+    wire::Reader reader(after_interval());
+    while (const auto component = reader.next()) {
+        hash.publication = hash.name;
+        hash.name = wire::extend_hash(hash.name, component->whole);
+    }
+    return hash;
+}
+
+std::string interval_text(ByteView interval_component) {
+    wire::Reader reader(interval_component);
+    const auto component = reader.next();
+    return component ? std::string(text_of(component->value)) : std::string();
+}
+
+}  // namespace innet::reduction

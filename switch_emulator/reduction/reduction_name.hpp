@@ -1,0 +1,72 @@
+#pragma once
+// Names of reductions: /<job>/<group>/<interval>/<op>.<dtype>/seq=<n>/seg=<k> (docs/protocol.md, Names).
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "switch_emulator/reduction/kernels.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet::reduction {
+
+/// Longest name of a reduction, and longest interval component, in bytes of TLV.
+inline constexpr std::size_t kMaxReductionName = 512;
+inline constexpr std::size_t kMaxInterval = 64;
+
+using OperandNameBuffer = std::array<std::uint8_t, kMaxReductionName + kMaxInterval>;
+
+/// A name taken apart from its end. A view: the name's bytes must outlive it.
+class ReductionName {
+  public:
+    /// Nothing when the name has another form, an unknown operation or type, or is too long.
+    static std::optional<ReductionName> parse(wire::NameView name);
+
+    wire::NameView whole() const { return wire::NameView::trusted(bytes_); }
+    wire::NameView group() const { return wire::NameView::trusted(bytes_.first(group_size_)); }
+    /// The interval component, with its type and length.
+    wire::ByteView interval() const { return bytes_.subspan(group_size_, interval_size_); }
+    Op op() const { return op_; }
+    DType dtype() const { return dtype_; }
+    std::uint64_t sequence() const { return sequence_; }
+    std::uint64_t segment() const { return segment_; }
+    wire::NameHash hash() const { return hash_; }
+    /// Hash of the group prefix and the interval: what a rule is found by.
+    wire::NameHash rule_hash() const { return rule_hash_; }
+
+    /// The same name in another place; `copy` must have the same bytes.
+    ReductionName moved_to(wire::ByteView copy) const;
+
+    /// Name of an operand: this one with its interval replaced by the component `interval` (at most
+    /// kMaxInterval bytes).
+    wire::NameView operand(wire::ByteView interval, OperandNameBuffer& buffer) const;
+
+    /// Hashes of an operand's name without and with its segment component.
+    struct OperandHash {
+        wire::NameHash publication = 0;
+        wire::NameHash name = 0;
+    };
+    /// `operand_rule_hash`: hash of the group prefix and the operand's interval.
+    OperandHash operand_hash(wire::NameHash operand_rule_hash) const;
+
+  private:
+    wire::ByteView after_interval() const { return bytes_.subspan(group_size_ + interval_size_); }
+
+    wire::ByteView bytes_;
+    std::size_t group_size_ = 0;
+    std::size_t interval_size_ = 0;
+    wire::NameHash rule_hash_ = 0;
+    wire::NameHash hash_ = 0;
+    std::uint64_t sequence_ = 0;
+    std::uint64_t segment_ = 0;
+    Op op_ = Op::kSum;
+    DType dtype_ = DType::kF32;
+};
+
+/// `0-3` of the component with that value, for people.
+std::string interval_text(wire::ByteView interval_component);
+
+}  // namespace innet::reduction

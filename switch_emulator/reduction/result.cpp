@@ -1,0 +1,141 @@
+#include "switch_emulator/reduction/result.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace innet::reduction {
+
+namespace {
+
+using wire::ByteView;
+
+constexpr std::size_t kMaxPacket = 65536;
+constexpr std::size_t kMaxErrorText = 2048;
+// Types, lengths and MetaInfo around name, key name, content and signature; generous.
+constexpr std::size_t kDataOverhead = 128;
+
+/// `rank 3` or `ranks 0-3`.
+std::string who(const Slot& slot, std::size_t operand) {
+    const std::string text = interval_text(slot.rule->operand_interval(operand));
+    return (text.find('-') == std::string::npos ? "rank " : "ranks ") + text;
+}
+
+std::string elements_text(const ArrivedOperand& operand) {
+    return operand.tensor_elements ? "has " + std::to_string(*operand.tensor_elements) + " elements"
+                                   : std::string("does not say how many elements it has");
+}
+
+std::string size_text(const ArrivedOperand& operand, const ReductionName& name) {
+    return "sends " + std::to_string(operand.content.size()) + " bytes as segment " +
+           std::to_string(name.segment());
+}
+
+std::string difference(const ReductionName& name, const std::string& left,
+                       const std::string& right) {
+    return "ranks differ in operation " + std::to_string(name.sequence()) + ": " + left + ", " + right;
+}
+
+std::size_t first_arrived(const Slot& slot) {
+    std::size_t operand = 0;
+    while (!slot.operands[operand].arrived) ++operand;
+    return operand;
+}
+
+}  // namespace
+
+std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
+                                             std::size_t latest) {
+    const ArrivedOperand& arrived = *slot.operands[latest].arrived;
+    if (arrived.content.size() % element_size(name.dtype()) != 0) {
+        return who(slot, latest) + ' ' + size_text(arrived, name) + " of operation " +
+               std::to_string(name.sequence()) + ", which is no whole number of elements";
+    }
+    // The first of those that are there, or the next one when the latest is the first: all that came
+    // before the latest agree.
+    std::size_t left = first_arrived(slot);
+    std::size_t right = latest;
+    if (left == latest) {
+        for (right = latest + 1; right < slot.operands.size(); ++right) {
+            if (slot.operands[right].arrived) break;
+        }
+        if (right == slot.operands.size()) return std::nullopt;
+    }
+    const ArrivedOperand& a = *slot.operands[left].arrived;
+    const ArrivedOperand& b = *slot.operands[right].arrived;
+    if (a.tensor_elements != b.tensor_elements) {
+        return difference(name, who(slot, left) + ' ' + elements_text(a),
+                          who(slot, right) + ' ' + elements_text(b));
+    }
+    if (a.content.size() != b.content.size()) {
+        return difference(name, who(slot, left) + ' ' + size_text(a, name),
+                          who(slot, right) + ' ' + size_text(b, name));
+    }
+    return std::nullopt;
+}
+
+std::string overflow_text(const ReductionName& name) {
+    return "the reduction over ranks " + interval_text(name.interval()) + " in operation " +
+           std::to_string(name.sequence()) + " leaves the range of its integer type";
+}
+
+ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slot& slot) {
+    operands_.clear();
+    for (const SlotOperand& operand : slot.operands) {
+        operands_.push_back(operand.arrived->content.bytes());
+    }
+    const ArrivedOperand& first = *slot.operands.front().arrived;
+    wire::DataFields fields;
+    fields.name = name.whole();
+    fields.freshness = kResultFreshness;
+    fields.final_segment = first.final_segment;
+    fields.tensor_elements = first.tensor_elements;
+    Draft result = draft(fields, first.content.size());
+    if (!result.packet) return {};
+    const KernelStatus status = reduce(name.op(), name.dtype(), operands_, result.content);
+    if (status != KernelStatus::kOk) return {{}, status};
+    return {sign(std::move(result)), status};
+}
+
+PacketRef ResultBuilder::error(const ReductionName& name, wire::TensorErrorCode code,
+                               std::string_view text) {
+    wire::DataFields fields;
+    fields.name = name.whole();
+    fields.tensor_error = code;
+    Draft result = draft(fields, std::min(text.size(), kMaxErrorText));
+    if (!result.packet) return {};
+    if (!result.content.empty()) {
+        std::memcpy(result.content.data(), text.data(), result.content.size());
+    }
+    return sign(std::move(result));
+}
+
+ResultBuilder::Draft ResultBuilder::draft(wire::DataFields fields, std::size_t content_size) {
+    fields.signature_type = signer_->type();
+    fields.key_name = signer_->key_name();
+    const std::size_t signature_size = signer_->signature_size();
+    const std::size_t bound = fields.name.value().size() + fields.key_name.value().size() +
+                              content_size + signature_size + kDataOverhead;
+    Draft draft;
+    draft.packet = pool_.allocate(std::min(bound, kMaxPacket));
+    draft.layout =
+        wire::encode_data(fields, content_size, signature_size, draft.packet.writable());
+    if (draft.layout.size == 0) return {};
+    draft.content = draft.packet.writable().subspan(draft.layout.content_offset, content_size);
+    return draft;
+}
+
+PacketRef ResultBuilder::sign(Draft draft) {
+    const wire::DataLayout& layout = draft.layout;
+    // The signed portion ends where the SignatureValue element, with its type and length, begins.
+    const std::size_t header_size = 1 + wire::var_number_size(layout.signature_size);
+    const std::size_t signed_size = layout.signature_offset - header_size - layout.signed_offset;
+    const std::span<std::uint8_t> bytes = draft.packet.writable();
+    if (!signer_->sign(bytes.subspan(layout.signed_offset, signed_size),
+                       bytes.subspan(layout.signature_offset, layout.signature_size))) {
+        return {};
+    }
+    draft.packet.truncate(layout.size);
+    return std::move(draft.packet);
+}
+
+}  // namespace innet::reduction

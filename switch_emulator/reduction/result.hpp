@@ -1,0 +1,59 @@
+#pragma once
+// The Data that answers a reduction: the sum, or why there is none.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "switch_emulator/reduction/reduction_name.hpp"
+#include "switch_emulator/reduction/slot.hpp"
+#include "transport/security/keyring.hpp"
+
+namespace innet::reduction {
+
+/// How long caches may give a sum to those who ask for fresh Data. The name fixes the value, so this only
+/// has to outlast retransmissions.
+inline constexpr Duration kResultFreshness = std::chrono::seconds(10);
+
+/// How the operands that have arrived contradict each other or the type, for people; nothing when they
+/// agree. Compares operand `latest` with the first that is there.
+std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
+                                             std::size_t latest);
+
+/// Text of the error when a result leaves its integer type.
+std::string overflow_text(const ReductionName& name);
+
+/// Makes signed Data of reductions.
+class ResultBuilder {
+  public:
+    ResultBuilder(PacketPool& pool, security::Signer* signer) : pool_(pool), signer_(signer) {}
+
+    void set_signer(security::Signer* signer) { signer_ = signer; }
+    bool can_sign() const { return signer_ != nullptr; }
+
+    struct Outcome {
+        PacketRef data;  ///< empty when it cannot be encoded or signed
+        KernelStatus status = KernelStatus::kOk;
+    };
+    /// The reduction of a slot's operands, all of which have arrived and agree. No Data on overflow.
+    Outcome value(const ReductionName& name, const Slot& slot);
+    /// A TensorError; empty when it cannot be encoded or signed.
+    PacketRef error(const ReductionName& name, wire::TensorErrorCode code, std::string_view text);
+
+  private:
+    struct Draft {
+        PacketRef packet;
+        wire::DataLayout layout;
+        std::span<std::uint8_t> content;
+    };
+    Draft draft(wire::DataFields fields, std::size_t content_size);
+    PacketRef sign(Draft draft);
+
+    PacketPool& pool_;
+    security::Signer* signer_;
+    std::vector<wire::ByteView> operands_;  ///< scratch, kept for its memory
+};
+
+}  // namespace innet::reduction

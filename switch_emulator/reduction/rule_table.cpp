@@ -1,0 +1,114 @@
+#include "switch_emulator/reduction/rule_table.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace innet::reduction {
+
+namespace {
+
+using wire::ByteView;
+using wire::NameHash;
+
+bool equal_bytes(ByteView left, ByteView right) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end());
+}
+
+/// Hash of `/<group>/<interval>`.
+NameHash rule_hash(const wire::Name& group, const wire::Name& interval) {
+    return wire::extend_hash(group.view().hash(), interval.view().value());
+}
+
+void check_interval(const wire::Name& interval) {
+    const wire::NameView view = interval.view();
+    if (view.size() != 1 || view.value().size() > kMaxInterval ||
+        view.component(0).type != wire::kGenericComponent) {
+        throw std::invalid_argument("a reduction rule's interval must be one component such as 3 or 0-3, not " +
+                                    view.to_uri());
+    }
+}
+
+void check(const Rule& rule) {
+    if (rule.group.view().empty()) {
+        throw std::invalid_argument("a reduction rule needs a group prefix such as /job/group");
+    }
+    check_interval(rule.interval);
+    if (rule.operands.empty()) {
+        throw std::invalid_argument("the reduction rule for " + rule.interval.view().to_uri() +
+                                    " has no operands");
+    }
+    for (auto operand = rule.operands.begin(); operand != rule.operands.end(); ++operand) {
+        check_interval(operand->interval);
+        const auto same = [&](const Operand& other) { return other.interval == operand->interval; };
+        if (operand->interval == rule.interval ||
+            std::any_of(rule.operands.begin(), operand, same)) {
+            throw std::invalid_argument("the reduction rule for " + rule.interval.view().to_uri() +
+                                        " uses " + operand->interval.view().to_uri() + " twice");
+        }
+    }
+}
+
+}  // namespace
+
+bool InstalledRule::same_expression(const Rule& other) const {
+    return std::equal(
+        rule.operands.begin(), rule.operands.end(), other.operands.begin(), other.operands.end(),
+        [](const Operand& left, const Operand& right) { return left.interval == right.interval; });
+}
+
+InstalledRule* RuleTable::find(const ReductionName& name) {
+    return find(name.rule_hash(), name.group().value(), name.interval());
+}
+
+InstalledRule* RuleTable::find(const wire::Name& group, const wire::Name& interval) {
+    return find(rule_hash(group, interval), group.view().value(), interval.view().value());
+}
+
+InstalledRule* RuleTable::find(NameHash hash, ByteView group, ByteView interval) {
+    const auto [first, last] = rules_.equal_range(hash);
+    for (auto entry = first; entry != last; ++entry) {
+        const Rule& rule = entry->second.rule;
+        if (equal_bytes(rule.interval.view().value(), interval) &&
+            equal_bytes(rule.group.view().value(), group)) {
+            return &entry->second;
+        }
+    }
+    return nullptr;
+}
+
+InstalledRule& RuleTable::install(const Rule& rule) {
+    check(rule);
+    InstalledRule* installed = find(rule.group, rule.interval);
+    if (installed == nullptr) {
+        const NameHash hash = rule_hash(rule.group, rule.interval);
+        installed = &rules_.emplace(hash, InstalledRule{})->second;
+    }
+    installed->rule = rule;
+    installed->operand_rule_hashes.clear();
+    for (const Operand& operand : rule.operands) {
+        installed->operand_rule_hashes.push_back(rule_hash(rule.group, operand.interval));
+    }
+    return *installed;
+}
+
+void RuleTable::remove(const InstalledRule& rule) {
+    std::erase_if(rules_, [&](const auto& entry) { return &entry.second == &rule; });
+}
+
+std::vector<InstalledRule*> RuleTable::of_group(const wire::Name& group) {
+    std::vector<InstalledRule*> found;
+    for (auto& [hash, installed] : rules_) {
+        if (installed.rule.group == group) found.push_back(&installed);
+    }
+    return found;
+}
+
+std::vector<Rule> RuleTable::all() const {
+    std::vector<Rule> rules;
+    rules.reserve(rules_.size());
+    for (const auto& [hash, installed] : rules_) rules.push_back(installed.rule);
+    return rules;
+}
+
+}  // namespace innet::reduction

@@ -1,0 +1,48 @@
+#pragma once
+// The reduction rules of a node, found by group prefix and interval.
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "switch_emulator/reduction/reducer.hpp"
+#include "switch_emulator/reduction/reduction_name.hpp"
+
+namespace innet::reduction {
+
+/// A rule with what is needed to evaluate it quickly.
+struct InstalledRule {
+    Rule rule;
+    /// For each operand: hash of the group prefix and the operand's interval.
+    std::vector<wire::NameHash> operand_rule_hashes;
+
+    std::size_t operands() const { return rule.operands.size(); }
+    /// An operand's interval component, with its type and length.
+    wire::ByteView operand_interval(std::size_t operand) const {
+        return rule.operands[operand].interval.view().value();
+    }
+    /// Both add the same intervals in the same order (hints may differ).
+    bool same_expression(const Rule& other) const;
+};
+
+class RuleTable {
+  public:
+    /// The rule that evaluates `name`, or null. Rules keep their address until they are removed.
+    InstalledRule* find(const ReductionName& name);
+    /// The rule for the group and interval of another one, or null.
+    InstalledRule* find(const wire::Name& group, const wire::Name& interval);
+    /// Adds a rule for an interval that has none, or replaces the one that it has in place.
+    /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval bytes,
+    /// the group is empty, or there are no operands or equal ones.
+    InstalledRule& install(const Rule& rule);
+    void remove(const InstalledRule& rule);
+    std::vector<InstalledRule*> of_group(const wire::Name& group);
+    std::vector<Rule> all() const;
+
+  private:
+    InstalledRule* find(wire::NameHash hash, wire::ByteView group, wire::ByteView interval);
+
+    std::unordered_multimap<wire::NameHash, InstalledRule> rules_;
+};
+
+}  // namespace innet::reduction

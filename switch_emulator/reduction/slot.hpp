@@ -1,0 +1,56 @@
+#pragma once
+// What a reduction needs while it waits for its operands, in a slot or parked.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "switch_emulator/reduction/operand_requests.hpp"
+#include "switch_emulator/reduction/rule_table.hpp"
+#include "transport/buffer/packet_ref.hpp"
+
+namespace innet::reduction {
+
+/// What came for an operand.
+struct ArrivedOperand {
+    PacketRef content;
+    std::optional<std::uint64_t> tensor_elements;
+    std::optional<std::uint64_t> final_segment;
+};
+
+/// An operand of a slot: asked for, or arrived.
+struct SlotOperand {
+    std::optional<ArrivedOperand> arrived;
+    std::uint32_t request = kNoPlace;
+    bool late = false;  ///< waited for, and its request is late
+};
+
+/// A reduction that holds memory.
+struct Slot {
+    const InstalledRule* rule = nullptr;
+    std::vector<SlotOperand> operands;
+    std::size_t missing = 0;
+    std::size_t late = 0;      ///< operands that are late; a slot with any may be parked
+    bool allow_fallback = false;
+    bool marked = false;       ///< some operand met congestion
+
+    void reset() {
+        rule = nullptr;
+        operands.clear();
+        missing = late = 0;
+        allow_fallback = marked = false;
+    }
+};
+
+/// A reduction that gave its slot up while a rank was late: it starts anew when that operand comes.
+struct Parked {
+    const InstalledRule* rule = nullptr;
+    std::uint32_t request = kNoPlace;  ///< of the awaited operand
+    std::uint32_t operand = 0;
+    bool allow_fallback = false;
+
+    void reset() { *this = Parked{}; }
+};
+
+}  // namespace innet::reduction
