@@ -13,8 +13,11 @@
 
 namespace innet::reduction::element {
 
-/// Steps of floating-point accumulators. f16 and bf16 are exact in f32, so their minimum is, too.
-template <typename T>
+enum class Tie : std::uint8_t { kTakesLeft, kTakesRight };
+
+/// Steps of floating-point accumulators. f16 and bf16 are exact in f32, so their minimum is, too. `kTie`:
+/// which of two equal values is the minimum; it shows in the sign of zero, where NumPy's types differ.
+template <typename T, Tie kTie>
 struct FloatSteps {
     using Accumulator = T;
     using Flags = std::uint32_t;
@@ -23,28 +26,30 @@ struct FloatSteps {
     INNET_INLINE T prod(T left, T right, Flags&) { return left * right; }
     // Not std::min: NaN must win on either side (a NaN on the right fails the comparison).
     INNET_INLINE T min(T left, T right, Flags&) {
-        const T chosen = left < right ? left : right;
+        const bool take_left = kTie == Tie::kTakesLeft ? left <= right : left < right;
+        const T chosen = take_left ? left : right;
         return left != left ? left : chosen;
     }
     INNET_INLINE T max(T left, T right, Flags&) {
-        const T chosen = left > right ? left : right;
+        const bool take_left = kTie == Tie::kTakesLeft ? left >= right : left > right;
+        const T chosen = take_left ? left : right;
         return left != left ? left : chosen;
     }
 };
 
-struct F32 : FloatSteps<float> {
+struct F32 : FloatSteps<float, Tie::kTakesRight> {
     using Stored = float;
     INNET_INLINE float widen(float stored) { return stored; }
     INNET_INLINE float narrow(float value, Flags&) { return value; }
 };
 
-struct F64 : FloatSteps<double> {
+struct F64 : FloatSteps<double, Tie::kTakesRight> {
     using Stored = double;
     INNET_INLINE double widen(double stored) { return stored; }
     INNET_INLINE double narrow(double value, Flags&) { return value; }
 };
 
-struct F16 : FloatSteps<float> {
+struct F16 : FloatSteps<float, Tie::kTakesLeft> {
     using Stored = std::uint16_t;
 
     INNET_INLINE float widen(std::uint16_t stored) {
@@ -88,7 +93,7 @@ struct F16 : FloatSteps<float> {
     }
 };
 
-struct Bf16 : FloatSteps<float> {
+struct Bf16 : FloatSteps<float, Tie::kTakesRight> {
     using Stored = std::uint16_t;
 
     INNET_INLINE float widen(std::uint16_t stored) {

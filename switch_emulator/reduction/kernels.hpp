@@ -46,8 +46,8 @@ constexpr std::size_t element_size(DType dtype) {
 /// * f32, f64: every step rounded to the type, no reassociation: the same bits on every processor.
 /// * f16, bf16: computed in f32 and rounded once, to nearest even. NaN and infinity survive; a f16 result
 ///   beyond 65504 becomes infinity.
-/// * min, max: NaN wins, and of equal operands the right one is taken (which shows in zeros' signs), like
-///   numpy.minimum and numpy.maximum.
+/// * min, max: like numpy.minimum and numpy.maximum. NaN wins; of zeros of both signs the right one is
+///   taken, or the left one in f16.
 /// * i32, u8: the exact result, or kOverflow when it is outside the type. i64: kOverflow when any partial
 ///   result is outside. The result's bytes are unspecified then.
 KernelStatus reduce(Op op, DType dtype, std::span<const wire::ByteView> operands,

@@ -23,6 +23,9 @@ std::size_t pinned_limit_bytes(std::uint32_t slots) {
     return kPerSlot * slots;
 }
 
+/// A buffer of this size is never worth a copy.
+constexpr std::size_t kSmallBufferBytes = 512;
+
 std::string_view text_of(wire::ByteView bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -156,8 +159,8 @@ void Reducer::State::take_answered(std::uint32_t request, TimePoint now) {
 
 ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef& packet) {
     const wire::ByteView content = data.content();
-    PacketRef share = content.empty() ? packet.slice(0, 0) : packet.slice_of(content);
-    const bool pins_much = share.pinned_bytes() > 2 * content.size();
+    PacketRef share = packet.slice_of(content);
+    const bool pins_much = share.pinned_bytes() > 2 * content.size() + kSmallBufferBytes;
     if (pins_much && pinned_bytes + share.pinned_bytes() > pinned_limit_bytes(options.slots)) {
         share = pool.copy_of(content);
     }

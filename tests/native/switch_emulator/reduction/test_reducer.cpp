@@ -1,0 +1,264 @@
+#include <algorithm>
+
+#include "tests/native/switch_emulator/reduction/reducer_fixture.hpp"
+
+namespace innet::reduction::test {
+
+namespace {
+
+const std::vector<std::pair<std::string, std::string>> kFourRanks{
+    {"0", "h0"}, {"1", "h1"}, {"2", "h2"}, {"3", "h3"}};
+
+}  // namespace
+
+TEST_CASE("a reduction asks every operand's node and answers with the signed sum") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    const std::string sum = f.operand_uri("0-3");
+    REQUIRE(f.admit(sum) == Admission::kAccepted);
+    REQUIRE(f.forwarder.asked.size() == 4);
+    CHECK(f.forwarder.asked[2] ==
+          RecordingForwarder::Asked{"/job/g0/2/sum.f32/seq=41/seg=9", "/n/h2"});
+    CHECK(f.reducer.counters().slots_in_use == 1);
+
+    for (int rank = 0; rank < 4; ++rank) {
+        CHECK(f.forwarder.put.empty());
+        f.arrive(f.operand_uri(std::to_string(rank)),
+                 std::vector<float>{static_cast<float>(rank), 1.5F, -2.0F});
+    }
+    const auto answers = f.answers();
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].name == sum);
+    CHECK(answers[0].as<float>() == std::vector<float>{6, 6, -8});
+    CHECK(answers[0].elements == 3U);
+    CHECK(!answers[0].marked);
+    CHECK(!answers[0].error);
+    CHECK(f.reducer.counters().reductions_completed == 1);
+    f.check_nothing_left();
+}
+
+TEST_CASE("the order of arrival does not change a bit of the sum") {
+    const std::vector<std::vector<float>> operands{
+        {1e8F, 0.1F}, {1.0F, 0.2F}, {-1e8F, 0.3F}, {3.14159F, 1e-9F}};
+    std::vector<float> left_to_right = operands[0];
+    for (std::size_t rank = 1; rank < 4; ++rank) {
+        for (std::size_t i = 0; i < 2; ++i) left_to_right[i] += operands[rank][i];
+    }
+    std::array<std::size_t, 4> order{0, 1, 2, 3};
+    do {
+        ReducerFixture f;
+        f.reducer.install(rule_of("0-3", kFourRanks));
+        REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+        for (const std::size_t rank : order) {
+            f.arrive(f.operand_uri(std::to_string(rank)), operands[rank]);
+        }
+        const auto answers = f.answers();
+        REQUIRE(answers.size() == 1);
+        CHECK(answers[0].as<float>() == left_to_right);
+    } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("operands that come twice or unasked change nothing") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    f.arrive(f.operand_uri("0"), std::vector<float>{100});
+    REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
+    f.arrive(f.operand_uri("0"), std::vector<float>{1});
+    f.arrive(f.operand_uri("0"), std::vector<float>{7});
+    f.arrive(f.operand_uri("7"), std::vector<float>{7});
+    f.arrive(f.operand_uri("1"), std::vector<float>{2});
+    f.arrive(f.operand_uri("1"), std::vector<float>{7});
+    const auto answers = f.answers();
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].as<float>() == std::vector<float>{3});
+    f.check_nothing_left();
+}
+
+TEST_CASE("a name in work is accepted again and asks nothing again") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    CHECK(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    CHECK(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    CHECK(f.forwarder.asked.size() == 4);
+    CHECK(f.reducer.counters().slots_in_use == 1);
+}
+
+TEST_CASE("an operand that two reductions need is asked for once and given to both") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    f.reducer.install(rule_of("0-2", {{"0", "h0"}, {"2", "h2"}}));
+    REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
+    REQUIRE(f.admit(f.operand_uri("0-2")) == Admission::kAccepted);
+    CHECK(f.times_asked(f.operand_uri("0")) == 1);
+    SUBCASE("both answer") {
+        f.arrive(f.operand_uri("0"), std::vector<float>{1});
+        f.arrive(f.operand_uri("1"), std::vector<float>{10});
+        f.arrive(f.operand_uri("2"), std::vector<float>{20});
+        const auto answers = f.answers();
+        REQUIRE(answers.size() == 2);
+        CHECK(answers[0].as<float>() == std::vector<float>{11});
+        CHECK(answers[1].as<float>() == std::vector<float>{21});
+        f.check_nothing_left();
+    }
+    SUBCASE("abandoning one leaves the other's request alone") {
+        f.reducer.abandon(name_of(f.operand_uri("0-1")).view());
+        CHECK(f.forwarder.cancelled == std::vector<std::string>{f.operand_uri("1")});
+        f.arrive(f.operand_uri("2"), std::vector<float>{20});
+        f.arrive(f.operand_uri("0"), std::vector<float>{1});
+        CHECK(f.answers().size() == 1);
+        f.check_nothing_left();
+    }
+}
+
+TEST_CASE("a lost operand is asked for again until it comes") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    f.now += f.kMillisecond;
+    for (const auto* rank : {"0", "1", "3"}) f.arrive(f.operand_uri(rank), std::vector<float>{1});
+    f.pass(std::chrono::milliseconds(400));
+    CHECK(f.times_asked(f.operand_uri("2")) >= 3);
+    CHECK(f.times_asked(f.operand_uri("1")) == 1);
+    CHECK(f.reducer.counters().operand_retransmissions == f.times_asked(f.operand_uri("2")) - 1);
+    f.arrive(f.operand_uri("2"), std::vector<float>{1});
+    CHECK(f.answers().size() == 1);
+    f.check_nothing_left();
+}
+
+TEST_CASE("abandoning a reduction frees everything and cancels its operands") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    f.arrive(f.operand_uri("1"), std::vector<float>{1});
+    CHECK(f.pool.bytes_in_use() > 0);
+    f.reducer.abandon(name_of(f.operand_uri("0-3")).view());
+    CHECK(f.forwarder.cancelled.size() == 3);
+    CHECK(f.reducer.counters().reductions_abandoned == 1);
+    f.check_nothing_left();
+    f.arrive(f.operand_uri("0"), std::vector<float>{1});
+    f.check_nothing_left();
+}
+
+TEST_CASE("a congestion mark on any operand is passed on") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
+    const auto one = bytes_of(std::vector<float>{1});
+    f.arrive(f.operand_uri("0"), one, {.elements = 1, .marked = true});
+    f.arrive(f.operand_uri("1"), one, {.elements = 1});
+    const auto answers = f.answers();
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].marked);
+}
+
+TEST_CASE("an empty segment has an empty sum") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
+    f.arrive(f.operand_uri("0"), std::vector<float>{});
+    f.arrive(f.operand_uri("1"), std::vector<float>{});
+    const auto answers = f.answers();
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].content.empty());
+    CHECK(answers[0].elements == 0U);
+    CHECK(!answers[0].error);
+}
+
+TEST_CASE("only names of reductions with a usable rule are taken") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-3", kFourRanks, false));
+    CHECK(f.admit(f.operand_uri("0-3")) == Admission::kNoRule);
+    CHECK(f.admit(f.operand_uri("0-4"), true) == Admission::kNoRule);
+    CHECK(f.admit(f.operand_uri("0-3", 9, "bcast.f32"), true) == Admission::kNoRule);
+    CHECK(f.admit(f.operand_uri("0-3", 9, "sum.f8"), true) == Admission::kNoRule);
+    CHECK(f.admit("/job/g1/0-3/sum.f32/seq=41/seg=9", true) == Admission::kNoRule);
+    CHECK(f.admit(f.operand_uri("0-3"), true) == Admission::kAccepted);
+    CHECK(f.reducer.counters().fallback_evaluations == 1);
+}
+
+TEST_CASE("without slots every reduction with a rule is refused") {
+    ReducerFixture f(0);
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    CHECK(f.admit(f.operand_uri("0-3")) == Admission::kNoSlot);
+    CHECK(f.admit(f.operand_uri("0-7")) == Admission::kNoRule);
+    CHECK(f.forwarder.asked.empty());
+    CHECK(f.reducer.counters().refused_no_slot == 1);
+}
+
+TEST_CASE("a reduction beyond the slots is refused, and taken once one is free") {
+    ReducerFixture f(2);
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    CHECK(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);
+    CHECK(f.admit(f.operand_uri("0-1", 1)) == Admission::kAccepted);
+    CHECK(f.admit(f.operand_uri("0-1", 2)) == Admission::kNoSlot);
+    f.arrive(f.operand_uri("0", 1), std::vector<float>{1});
+    f.arrive(f.operand_uri("1", 1), std::vector<float>{1});
+    CHECK(f.admit(f.operand_uri("0-1", 2)) == Admission::kAccepted);
+    CHECK(f.reducer.counters().slots_in_use_max == 2);
+}
+
+TEST_CASE("operands in large receive buffers are copied once those pin too much") {
+    constexpr std::uint32_t kSlots = 16;
+    ReducerFixture f(kSlots);
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    const auto content = bytes_of(std::vector<float>(256));
+    for (std::uint64_t segment = 0; segment < kSlots; ++segment) {
+        REQUIRE(f.admit(f.operand_uri("0-3", segment)) == Admission::kAccepted);
+        for (const auto* rank : {"0", "1", "2"}) {
+            f.arrive(f.operand_uri(rank, segment), content, {.elements = 256, .buffer_bytes = 60000});
+        }
+    }
+    CHECK(f.reducer.counters().slots_in_use == kSlots);
+    // The limit of 16 KiB a slot, and right-sized copies of the rest.
+    CHECK(f.pool.bytes_in_use() < kSlots * (16384 + 3 * 4096));
+    for (std::uint64_t segment = 0; segment < kSlots; ++segment) {
+        f.arrive(f.operand_uri("3", segment), content, {.elements = 256});
+    }
+    CHECK(f.answers().size() == kSlots);
+    f.check_nothing_left();
+}
+
+TEST_CASE("removing a group frees its slots, tells who waits, and forgets its rules") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-3", kFourRanks));
+    REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    f.arrive(f.operand_uri("1"), std::vector<float>{1});
+    f.reducer.remove_group(name_of("/job/g1"));
+    CHECK(f.reducer.rules().size() == 1);
+    f.reducer.remove_group(name_of("/job/g0"));
+    CHECK(f.reducer.rules().empty());
+    CHECK(f.forwarder.nacked ==
+          std::vector<RecordingForwarder::Nacked>{
+              {f.operand_uri("0-3"), wire::NackReason::kNoRule}});
+    f.check_nothing_left();
+    CHECK(f.admit(f.operand_uri("0-3")) == Admission::kNoRule);
+}
+
+TEST_CASE("a rule with new hints moves what is in work to the new nodes") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
+    f.arrive(f.operand_uri("0"), std::vector<float>{1});
+    f.forwarder.asked.clear();
+    f.reducer.install(rule_of("0-1", {{"0", "h8"}, {"1", "h9"}}));
+    CHECK(f.forwarder.asked ==
+          std::vector<RecordingForwarder::Asked>{{f.operand_uri("1"), "/n/h9"}});
+    f.arrive(f.operand_uri("1"), std::vector<float>{2});
+    CHECK(f.answers().size() == 1);
+    f.check_nothing_left();
+}
+
+TEST_CASE("a rule that cannot be evaluated is refused with its reason") {
+    ReducerFixture f;
+    CHECK_THROWS_WITH_AS(f.reducer.install(rule_of("0-3", {})),
+                         "the reduction rule for /0-3 has no operands", std::invalid_argument);
+    CHECK_THROWS_AS(f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"0", "h1"}})),
+                    std::invalid_argument);
+    CHECK_THROWS_AS(f.reducer.install(rule_of("0-1", {{"0-1", "h0"}})), std::invalid_argument);
+    Rule two_components = rule_of("0-1", {{"0", "h0"}, {"1", "h1"}});
+    two_components.interval.append("sum.f32");
+    CHECK_THROWS_AS(f.reducer.install(two_components), std::invalid_argument);
+    CHECK(f.reducer.rules().empty());
+}
+
+}  // namespace innet::reduction::test
