@@ -1,14 +1,15 @@
-// Speed of the reduction kernels: 8 operands of 8 KiB each, as they lie in packets (unaligned), in L2.
+// Speed of the reduction kernels: 8 operands of 8 KiB each, as they lie in packets (unaligned), in
+// L2.
 //
 // Prints one line per type: GB of operand bytes per second, the best of several rounds.
+
+#include "switch_emulator/reduction/kernels.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <vector>
-
-#include "switch_emulator/reduction/kernels.hpp"
 
 namespace {
 
@@ -22,7 +23,8 @@ constexpr int kCallsPerRound = 2000;
 constexpr int kRounds = 9;
 
 double gigabytes_per_second(Op op, DType dtype) {
-    // Ones, as f32 or as a pattern of small numbers in the other types: no overflow, no special case.
+    // Ones, as f32 or as a pattern of small numbers in the other types: no overflow, no special
+    // case.
     std::vector<std::uint8_t> memory((kOperandBytes + 64) * kOperands);
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = i % 2 == 0 ? 0x00 : 0x01;
     std::array<ByteView, kOperands> operands;

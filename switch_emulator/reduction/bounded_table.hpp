@@ -48,7 +48,8 @@ class PlaceQueue {
     std::uint32_t tail_ = kNone;
 };
 
-/// `Record` is default-constructible; `reset()` makes it empty but keeps its memory for the next use.
+/// `Record` is default-constructible; `reset()` makes it empty but keeps its memory for the next
+/// use.
 template <typename Record>
 class BoundedTable {
   public:
@@ -75,7 +76,8 @@ class BoundedTable {
         return place != kNone && entries_[place].name.whole() == name.whole() ? place : kNone;
     }
 
-    /// A record for `name`, which has none; kNone when the table is full or another name has the hash.
+    /// A record for `name`, which has none; kNone when the table is full or another name has the
+    /// hash.
     std::uint32_t add(const ReductionName& name) {
         if (full() || index_.find(name.hash()) != kNone) return kNone;
         const std::uint32_t place = free_.back();
@@ -101,7 +103,8 @@ class BoundedTable {
     std::vector<std::uint32_t> select(Predicate predicate) const {
         std::vector<std::uint32_t> places;
         for (std::uint32_t place = 0; place < entries_.size(); ++place) {
-            if (in_use_.contains(place) && predicate(entries_[place].record)) places.push_back(place);
+            if (in_use_.contains(place) && predicate(entries_[place].record))
+                places.push_back(place);
         }
         return places;
     }

@@ -1,9 +1,9 @@
 #pragma once
-// How each element type is loaded, accumulated and stored. Everything here is branch-free per element, so
-// that the loops of kernels.cpp become vector code.
+// How each element type is loaded, accumulated and stored. Everything here is branch-free per
+// element, so that the loops of kernels.cpp become vector code.
 //
-// A traits class has: Stored (what lies in memory), Accumulator, Flags (an integer that collects signs of
-// overflow over a block), `widen`, `narrow` and the steps `sum`, `min`, `max`, `prod`.
+// A traits class has: Stored (what lies in memory), Accumulator, Flags (an integer that collects
+// signs of overflow over a block), `widen`, `narrow` and the steps `sum`, `min`, `max`, `prod`.
 
 #include <bit>
 #include <cstdint>
@@ -15,8 +15,9 @@ namespace innet::reduction::element {
 
 enum class Tie : std::uint8_t { kTakesLeft, kTakesRight };
 
-/// Steps of floating-point accumulators. f16 and bf16 are exact in f32, so their minimum is, too. `kTie`:
-/// which of two equal values is the minimum; it shows in the sign of zero, where NumPy's types differ.
+/// Steps of floating-point accumulators. f16 and bf16 are exact in f32, so their minimum is, too.
+/// `kTie`: which of two equal values is the minimum; it shows in the sign of zero, where NumPy's
+/// types differ.
 template <typename T, Tie kTie>
 struct FloatSteps {
     using Accumulator = T;
@@ -60,8 +61,8 @@ struct F16 : FloatSteps<float, Tie::kTakesLeft> {
         const std::uint32_t shifted = (stored & 0x7fffU) << 13;
         const std::uint32_t exponent = shifted & kExponentMask;
         const std::uint32_t normal = shifted + kRebias;
-        // A subnormal m * 2^-24 is the distance of (1 + m * 2^-10) * 2^-14 from 2^-14: no subnormal f32
-        // is ever computed with, so a thread that flushes those to zero gets the same bits.
+        // A subnormal m * 2^-24 is the distance of (1 + m * 2^-10) * 2^-14 from 2^-14: no subnormal
+        // f32 is ever computed with, so a thread that flushes those to zero gets the same bits.
         const std::uint32_t subnormal =
             std::bit_cast<std::uint32_t>(std::bit_cast<float>(shifted + kSmallestNormal) -
                                          std::bit_cast<float>(kSmallestNormal));
@@ -108,8 +109,8 @@ struct Bf16 : FloatSteps<float, Tie::kTakesRight> {
     }
 };
 
-/// Steps of integers that fit `Wide` with room: sums are exact in `Wide` (of up to 2^24 operands), and a
-/// product that left the type stays outside it in a clamped form, unless it meets a zero.
+/// Steps of integers that fit `Wide` with room: sums are exact in `Wide` (of up to 2^24 operands),
+/// and a product that left the type stays outside it in a clamped form, unless it meets a zero.
 template <typename T, typename Wide>
 struct NarrowIntegerSteps {
     using Stored = T;

@@ -10,7 +10,8 @@
 
 // One copy of all loops per generation of x86-64, chosen when the program is loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define INNET_CPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define INNET_CPU_CLONES \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define INNET_CPU_CLONES
 #endif
@@ -37,8 +38,8 @@ INNET_INLINE typename Element::Accumulator load(const std::uint8_t* bytes, std::
 }
 
 template <typename Element>
-INNET_INLINE void store(std::uint8_t* bytes, std::size_t index,
-                        typename Element::Accumulator value, typename Element::Flags& flags) {
+INNET_INLINE void store(std::uint8_t* bytes, std::size_t index, typename Element::Accumulator value,
+                        typename Element::Flags& flags) {
     const typename Element::Stored stored = Element::narrow(value, flags);
     std::memcpy(bytes + index * sizeof stored, &stored, sizeof stored);
 }
@@ -65,9 +66,12 @@ INNET_INLINE typename Element::Flags accumulate(const ByteView* operands, std::s
     for (std::size_t i = 0; i < count; ++i) {
         auto value = kFirst ? load<Element>(bytes[0], i)
                             : step<Element, kOp>(sums[i], load<Element>(bytes[0], i), flags);
-        if constexpr (kOperands > 1) value = step<Element, kOp>(value, load<Element>(bytes[1], i), flags);
-        if constexpr (kOperands > 2) value = step<Element, kOp>(value, load<Element>(bytes[2], i), flags);
-        if constexpr (kOperands > 3) value = step<Element, kOp>(value, load<Element>(bytes[3], i), flags);
+        if constexpr (kOperands > 1)
+            value = step<Element, kOp>(value, load<Element>(bytes[1], i), flags);
+        if constexpr (kOperands > 2)
+            value = step<Element, kOp>(value, load<Element>(bytes[2], i), flags);
+        if constexpr (kOperands > 3)
+            value = step<Element, kOp>(value, load<Element>(bytes[3], i), flags);
         sums[i] = value;
     }
     return flags;
@@ -81,10 +85,12 @@ INNET_INLINE typename Element::Flags reduce_block(std::span<const ByteView> oper
     typename Element::Flags flags{};
     std::size_t next = 0;
     if (operands.size() >= 4) {
-        flags |= accumulate<Element, kOp, 4, true>(operands.data(), offset_bytes, count, accumulators);
+        flags |=
+            accumulate<Element, kOp, 4, true>(operands.data(), offset_bytes, count, accumulators);
         next = 4;
     } else {
-        flags |= accumulate<Element, kOp, 1, true>(operands.data(), offset_bytes, count, accumulators);
+        flags |=
+            accumulate<Element, kOp, 1, true>(operands.data(), offset_bytes, count, accumulators);
         next = 1;
     }
     for (; next + 4 <= operands.size(); next += 4) {
@@ -109,8 +115,8 @@ INNET_INLINE KernelStatus reduce_blocks(std::span<const ByteView> operands,
     typename Element::Flags flags{};
     const std::size_t elements = result.size() / kSize;
     for (std::size_t start = 0; start < elements; start += kBlockElements) {
-        flags |= reduce_block<Element, kOp>(operands, start * kSize,
-                                            std::min(kBlockElements, elements - start), result.data());
+        flags |= reduce_block<Element, kOp>(
+            operands, start * kSize, std::min(kBlockElements, elements - start), result.data());
     }
     return flags == 0 ? KernelStatus::kOk : KernelStatus::kOverflow;
 }

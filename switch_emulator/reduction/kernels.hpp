@@ -40,15 +40,18 @@ constexpr std::size_t element_size(DType dtype) {
 
 /// Reduces the operands into `result`, each element strictly from left to right, in one pass.
 ///
-/// There is at least one operand; all have the size of `result`, a whole number of elements. `result`
-/// overlaps no operand.
+/// There is at least one operand; all have the size of `result`, a whole number of elements.
+/// `result` overlaps no operand.
 ///
 /// * f32, f64: every step rounded to the type, no reassociation: the same bits on every processor.
-/// * f16, bf16: computed in f32 and rounded once, to nearest even. NaN and infinity survive; a f16 result
+/// * f16, bf16: computed in f32 and rounded once, to nearest even. NaN and infinity survive; a f16
+/// result
 ///   beyond 65504 becomes infinity.
-/// * min, max: like numpy.minimum and numpy.maximum. NaN wins; of zeros of both signs the right one is
+/// * min, max: like numpy.minimum and numpy.maximum. NaN wins; of zeros of both signs the right one
+/// is
 ///   taken, or the left one in f16.
-/// * i32, u8: the exact result, or kOverflow when it is outside the type. i64: kOverflow when any partial
+/// * i32, u8: the exact result, or kOverflow when it is outside the type. i64: kOverflow when any
+/// partial
 ///   result is outside. The result's bytes are unspecified then.
 KernelStatus reduce(Op op, DType dtype, std::span<const wire::ByteView> operands,
                     std::span<std::uint8_t> result);

@@ -1,6 +1,6 @@
 #pragma once
-// Interests for operands: one per name, however many reductions wait for it, with loss detection per
-// asked node.
+// Interests for operands: one per name, however many reductions wait for it, with loss detection
+// per asked node.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kNoPlace = RequestIndex::kNone;
 /// Whoever waits for an operand: an operand of a reduction in a slot, or a parked reduction.
 struct Waiter {
     enum class Kind : std::uint8_t { kSlot, kParked } kind = Kind::kSlot;
-    std::uint32_t place = 0;    ///< in the slots, or among the parked
+    std::uint32_t place = 0;  ///< in the slots, or among the parked
     std::uint32_t operand = 0;
     bool operator==(const Waiter&) const = default;
 };
@@ -43,8 +43,8 @@ class OperandRequests {
     OperandRequests(Forwarder& forwarder, Duration min_rto, Duration max_rto,
                     Duration interest_lifetime);
 
-    /// Asks `hint` for `name`, unless it is asked for already; either way `waiter` waits for it. The
-    /// request's place, or kNoPlace when another name has the same hash.
+    /// Asks `hint` for `name`, unless it is asked for already; either way `waiter` waits for it.
+    /// The request's place, or kNoPlace when another name has the same hash.
     std::uint32_t ask(wire::NameView name, ReductionName::OperandHash hash, const wire::Name& hint,
                       Waiter waiter, TimePoint now);
     /// Adds a waiter to a request.
@@ -61,7 +61,8 @@ class OperandRequests {
     /// The answer came: ends the request and moves its waiters into `waiters`.
     void take_answered(std::uint32_t request, std::vector<Waiter>& waiters, TimePoint now);
 
-    /// Late: its producer said so, or it went unanswered for long. `label` says who, empty if unknown.
+    /// Late: its producer said so, or it went unanswered for long. `label` says who, empty if
+    /// unknown.
     void set_late(std::uint32_t request, LateLabel label) {
         requests_[request].late = true;
         requests_[request].label = label;

@@ -1,10 +1,12 @@
 #pragma once
-// Evaluates named reductions: asks for the operands of an interval, adds them from left to right, signs
-// and answers. Bounded in slots; a slot holds the operands of one segment until all are there.
+// Evaluates named reductions: asks for the operands of an interval, adds them from left to right,
+// signs and answers. Bounded in slots; a slot holds the operands of one segment until all are
+// there.
 //
-// A slot whose operand is late (held by its producer, or unanswered after several timeouts) may be taken
-// away when no other is free: the oldest such reduction is parked, and starts anew when the late operand
-// comes, if a slot is free then; else whoever waits is nacked (NoSlot) and evaluates it elsewhere.
+// A slot whose operand is late (held by its producer, or unanswered after several timeouts) may be
+// taken away when no other is free: the oldest such reduction is parked, and starts anew when the
+// late operand comes, if a slot is free then; else whoever waits is nacked (NoSlot) and evaluates
+// it elsewhere.
 
 #include <cstdint>
 #include <memory>
@@ -43,8 +45,8 @@ struct ReducerOptions {
 struct ReducerCounters {
     std::uint64_t reductions_started = 0;
     std::uint64_t reductions_completed = 0;
-    std::uint64_t reductions_abandoned = 0;   ///< nobody waited any more
-    std::uint64_t reductions_parked = 0;      ///< gave their slot up while a rank was late
+    std::uint64_t reductions_abandoned = 0;  ///< nobody waited any more
+    std::uint64_t reductions_parked = 0;     ///< gave their slot up while a rank was late
     std::uint64_t refused_no_slot = 0;
     std::uint64_t fallback_evaluations = 0;
     std::uint64_t operand_retransmissions = 0;
@@ -63,18 +65,18 @@ class Reducer final : public Requester {
             security::Signer* signer);
     ~Reducer() override;
 
-    /// Adds a rule, or replaces the one for the same group and interval: with the same operands, what is
-    /// in work goes on and asks the new hints; with others (a group's expression is fixed, so this is a
-    /// new life of the group), it is nacked. Throws std::invalid_argument for a rule without operands or
-    /// with an interval that is not one component.
+    /// Adds a rule, or replaces the one for the same group and interval: with the same operands,
+    /// what is in work goes on and asks the new hints; with others (a group's expression is fixed,
+    /// so this is a new life of the group), it is nacked. Throws std::invalid_argument for a rule
+    /// without operands or with an interval that is not one component.
     void install(const Rule& rule);
     /// Takes all rules of a group away, frees its slots and nacks (NoRule) whoever waits.
     void remove_group(const wire::Name& group);
     std::vector<Rule> rules() const;
     void set_signer(security::Signer* signer);
 
-    /// Somebody waits for `name` (its PIT entry exists). `allow_fallback`: also by a rule that is not
-    /// primary. A name already in work is kAccepted.
+    /// Somebody waits for `name` (its PIT entry exists). `allow_fallback`: also by a rule that is
+    /// not primary. A name already in work is kAccepted.
     Admission admit(wire::NameView name, bool allow_fallback, TimePoint now);
     /// Nobody waits for `name` any more.
     void abandon(wire::NameView name);

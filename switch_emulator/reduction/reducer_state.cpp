@@ -8,16 +8,16 @@ namespace innet::reduction {
 
 namespace {
 
-/// Parked reductions cost little; so a few times as many as slots may wait, and a fair number on a node
-/// with next to no slots.
+/// Parked reductions cost little; so a few times as many as slots may wait, and a fair number on a
+/// node with next to no slots.
 std::size_t parked_capacity(std::uint32_t slots) {
     constexpr std::size_t kPerSlot = 4;
     constexpr std::size_t kAtLeast = 64;
     return slots == 0 ? 0 : std::max(kPerSlot * slots, kAtLeast);
 }
 
-/// Bytes of buffers that operands may keep alive before they are copied into buffers of their own size:
-/// one received buffer can hold many packets, and a single operand keeps all of it.
+/// Bytes of buffers that operands may keep alive before they are copied into buffers of their own
+/// size: one received buffer can hold many packets, and a single operand keeps all of it.
 std::size_t pinned_limit_bytes(std::uint32_t slots) {
     constexpr std::size_t kPerSlot = 16384;
     return kPerSlot * slots;
@@ -113,11 +113,10 @@ bool Reducer::State::ask_operand(std::uint32_t place, std::uint32_t operand, Tim
     Slot& slot = slots[place];
     const ReductionName& name = slots.name(place);
     OperandNameBuffer buffer;
-    const std::uint32_t request =
-        requests.ask(name.operand(slot.rule->operand_interval(operand), buffer),
-                     name.operand_hash(slot.rule->operand_rule_hashes[operand]),
-                     slot.rule->rule.operands[operand].hint,
-                     {Waiter::Kind::kSlot, place, operand}, now);
+    const std::uint32_t request = requests.ask(
+        name.operand(slot.rule->operand_interval(operand), buffer),
+        name.operand_hash(slot.rule->operand_rule_hashes[operand]),
+        slot.rule->rule.operands[operand].hint, {Waiter::Kind::kSlot, place, operand}, now);
     if (request == kNoPlace) return false;
     slot.operands[operand].request = request;
     if (requests.late(request)) {
@@ -354,7 +353,8 @@ void Reducer::State::release_parked(std::uint32_t place) {
 }
 
 const ReductionName& Reducer::State::name_of(const Waiter& waiter) const {
-    return waiter.kind == Waiter::Kind::kSlot ? slots.name(waiter.place) : parked.name(waiter.place);
+    return waiter.kind == Waiter::Kind::kSlot ? slots.name(waiter.place)
+                                              : parked.name(waiter.place);
 }
 
 const InstalledRule& Reducer::State::rule_of(const Waiter& waiter) {

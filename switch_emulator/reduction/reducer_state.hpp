@@ -14,7 +14,8 @@
 namespace innet::reduction {
 
 struct Reducer::State {
-    State(ReducerOptions options_, Forwarder& forwarder_, PacketPool& pool_, security::Signer* signer);
+    State(ReducerOptions options_, Forwarder& forwarder_, PacketPool& pool_,
+          security::Signer* signer);
 
     ReducerOptions options;
     Forwarder& forwarder;
@@ -26,10 +27,11 @@ struct Reducer::State {
     BoundedTable<Slot> slots;
     PlaceQueue late_slots;  ///< slots with a late operand, in the order in which they became late
     BoundedTable<Parked> parked;
-    std::size_t pinned_bytes = 0;  ///< of buffers that operands in slots keep alive, each operand counted
-    TimePoint last_now{};          ///< for what happens outside of packets and timers (installing rules)
-    std::vector<Waiter> answered;  ///< scratch
-    std::vector<LostRequest> lost; ///< scratch
+    std::size_t pinned_bytes =
+        0;                 ///< of buffers that operands in slots keep alive, each operand counted
+    TimePoint last_now{};  ///< for what happens outside of packets and timers (installing rules)
+    std::vector<Waiter> answered;   ///< scratch
+    std::vector<LostRequest> lost;  ///< scratch
 
     // Starting.
     Admission admit(const ReductionName& name, bool allow_fallback, TimePoint now);
@@ -40,8 +42,8 @@ struct Reducer::State {
         bool marked;
     };
     /// Takes a free slot and asks for all operands, but for `given`. False when there is no slot.
-    bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback, Given* given,
-               TimePoint now);
+    bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback,
+               Given* given, TimePoint now);
     bool ask_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
     /// Parks the oldest reduction with a late operand. False when there is none.
     bool park_oldest_late();
@@ -49,12 +51,14 @@ struct Reducer::State {
     // While operands are awaited.
     /// Ends the request of an operand that came, for everyone who waits for it.
     void take_answered(std::uint32_t request, TimePoint now);
-    void operand_arrived(std::uint32_t place, std::uint32_t operand, ArrivedOperand arrived, bool marked);
+    void operand_arrived(std::uint32_t place, std::uint32_t operand, ArrivedOperand arrived,
+                         bool marked);
     void resume(std::uint32_t parked_place, ArrivedOperand arrived, bool marked, TimePoint now);
     /// The content, in memory of its own size when shares of larger buffers pin too much.
     ArrivedOperand keep(const wire::DataView& data, const PacketRef& packet);
     void repeat_lost(const LostRequest& lost_request, TimePoint now);
-    /// Evaluates the request's name on this node, if there is a rule for it and that has not been tried.
+    /// Evaluates the request's name on this node, if there is a rule for it and that has not been
+    /// tried.
     bool evaluate_here(std::uint32_t request, TimePoint now);
     void ask_new_hints(const InstalledRule& rule, TimePoint now);
 
@@ -63,7 +67,8 @@ struct Reducer::State {
     void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
     void mark_late(std::uint32_t place, std::uint32_t operand);
     void clear_late(std::uint32_t place, std::uint32_t operand);
-    /// Tells those who wait for a name again that they are held, when its producer is known to be late.
+    /// Tells those who wait for a name again that they are held, when its producer is known to be
+    /// late.
     void repeat_hold(const ReductionName& name, std::uint32_t request);
 
     // Ending.

@@ -1,5 +1,6 @@
 #pragma once
-// Names of reductions: /<job>/<group>/<interval>/<op>.<dtype>/seq=<n>/seg=<k> (docs/protocol.md, Names).
+// Names of reductions: /<job>/<group>/<interval>/<op>.<dtype>/seq=<n>/seg=<k> (docs/protocol.md,
+// Names).
 
 #include <array>
 #include <cstddef>

@@ -32,7 +32,8 @@ std::string size_text(const ArrivedOperand& operand, const ReductionName& name) 
 
 std::string difference(const ReductionName& name, const std::string& left,
                        const std::string& right) {
-    return "ranks differ in operation " + std::to_string(name.sequence()) + ": " + left + ", " + right;
+    return "ranks differ in operation " + std::to_string(name.sequence()) + ": " + left + ", " +
+           right;
 }
 
 std::size_t first_arrived(const Slot& slot) {
@@ -50,8 +51,8 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
         return who(slot, latest) + ' ' + size_text(arrived, name) + " of operation " +
                std::to_string(name.sequence()) + ", which is no whole number of elements";
     }
-    // The first of those that are there, or the next one when the latest is the first: all that came
-    // before the latest agree.
+    // The first of those that are there, or the next one when the latest is the first: all that
+    // came before the latest agree.
     std::size_t left = first_arrived(slot);
     std::size_t right = latest;
     if (left == latest) {
@@ -117,8 +118,7 @@ ResultBuilder::Draft ResultBuilder::draft(wire::DataFields fields, std::size_t c
                               content_size + signature_size + kDataOverhead;
     Draft draft;
     draft.packet = pool_.allocate(std::min(bound, kMaxPacket));
-    draft.layout =
-        wire::encode_data(fields, content_size, signature_size, draft.packet.writable());
+    draft.layout = wire::encode_data(fields, content_size, signature_size, draft.packet.writable());
     if (draft.layout.size == 0) return {};
     draft.content = draft.packet.writable().subspan(draft.layout.content_offset, content_size);
     return draft;

@@ -13,12 +13,12 @@
 
 namespace innet::reduction {
 
-/// How long caches may give a sum to those who ask for fresh Data. The name fixes the value, so this only
-/// has to outlast retransmissions.
+/// How long caches may give a sum to those who ask for fresh Data. The name fixes the value, so
+/// this only has to outlast retransmissions.
 inline constexpr Duration kResultFreshness = std::chrono::seconds(10);
 
-/// How the operands that have arrived contradict each other or the type, for people; nothing when they
-/// agree. Compares operand `latest` with the first that is there.
+/// How the operands that have arrived contradict each other or the type, for people; nothing when
+/// they agree. Compares operand `latest` with the first that is there.
 std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
                                              std::size_t latest);
 
@@ -37,7 +37,8 @@ class ResultBuilder {
         PacketRef data;  ///< empty when it cannot be encoded or signed
         KernelStatus status = KernelStatus::kOk;
     };
-    /// The reduction of a slot's operands, all of which have arrived and agree. No Data on overflow.
+    /// The reduction of a slot's operands, all of which have arrived and agree. No Data on
+    /// overflow.
     Outcome value(const ReductionName& name, const Slot& slot);
     /// A TensorError; empty when it cannot be encoded or signed.
     PacketRef error(const ReductionName& name, wire::TensorErrorCode code, std::string_view text);

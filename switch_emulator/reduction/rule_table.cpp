@@ -24,8 +24,9 @@ void check_interval(const wire::Name& interval) {
     const wire::NameView view = interval.view();
     if (view.size() != 1 || view.value().size() > kMaxInterval ||
         view.component(0).type != wire::kGenericComponent) {
-        throw std::invalid_argument("a reduction rule's interval must be one component such as 3 or 0-3, not " +
-                                    view.to_uri());
+        throw std::invalid_argument(
+            "a reduction rule's interval must be one component such as 3 or 0-3, not " +
+            view.to_uri());
     }
 }
 

@@ -32,8 +32,8 @@ class RuleTable {
     /// The rule for the group and interval of another one, or null.
     InstalledRule* find(const wire::Name& group, const wire::Name& interval);
     /// Adds a rule for an interval that has none, or replaces the one that it has in place.
-    /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval bytes,
-    /// the group is empty, or there are no operands or equal ones.
+    /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval
+    /// bytes, the group is empty, or there are no operands or equal ones.
     InstalledRule& install(const Rule& rule);
     void remove(const InstalledRule& rule);
     std::vector<InstalledRule*> of_group(const wire::Name& group);

@@ -31,9 +31,9 @@ struct Slot {
     const InstalledRule* rule = nullptr;
     std::vector<SlotOperand> operands;
     std::size_t missing = 0;
-    std::size_t late = 0;      ///< operands that are late; a slot with any may be parked
+    std::size_t late = 0;  ///< operands that are late; a slot with any may be parked
     bool allow_fallback = false;
-    bool marked = false;       ///< some operand met congestion
+    bool marked = false;  ///< some operand met congestion
 
     void reset() {
         rule = nullptr;

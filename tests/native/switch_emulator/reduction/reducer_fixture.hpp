@@ -45,12 +45,15 @@ class RecordingForwarder final : public Forwarder {
         bool marked;
     };
 
-    void express(RequesterId requester, wire::NameView name, wire::NameView hint, Duration) override {
+    void express(RequesterId requester, wire::NameView name, wire::NameView hint,
+                 Duration) override {
         CHECK(requester == RequesterId::kReducer);
         asked.push_back({name.to_uri(), hint.to_uri()});
     }
     void cancel(RequesterId, wire::NameView name) override { cancelled.push_back(name.to_uri()); }
-    void put_data(PacketRef data, bool marked) override { put.push_back({std::move(data), marked}); }
+    void put_data(PacketRef data, bool marked) override {
+        put.push_back({std::move(data), marked});
+    }
     void hold(wire::NameView name, wire::ByteView missing) override {
         held.push_back({name.to_uri(), std::string(missing.begin(), missing.end())});
     }
@@ -89,7 +92,8 @@ std::vector<std::uint8_t> bytes_of(const std::vector<T>& values) {
     return bytes;
 }
 
-inline Rule rule_of(std::string_view interval, const std::vector<std::pair<std::string, std::string>>& operands,
+inline Rule rule_of(std::string_view interval,
+                    const std::vector<std::pair<std::string, std::string>>& operands,
                     bool primary = true) {
     Rule rule;
     rule.group = name_of("/job/g0");
@@ -112,8 +116,8 @@ class ReducerFixture {
     /// Name of operation 41's segment.
     static std::string operand_uri(std::string_view interval, std::uint64_t segment = 9,
                                    std::string_view kind = "sum.f32") {
-        return "/job/g0/" + std::string(interval) + "/" + std::string(kind) + "/seq=41/seg=" +
-               std::to_string(segment);
+        return "/job/g0/" + std::string(interval) + "/" + std::string(kind) +
+               "/seq=41/seg=" + std::to_string(segment);
     }
 
     Admission admit(const std::string& uri, bool allow_fallback = false) {
@@ -134,8 +138,7 @@ class ReducerFixture {
         fields.name = name.view();
         fields.tensor_elements = contribution.elements;
         fields.tensor_error = contribution.error;
-        PacketRef packet =
-            pool.allocate(std::max(content.size() + 256, contribution.buffer_bytes));
+        PacketRef packet = pool.allocate(std::max(content.size() + 256, contribution.buffer_bytes));
         const auto layout = wire::encode_data(fields, content.size(), 32, packet.writable());
         REQUIRE(layout.size > 0);
         std::copy(content.begin(), content.end(),

@@ -27,8 +27,8 @@ double f16_value(std::uint16_t bits) {
         return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
                              : std::numeric_limits<double>::quiet_NaN();
     }
-    return sign * (exponent == 0 ? std::ldexp(mantissa, -24)
-                                 : std::ldexp(1024 + mantissa, exponent - 25));
+    return sign *
+           (exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25));
 }
 
 std::uint16_t f16_bits(float value) {
@@ -122,18 +122,18 @@ void float_reference(Op op, DType dtype, const std::vector<wire::ByteView>& oper
         case DType::kF64:
             return store(result, fold(from_bytes<double>, false));
         case DType::kF16:
-            return store(result, f16_bits(fold(
-                                     [](const std::uint8_t* b) {
-                                         return static_cast<float>(
-                                             f16_value(from_bytes<std::uint16_t>(b)));
-                                     },
-                                     true)));
+            return store(result,
+                         f16_bits(fold(
+                             [](const std::uint8_t* b) {
+                                 return static_cast<float>(f16_value(from_bytes<std::uint16_t>(b)));
+                             },
+                             true)));
         default:
-            return store(result, bf16_bits(fold(
-                                     [](const std::uint8_t* b) {
-                                         return bf16_value(from_bytes<std::uint16_t>(b));
-                                     },
-                                     false)));
+            return store(
+                result,
+                bf16_bits(fold(
+                    [](const std::uint8_t* b) { return bf16_value(from_bytes<std::uint16_t>(b)); },
+                    false)));
     }
 }
 
@@ -172,7 +172,8 @@ Reduced<T> reduce_values(Op op, DType dtype, const std::vector<std::vector<T>>& 
 
 }  // namespace
 
-TEST_CASE("float reductions equal the scalar expression to the bit, for any count, size and place") {
+TEST_CASE(
+    "float reductions equal the scalar expression to the bit, for any count, size and place") {
     std::mt19937_64 random(7);
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16, DType::kBf16}) {
         for (const Op op : kOps) {
@@ -250,15 +251,16 @@ TEST_CASE("f16 and bf16 are rounded once, to nearest even") {
     CHECK(bf16({256, 1, 1}) == 258);
 }
 
-TEST_CASE_TEMPLATE("NaN wins a minimum and a maximum on either side; zeros keep NumPy's sign", T, float,
-                   double) {
+TEST_CASE_TEMPLATE("NaN wins a minimum and a maximum on either side; zeros keep NumPy's sign", T,
+                   float, double) {
     const DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
     const T nan = std::numeric_limits<T>::quiet_NaN();
     const std::vector<T> left(40, nan);
     const std::vector<T> right(40, 1);
     for (const Op op : {Op::kMin, Op::kMax}) {
         for (const auto& operands : {std::vector{left, right}, std::vector{right, left}}) {
-            for (const T value : reduce_values(op, dtype, operands).values) CHECK(std::isnan(value));
+            for (const T value : reduce_values(op, dtype, operands).values)
+                CHECK(std::isnan(value));
         }
         const std::vector<std::vector<T>> zeros{{T{0}, -T{0}}, {-T{0}, T{0}}};
         const auto reduced = reduce_values(op, dtype, zeros).values;

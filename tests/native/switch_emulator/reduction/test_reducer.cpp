@@ -205,7 +205,8 @@ TEST_CASE("operands in large receive buffers are copied once those pin too much"
     for (std::uint64_t segment = 0; segment < kSlots; ++segment) {
         REQUIRE(f.admit(f.operand_uri("0-3", segment)) == Admission::kAccepted);
         for (const auto* rank : {"0", "1", "2"}) {
-            f.arrive(f.operand_uri(rank, segment), content, {.elements = 256, .buffer_bytes = 60000});
+            f.arrive(f.operand_uri(rank, segment), content,
+                     {.elements = 256, .buffer_bytes = 60000});
         }
     }
     CHECK(f.reducer.counters().slots_in_use == kSlots);
@@ -227,9 +228,8 @@ TEST_CASE("removing a group frees its slots, tells who waits, and forgets its ru
     CHECK(f.reducer.rules().size() == 1);
     f.reducer.remove_group(name_of("/job/g0"));
     CHECK(f.reducer.rules().empty());
-    CHECK(f.forwarder.nacked ==
-          std::vector<RecordingForwarder::Nacked>{
-              {f.operand_uri("0-3"), wire::NackReason::kNoRule}});
+    CHECK(f.forwarder.nacked == std::vector<RecordingForwarder::Nacked>{
+                                    {f.operand_uri("0-3"), wire::NackReason::kNoRule}});
     f.check_nothing_left();
     CHECK(f.admit(f.operand_uri("0-3")) == Admission::kNoRule);
 }

@@ -23,7 +23,8 @@ TEST_CASE("operands of different lengths give an error that names both sides") {
     SUBCASE("elements of the tensor") {
         f.arrive(f.operand_uri("4"), content, {.elements = 1000});
         f.arrive(f.operand_uri("0-3"), content, {.elements = 1024});
-        expected = "ranks differ in operation 41: ranks 0-3 has 1024 elements, rank 4 has 1000 elements";
+        expected =
+            "ranks differ in operation 41: ranks 0-3 has 1024 elements, rank 4 has 1000 elements";
     }
     SUBCASE("elements of the tensor, when the right one comes last") {
         f.arrive(f.operand_uri("0-3"), content, {.elements = 1024});
@@ -42,7 +43,8 @@ TEST_CASE("operands of different lengths give an error that names both sides") {
     SUBCASE("not a whole number of elements") {
         f.arrive(f.operand_uri("4"), {1, 2, 3}, {.elements = 1});
         expected =
-            "rank 4 sends 3 bytes as segment 9 of operation 41, which is no whole number of elements";
+            "rank 4 sends 3 bytes as segment 9 of operation 41, which is no whole number of "
+            "elements";
     }
     const auto answers = f.answers();
     REQUIRE(answers.size() == 1);
@@ -105,9 +107,8 @@ TEST_CASE("a nack for a rank's tensor is passed on to who waits") {
     f.reducer.install(rule_of("0-4", kTwoParts));
     REQUIRE(f.admit(f.operand_uri("0-4")) == Admission::kAccepted);
     f.nack(f.operand_uri("4"), wire::NackReason::kNoRoute);
-    CHECK(f.forwarder.nacked ==
-          std::vector<RecordingForwarder::Nacked>{
-              {f.operand_uri("0-4"), wire::NackReason::kNoRoute}});
+    CHECK(f.forwarder.nacked == std::vector<RecordingForwarder::Nacked>{
+                                    {f.operand_uri("0-4"), wire::NackReason::kNoRoute}});
     f.check_nothing_left();
 }
 
@@ -147,9 +148,8 @@ TEST_CASE("a refused partial sum is evaluated here when a rule allows it") {
     }
     SUBCASE("and the sum is refused when that fails, too") {
         f.nack(f.operand_uri("0-3"), wire::NackReason::kNoSlot);
-        CHECK(f.forwarder.nacked ==
-              std::vector<RecordingForwarder::Nacked>{
-                  {f.operand_uri("0-4"), wire::NackReason::kNoSlot}});
+        CHECK(f.forwarder.nacked == std::vector<RecordingForwarder::Nacked>{
+                                        {f.operand_uri("0-4"), wire::NackReason::kNoSlot}});
         f.check_nothing_left();
     }
 }
@@ -184,9 +184,8 @@ TEST_CASE("a signer that may sign no more sends askers elsewhere") {
     f.arrive(f.operand_uri("0-3"), std::vector<float>{1});
     f.arrive(f.operand_uri("4"), std::vector<float>{1});
     CHECK(f.forwarder.put.empty());
-    CHECK(f.forwarder.nacked ==
-          std::vector<RecordingForwarder::Nacked>{
-              {f.operand_uri("0-4"), wire::NackReason::kNoSlot}});
+    CHECK(f.forwarder.nacked == std::vector<RecordingForwarder::Nacked>{
+                                    {f.operand_uri("0-4"), wire::NackReason::kNoSlot}});
     f.check_nothing_left();
 }
 

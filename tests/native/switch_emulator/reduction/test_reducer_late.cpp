@@ -162,8 +162,7 @@ TEST_CASE("what is parked is bounded: the oldest is refused") {
     }
     constexpr std::uint64_t kParkedAtMost = 64;
     REQUIRE(f.forwarder.nacked.size() == kReductions - 1 - kParkedAtMost);
-    CHECK(f.forwarder.nacked.front() ==
-          Nacked{f.operand_uri("0-1", 0), wire::NackReason::kNoSlot});
+    CHECK(f.forwarder.nacked.front() == Nacked{f.operand_uri("0-1", 0), wire::NackReason::kNoSlot});
     f.reducer.remove_group(name_of("/job/g0"));
     f.check_nothing_left();
 }

@@ -45,16 +45,16 @@ TEST_CASE("an operand's name differs in its interval alone") {
 
 TEST_CASE("names of another form are no reductions") {
     for (const auto* uri : {
-             "/job/g0/0-3/sum.f32/seq=41",                   // no segment
-             "/job/g0/0-3/sum.f32/seg=9/seq=41",             // in another order
-             "/job/g0/0-3/sum.f32/41/9",                     // untyped numbers
-             "/job/g0/0-3/bcast.f32/seq=41/seg=9",           // nothing is reduced
-             "/job/g0/0-3/sum.f8/seq=41/seg=9",              // unknown type
-             "/job/g0/0-3/sumf32/seq=41/seg=9",              //
-             "/job/g0/0-3/sum.f32.x/seq=41/seg=9",           //
-             "/0-3/sum.f32/seq=41/seg=9",                    // no group
-             "/job/g0/3/p2p.f32/5/0/seq=41/seg=9",           // a message
-             "/job/g0/seg=3/sum.f32/seq=41/seg=9",           // interval of another type
+             "/job/g0/0-3/sum.f32/seq=41",          // no segment
+             "/job/g0/0-3/sum.f32/seg=9/seq=41",    // in another order
+             "/job/g0/0-3/sum.f32/41/9",            // untyped numbers
+             "/job/g0/0-3/bcast.f32/seq=41/seg=9",  // nothing is reduced
+             "/job/g0/0-3/sum.f8/seq=41/seg=9",     // unknown type
+             "/job/g0/0-3/sumf32/seq=41/seg=9",     //
+             "/job/g0/0-3/sum.f32.x/seq=41/seg=9",  //
+             "/0-3/sum.f32/seq=41/seg=9",           // no group
+             "/job/g0/3/p2p.f32/5/0/seq=41/seg=9",  // a message
+             "/job/g0/seg=3/sum.f32/seq=41/seg=9",  // interval of another type
          }) {
         CAPTURE(uri);
         CHECK(!ReductionName::parse(name_of(uri).view()));
