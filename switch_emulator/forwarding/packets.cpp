@@ -45,22 +45,30 @@ void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::Lp
 
 void Node::State::send_data(FaceId face, wire::ByteView pit_token, const Answer& answer) {
     if (!is_open(face)) return;
-    transmit(face, answer.packet,
-             {.pit_token = pit_token, .congestion_mark = answer.marked ? 1U : 0U});
+    wire::LpFields fields;
+    fields.pit_token = pit_token;
+    fields.congestion_mark = answer.marked ? 1 : 0;
+    transmit(face, answer.packet, fields);
     ++faces[face].counters.data_out;
 }
 
 void Node::State::send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
                             wire::NackReason reason) {
     if (!is_open(face) || !interest) return;
-    transmit(face, interest, {.pit_token = pit_token, .nack = reason});
+    wire::LpFields fields;
+    fields.pit_token = pit_token;
+    fields.nack = reason;
+    transmit(face, interest, fields);
     ++faces[face].counters.nacks_out;
 }
 
 void Node::State::send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
                             wire::ByteView missing) {
     if (!is_open(face) || !interest) return;
-    transmit(face, interest, {.pit_token = pit_token, .hold_missing = missing});
+    wire::LpFields fields;
+    fields.pit_token = pit_token;
+    fields.hold_missing = missing;
+    transmit(face, interest, fields);
     ++faces[face].counters.holds_out;
 }
 

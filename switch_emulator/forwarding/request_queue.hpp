@@ -22,7 +22,7 @@ struct Request {
     std::size_t name_size = 0;
     std::size_t argument_size = 0;                        ///< hint (kExpress) or label (kHold)
     Duration lifetime{0};                                 ///< kExpress
-    PacketRef data;                                       ///< kPutData
+    PacketRef data{};                                     ///< kPutData
 };
 
 /// Requests in order of arrival, with a copy of the names they were made with. Memory is kept for reuse.
