@@ -98,7 +98,9 @@ void Node::State::on_interest_under_way(const IncomingInterest& interest,
 // how eight retransmissions of one lost Data become one. A second repetition always gets through.
 bool Node::State::must_ask_again(const IncomingInterest& interest,
                                  const tables::PitEntry& entry) const {
-    if (is_own_hint(interest.view.forwarding_hint()) && !entry.in_reduction) return true;
+    // Asked to evaluate by itself what it has only passed on so far.
+    const bool evaluated = entry.in_reduction || entry.fallback_tried;
+    if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
     if (!entry.last_sent) return record != nullptr;
     if (record != nullptr && record->arrived >= *entry.last_sent) return true;

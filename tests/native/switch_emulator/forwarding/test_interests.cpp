@@ -223,6 +223,7 @@ TEST_CASE("the forwarding hint of another node decides the way, not the name") {
 TEST_CASE("in its producer region an Interest goes on by name") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.hint = "/n/s0"});
+    star.receive_interest(1, kSegment, 2, {.hint = "/n/s0"});
     CHECK(star.sent(kUpstream).size() == 1);
 }
 
