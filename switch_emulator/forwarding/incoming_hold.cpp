@@ -13,15 +13,14 @@ void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& intere
     if (entry == nullptr) return;
     const tables::OutRecord* upstream = entry->find_out_record(face);
     if (upstream == nullptr || upstream->nacked) return;
-    on_late_rank(*entry, missing, false, now);
+    on_late_rank(*entry, missing, now);
 }
 
-void Node::State::on_late_rank(tables::PitEntry& entry, wire::ByteView missing, bool here,
+void Node::State::on_late_rank(tables::PitEntry& entry, wire::ByteView missing,
                                TimePoint now) {
     const bool news = !std::ranges::equal(entry.missing.view(), missing);
     entry.missing.assign(missing);
     entry.held = true;
-    entry.held_here = entry.held_here || here;
     for (tables::InRecord& record : entry.in_records()) {
         if (news || !record.told_of_hold) tell_of_hold(entry, record, now);
     }

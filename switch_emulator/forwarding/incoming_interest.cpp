@@ -110,6 +110,8 @@ bool Node::State::must_ask_again(const IncomingInterest& interest,
 
 void Node::State::on_interest_retransmission(const IncomingInterest& interest,
                                              tables::PitEntry& entry) {
+    // A Hold is worth as much as the question that it answered: whoever is asked now says it again.
+    entry.held = false;
     const Production production = ask_application(interest, has_network_in_record(entry));
     if (production.kind == Production::Kind::kData) {
         if (const auto data = wire::DataView::parse(production.data.bytes())) {
@@ -117,7 +119,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
                     Recipients::kEveryone);
         }
     } else if (production.kind == Production::Kind::kPending) {
-        on_late_rank(entry, production.missing, true, interest.now);
+        on_late_rank(entry, production.missing, interest.now);
     } else {
         on_interest_not_produced_here(interest, entry);
     }
@@ -145,7 +147,7 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest) {
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
     if (production.kind == Production::Kind::kPending) {
-        return on_late_rank(*entry, production.missing, true, interest.now);
+        return on_late_rank(*entry, production.missing, interest.now);
     }
     on_interest_not_produced_here(interest, *entry);
 }

@@ -69,7 +69,7 @@ void Node::State::on_cancel(FaceId face, wire::NameView name) {
 void Node::State::on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
     waiting.clear();
     pit.collect_named(name, waiting);
-    for (tables::PitEntry* entry : waiting) on_late_rank(*entry, missing, true, now);
+    for (tables::PitEntry* entry : waiting) on_late_rank(*entry, missing, now);
 }
 
 void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
@@ -77,7 +77,7 @@ void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, Ti
     pit.collect_named(name, waiting);
     for (tables::PitEntry* entry : waiting) {
         entry->in_reduction = false;
-        entry->held_here = false;
+        entry->held = false;
         if (entry->has_live_upstream()) continue;
         entry->fallback_tried = true;  // it was what has just failed
         on_upstreams_exhausted(*entry, reason, now);

@@ -16,6 +16,12 @@ std::unique_ptr<tables::EvictionPolicy> make_policy(const NodeOptions& options) 
     return std::make_unique<tables::S3Fifo>(options.cache_bytes);
 }
 
+reduction::ReducerOptions reducer_options(const NodeOptions& options) {
+    reduction::ReducerOptions reducer = options.reducer;
+    reducer.own_name = options.own_name;
+    return reducer;
+}
+
 }  // namespace
 
 Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
@@ -23,7 +29,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
     : options(std::move(node_options)),
       pool(packet_pool),
       keyring(verification_keys),
-      reducer(options.reducer, node, packet_pool, reduction_signer),
+      reducer(reducer_options(options), node, packet_pool, reduction_signer),
       pit(options.pit_capacity),
       content_store(options.cache_bytes, make_policy(options), packet_pool),
       nonce_state(options.seed) {}

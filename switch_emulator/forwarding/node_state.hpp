@@ -120,7 +120,7 @@ struct Node::State {
     // incoming_hold.cpp
     void on_incoming_hold(FaceId face, const wire::InterestView& interest, wire::ByteView missing,
                           TimePoint now);
-    void on_late_rank(tables::PitEntry& entry, wire::ByteView missing, bool here, TimePoint now);
+    void on_late_rank(tables::PitEntry& entry, wire::ByteView missing, TimePoint now);
     void tell_of_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now);
 
     // interest_end.cpp

@@ -19,10 +19,7 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
         entry.fallback_tried = allow_fallback;
         const auto admission = reducer.admit(entry.key.name, allow_fallback, interest.now);
         entry.in_reduction = admission == reduction::Admission::kAccepted;
-        if (entry.in_reduction) {
-            if (entry.held) tell_of_hold(entry, *entry.find_in_record(interest.face), interest.now);
-            return;
-        }
+        if (entry.in_reduction) return;
         if (admission == reduction::Admission::kNoSlot) return on_reduction_refused(interest, entry);
     }
     if (is_network(interest.face) && interest.view.hop_limit() == 1) {
@@ -83,8 +80,6 @@ bool Node::State::ask_upstream(tables::PitEntry& entry, const tables::NamePrefix
         record.nonce = *view.nonce();
         record.sent = now;
         entry.last_sent = now;
-        // A Hold is worth as much as the transmission that it answered. Our own stays true.
-        if (!entry.held_here) entry.held = false;
         return true;
     }
     return false;
@@ -97,6 +92,7 @@ bool Node::State::ask_elsewhere(tables::PitEntry& entry, TimePoint now) {
     if (!view || view->hop_limit() == 1) return false;
     const wire::NameView hint = view->forwarding_hint();
     const bool decide_by_name = hint.empty() || is_own_hint(hint);
+    entry.held = false;
     const FaceId except = entry.first_in != nullptr ? entry.first_in->face : kNoFace;
     return ask_upstream(entry, tables::NamePrefixes(decide_by_name ? view->name() : hint), packet,
                         *view, except, now);

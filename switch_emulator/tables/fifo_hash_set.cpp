@@ -29,14 +29,15 @@ void FifoHashSet::insert(std::uint64_t hash) {
     if (slots_[slot_of(hash)] == hash) return;
     if (size_ == ring_.size()) forget_oldest();
     slots_[slot_of(hash)] = hash;
-    ring_[(oldest_ + size_) % ring_.size()] = hash;
+    const std::size_t end = oldest_ + size_;
+    ring_[end < ring_.size() ? end : end - ring_.size()] = hash;
     ++size_;
 }
 
 void FifoHashSet::forget_oldest() {
     if (size_ == 0) return;
     erase_slot(slot_of(ring_[oldest_]));
-    oldest_ = (oldest_ + 1) % ring_.size();
+    if (++oldest_ == ring_.size()) oldest_ = 0;
     --size_;
 }
 

@@ -97,8 +97,7 @@ struct PitEntry : TimerLink {
     std::uint32_t interest_nonce = 0;
     PitKey key;
     TimePoint expiry;
-    bool held = false;             ///< somebody upstream, or here, says that a rank is late
-    bool held_here = false;        ///< it was the reducer or the application of this node
+    bool held = false;             ///< since it was last asked for, somebody said that a rank is late
     bool in_reduction = false;     ///< the reducer works on it
     bool fallback_tried = false;   ///< the reducer was asked to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream

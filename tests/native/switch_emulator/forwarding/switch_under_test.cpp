@@ -88,6 +88,16 @@ PacketRef SwitchUnderTest::data(std::string_view uri, std::string_view content, 
     return signed_data(fields, content, *signer);
 }
 
+PacketRef SwitchUnderTest::tensor(std::string_view uri, const std::vector<float>& elements) {
+    const wire::Name data_name = name(uri);
+    wire::DataFields fields;
+    fields.name = data_name.view();
+    fields.tensor_elements = elements.size();
+    const std::string_view content(reinterpret_cast<const char*>(elements.data()),
+                                   elements.size() * sizeof(float));
+    return signed_data(fields, content, *signer);
+}
+
 PacketRef SwitchUnderTest::foreign_data(std::string_view uri) {
     const wire::Name data_name = name(uri);
     wire::DataFields fields;

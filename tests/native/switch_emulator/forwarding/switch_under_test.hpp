@@ -88,6 +88,8 @@ class SwitchUnderTest {
     PacketRef data(std::string_view uri, std::string_view content = "value",
                    Duration freshness = Duration(0),
                    std::optional<wire::TensorErrorCode> error = std::nullopt);
+    /// A segment of a tensor of f32, complete in itself.
+    PacketRef tensor(std::string_view uri, const std::vector<float>& elements);
     /// Signed with a key that is not in the node's keyring.
     PacketRef foreign_data(std::string_view uri);
     PacketRef with_headers(const PacketRef& packet, const wire::LpFields& fields);
