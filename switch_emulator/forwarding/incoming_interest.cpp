@@ -1,0 +1,206 @@
+// An Interest comes in: loops, aggregation, content store, the application of this node.
+
+#include "switch_emulator/forwarding/interest_rewriting.hpp"
+#include "switch_emulator/forwarding/node_state.hpp"
+#include "switch_emulator/tables/compact.hpp"
+
+namespace innet::forwarding {
+
+namespace {
+
+bool has_network_in_record(const tables::PitEntry& entry) {
+    for (const tables::InRecord& record : entry.in_records()) {
+        if (record.face <= kMaxNetworkFace) return true;
+    }
+    return false;
+}
+
+/// The same packet twice: a link or a driver doubled it.
+bool is_duplicate(const IncomingInterest& interest, const tables::PitEntry& entry) {
+    const tables::InRecord* record = entry.find_in_record(interest.face);
+    return record != nullptr && record->nonce == interest.view.nonce();
+}
+
+/// The same nonce by another way, while it is pending.
+bool is_in_circles(const IncomingInterest& interest, const tables::PitEntry& entry) {
+    for (const tables::InRecord& record : entry.in_records()) {
+        if (record.nonce == interest.view.nonce()) return true;
+    }
+    for (const tables::OutRecord& record : entry.out_records()) {
+        if (record.nonce == interest.view.nonce()) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+void Node::State::on_incoming_interest(FaceId face, const PacketRef& packet,
+                                       wire::ByteView pit_token, TimePoint now) {
+    const auto view = wire::InterestView::parse(packet.bytes());
+    if (!view) return on_malformed_packet(face);
+    ++faces[face].counters.interests_in;
+    if (view->hop_limit() == 0) {
+        ++counters.hop_limit_exceeded;
+        return;
+    }
+    if (view->nonce()) return on_complete_interest(face, packet, *view, pit_token, now);
+    const PacketRef completed = with_nonce(packet.bytes(), next_nonce(), pool);
+    if (const auto completed_view = wire::InterestView::parse(completed.bytes())) {
+        on_complete_interest(face, completed, *completed_view, pit_token, now);
+    }
+}
+
+void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
+                                       const wire::InterestView& view, wire::ByteView pit_token,
+                                       TimePoint now) {
+    const tables::NamePrefixes name(view.name());
+    const IncomingInterest interest{face, packet, view, name, pit_token, now};
+
+    tables::PitEntry* entry = pit.find(key_of(view, name));
+    if (entry != nullptr && is_duplicate(interest, *entry)) {
+        ++counters.loops;
+    } else if ((entry != nullptr && is_in_circles(interest, *entry)) ||
+               dead_nonces.contains(name.hash(), *view.nonce())) {
+        on_interest_loop(interest);
+    } else if (entry != nullptr) {
+        on_interest_under_way(interest, *entry);
+    } else {
+        on_new_interest(interest);
+    }
+}
+
+tables::PitKey Node::State::key_of(const wire::InterestView& interest,
+                                   const tables::NamePrefixes& name) {
+    return {.name = name.name(),
+            .hash = name.hash(),
+            .can_be_prefix = interest.can_be_prefix(),
+            .must_be_fresh = interest.must_be_fresh(),
+            .ends_with_digest = name.last_type() == wire::kImplicitSha256Digest};
+}
+
+void Node::State::on_interest_loop(const IncomingInterest& interest) {
+    ++counters.loops;
+    if (!is_network(interest.face)) return;
+    send_nack(interest.face, interest.pit_token, interest.packet, wire::NackReason::kDuplicate);
+}
+
+void Node::State::on_interest_under_way(const IncomingInterest& interest,
+                                        tables::PitEntry& entry) {
+    const bool ask_again = must_ask_again(interest, entry);
+    put_in_record(interest, entry);
+    if (ask_again) return on_interest_retransmission(interest, entry);
+    ++counters.pit_aggregated;
+    if (entry.held) tell_of_hold(entry, *entry.find_in_record(interest.face), interest.now);
+}
+
+// A sender that repeats itself has waited for the answer to the last transmission since its own last
+// Interest. If something was sent upstream after that, it has not waited for *that* answer yet: this is
+// how eight retransmissions of one lost Data become one. A second repetition always gets through.
+bool Node::State::must_ask_again(const IncomingInterest& interest,
+                                 const tables::PitEntry& entry) const {
+    // Asked to evaluate by itself what it has only passed on so far.
+    const bool evaluated = entry.in_reduction || entry.fallback_tried;
+    if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
+    const tables::InRecord* record = entry.find_in_record(interest.face);
+    if (!entry.last_sent) return record != nullptr;
+    if (record != nullptr && record->arrived >= *entry.last_sent) return true;
+    const Duration interval = entry.held ? kHeldSuppressionInterval : kSuppressionInterval;
+    return interest.now - *entry.last_sent >= interval;
+}
+
+void Node::State::on_interest_retransmission(const IncomingInterest& interest,
+                                             tables::PitEntry& entry) {
+    // A Hold is worth as much as the question that it answered: whoever is asked now says it again.
+    entry.held = false;
+    const Production production = ask_application(interest, has_network_in_record(entry));
+    if (production.kind == Production::Kind::kData) {
+        if (const auto data = wire::DataView::parse(production.data.bytes())) {
+            satisfy(entry, {production.data, *data, kNoFace, false, interest.now},
+                    Recipients::kEveryone);
+        }
+    } else if (production.kind == Production::Kind::kPending) {
+        on_late_rank(entry, production.missing, interest.now);
+    } else {
+        on_interest_not_produced_here(interest, entry);
+    }
+}
+
+void Node::State::on_new_interest(const IncomingInterest& interest) {
+    if (const PacketRef* data = content_store.find(interest.view, interest.name, interest.now)) {
+        on_content_store_hit(interest, *data);
+    } else {
+        on_content_store_miss(interest);
+    }
+}
+
+void Node::State::on_content_store_hit(const IncomingInterest& interest, const PacketRef& data) {
+    ++counters.cache_hits;
+    answer_directly(interest, data);
+}
+
+void Node::State::on_content_store_miss(const IncomingInterest& interest) {
+    ++counters.cache_misses;
+    const Production production = ask_application(interest, is_network(interest.face));
+    if (production.kind == Production::Kind::kData) {
+        return answer_directly(interest, production.data);
+    }
+    tables::PitEntry* entry = insert_entry(interest);
+    if (entry == nullptr) return on_pit_full(interest);
+    if (production.kind == Production::Kind::kPending) {
+        return on_late_rank(*entry, production.missing, interest.now);
+    }
+    on_interest_not_produced_here(interest, *entry);
+}
+
+void Node::State::on_pit_full(const IncomingInterest& interest) {
+    ++counters.pit_full;
+    if (is_network(interest.face)) {
+        send_nack(interest.face, interest.pit_token, interest.packet,
+                  wire::NackReason::kCongestion);
+    } else {
+        requester(interest.face)
+            .on_nack(interest.view.name(), wire::NackReason::kCongestion, interest.now);
+    }
+}
+
+Production Node::State::ask_application(const IncomingInterest& interest, bool for_network) {
+    if (application == nullptr) return {};
+    return application->produce(interest.view, for_network, interest.now);
+}
+
+void Node::State::answer_directly(const IncomingInterest& interest, const PacketRef& data) {
+    const auto view = wire::DataView::parse(data.bytes());
+    if (!view) return;
+    if (is_network(interest.face)) {
+        send_data(interest.face, interest.pit_token, {data, *view, kNoFace, false, interest.now});
+    } else {
+        requester(interest.face).on_data(*view, data, false, interest.now);
+    }
+}
+
+tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
+    tables::PitKey key = key_of(interest.view, interest.name);
+    PacketRef kept = tables::compact(interest.packet, pool);
+    const auto name_offset =
+        static_cast<std::size_t>(key.name.value().data() - interest.packet.bytes().data());
+    key.name = wire::NameView::trusted(kept.bytes().subspan(name_offset, key.name.value().size()));
+    tables::PitEntry* entry = pit.insert(key, std::move(kept));
+    if (entry == nullptr) return nullptr;
+    entry->interest_nonce = *interest.view.nonce();
+    put_in_record(interest, *entry);
+    pit.timers().schedule(*entry, entry->expiry, interest.now);
+    return entry;
+}
+
+void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEntry& entry) {
+    tables::InRecord& record = pit.put_in_record(entry, interest.face);
+    record.nonce = *interest.view.nonce();
+    record.token.assign(interest.pit_token);
+    record.arrived = interest.now;
+    record.expiry = interest.now + std::min(interest.view.lifetime(), kMaxInterestLifetime);
+    record.told_of_hold = false;
+    // The timer stays where it is: when it fires too early, it is set anew.
+    entry.expiry = std::max(entry.expiry, record.expiry);
+}
+
+}  // namespace innet::forwarding

@@ -1,0 +1,61 @@
+// A way turned out to lead nowhere: another one, an evaluation by ourselves, or a Nack downstream.
+
+#include "switch_emulator/forwarding/node_state.hpp"
+
+namespace innet::forwarding {
+
+namespace {
+
+/// From the node that was to evaluate the name: every other way leads to the same node.
+bool comes_from_placed_node(wire::NackReason reason) {
+    return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kNoRule;
+}
+
+/// NackReasons are numbered by severity.
+wire::NackReason less_severe(wire::NackReason a, wire::NackReason b) { return std::min(a, b); }
+
+}  // namespace
+
+void Node::State::on_incoming_nack(FaceId face, const wire::InterestView& interest,
+                                   wire::NackReason reason, TimePoint now) {
+    const tables::NamePrefixes name(interest.name());
+    tables::PitEntry* entry = pit.find(key_of(interest, name));
+    if (entry == nullptr) return;
+    tables::OutRecord* upstream = entry->find_out_record(face);
+    // A Nack of an earlier transmission says nothing about the last one.
+    if (upstream == nullptr || upstream->nacked || interest.nonce() != upstream->nonce) return;
+    on_upstream_lost(*entry, *upstream, reason, now);
+}
+
+void Node::State::on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
+                                   wire::NackReason reason, TimePoint now) {
+    upstream.nacked = reason;
+    entry.least_severe_nack =
+        entry.least_severe_nack ? less_severe(*entry.least_severe_nack, reason) : reason;
+    if (entry.in_reduction || entry.has_live_upstream()) return;
+    if (!comes_from_placed_node(reason) && ask_elsewhere(entry, now)) return;
+    on_upstreams_exhausted(entry, *entry.least_severe_nack, now);
+}
+
+void Node::State::on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReason reason,
+                                         TimePoint now) {
+    if (!entry.fallback_tried) {
+        entry.fallback_tried = true;
+        const auto admission = reducer.admit(entry.key.name, true, now);
+        entry.in_reduction = admission == reduction::Admission::kAccepted;
+        if (entry.in_reduction) return;
+    }
+    for (const tables::InRecord& record : entry.in_records()) reject(entry, record, reason, now);
+    finish(entry);
+}
+
+void Node::State::reject(tables::PitEntry& entry, const tables::InRecord& record,
+                         wire::NackReason reason, TimePoint now) {
+    if (is_network(record.face)) {
+        send_nack(record.face, record.token.view(), interest_of(entry, record), reason);
+    } else {
+        requester(record.face).on_nack(entry.key.name, reason, now);
+    }
+}
+
+}  // namespace innet::forwarding

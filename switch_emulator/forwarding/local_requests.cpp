@@ -1,0 +1,95 @@
+// What the application and the reducer of this node asked for, run between packets.
+
+#include "switch_emulator/forwarding/node_state.hpp"
+
+namespace innet::forwarding {
+
+namespace {
+
+// Requests can cause requests (an answer from this very node opens a window for the next Interest). What
+// is still waiting after so many rounds runs after the driver has had its turn.
+constexpr int kMaxRounds = 64;
+
+FaceId face_of(RequesterId requester) {
+    return requester == RequesterId::kReducer ? kReducerFace : kApplicationFace;
+}
+
+/// The most that an Interest's fixed parts take, with room for type and length of everything.
+constexpr std::size_t kInterestOverhead = 64;
+
+}  // namespace
+
+void Node::State::run_pending(TimePoint now) {
+    last_seen_now = now;
+    for (int round = 0; round < kMaxRounds && !requests.empty(); ++round) {
+        requests.run_waiting([&](const Request& request, wire::ByteView name_bytes,
+                                 wire::ByteView argument) {
+            const wire::NameView name = wire::NameView::trusted(name_bytes);
+            switch (request.kind) {
+                case Request::Kind::kExpress:
+                    return on_express(face_of(request.requester), name,
+                                      wire::NameView::trusted(argument), request.lifetime, now);
+                case Request::Kind::kCancel:
+                    return on_cancel(face_of(request.requester), name);
+                case Request::Kind::kPutData:
+                    return on_local_data(request.data, request.marked, now);
+                case Request::Kind::kHold:
+                    return on_local_hold(name, argument, now);
+                case Request::Kind::kNack:
+                    return on_local_nack(name, request.reason, now);
+            }
+        });
+    }
+}
+
+void Node::State::on_express(FaceId face, wire::NameView name, wire::NameView hint,
+                             Duration lifetime, TimePoint now) {
+    if (face == kApplicationFace && application == nullptr) return;
+    PacketRef packet =
+        pool.allocate(name.value().size() + hint.value().size() + kInterestOverhead);
+    if (!packet) return;
+    const std::size_t size = wire::encode_interest({.name = name,
+                                                    .forwarding_hint = hint,
+                                                    .nonce = next_nonce(),
+                                                    .lifetime = lifetime},
+                                                   packet.writable());
+    packet.truncate(size);
+    if (const auto view = wire::InterestView::parse(packet.bytes())) {
+        on_complete_interest(face, packet, *view, {}, now);
+    }
+}
+
+void Node::State::on_cancel(FaceId face, wire::NameView name) {
+    tables::PitEntry* entry = pit.find({.name = name, .hash = name.hash()});
+    if (entry == nullptr) return;
+    pit.erase_in_record(*entry, face);
+    if (entry->in_records().empty()) finish(*entry);
+}
+
+void Node::State::on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
+    waiting.clear();
+    pit.collect_named(name, waiting);
+    for (tables::PitEntry* entry : waiting) on_late_rank(*entry, missing, now);
+}
+
+void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
+    waiting.clear();
+    pit.collect_named(name, waiting);
+    for (tables::PitEntry* entry : waiting) {
+        entry->in_reduction = false;
+        entry->held = false;
+        if (entry->has_live_upstream()) continue;
+        entry->fallback_tried = true;  // it was what has just failed
+        on_upstreams_exhausted(*entry, reason, now);
+    }
+}
+
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+std::uint32_t Node::State::next_nonce() {
+    std::uint64_t z = (nonce_state += 0x9e3779b97f4a7c15ULL);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
+}
+
+}  // namespace innet::forwarding

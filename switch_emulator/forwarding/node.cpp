@@ -1,0 +1,145 @@
+#include "switch_emulator/forwarding/node.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "switch_emulator/forwarding/node_state.hpp"
+#include "switch_emulator/tables/lru.hpp"
+#include "switch_emulator/tables/s3fifo.hpp"
+
+namespace innet::forwarding {
+
+namespace {
+
+std::unique_ptr<tables::EvictionPolicy> make_policy(const NodeOptions& options) {
+    if (options.cache_policy == CachePolicy::kLru) return std::make_unique<tables::Lru>();
+    return std::make_unique<tables::S3Fifo>(options.cache_bytes);
+}
+
+reduction::ReducerOptions reducer_options(const NodeOptions& options) {
+    reduction::ReducerOptions reducer = options.reducer;
+    reducer.own_name = options.own_name;
+    return reducer;
+}
+
+}  // namespace
+
+Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
+                   const security::Keyring& verification_keys, security::Signer* reduction_signer)
+    : options(std::move(node_options)),
+      pool(packet_pool),
+      keyring(verification_keys),
+      reducer(reducer_options(options), node, packet_pool, reduction_signer),
+      pit(options.pit_capacity),
+      content_store(options.cache_bytes, make_policy(options), packet_pool),
+      nonce_state(options.seed) {}
+
+Node::Node(NodeOptions options, PacketPool& pool, const security::Keyring& keyring,
+           security::Signer* reduction_signer)
+    : state_(std::make_unique<State>(*this, std::move(options), pool, keyring, reduction_signer)) {}
+
+Node::~Node() = default;
+
+void Node::set_application(Application* application) { state_->application = application; }
+
+FaceId Node::add_face() {
+    state_->faces.emplace_back();
+    state_->outbox.resize(state_->faces.size());
+    return static_cast<FaceId>(state_->faces.size() - 1);
+}
+
+void Node::close_face(FaceId face, TimePoint now) {
+    if (!state_->is_open(face)) return;
+    state_->on_face_closed(face, now);
+    state_->run_pending(now);
+}
+
+void Node::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
+    state_->fib.add(prefix, face, cost);
+}
+
+void Node::remove_route(const wire::Name& prefix, FaceId face) {
+    state_->fib.remove(prefix, face);
+}
+
+std::vector<Node::Route> Node::routes() const {
+    std::vector<Route> routes;
+    state_->fib.for_each([&](const tables::FibEntry& entry) {
+        for (const tables::NextHop& hop : entry.next_hops) {
+            routes.push_back({entry.prefix, hop.face, hop.cost});
+        }
+    });
+    std::ranges::sort(routes, {}, [](const Route& route) {
+        return std::tie(route.prefix, route.cost, route.face);
+    });
+    return routes;
+}
+
+reduction::Reducer& Node::reducer() { return state_->reducer; }
+const reduction::Reducer& Node::reducer() const { return state_->reducer; }
+
+void Node::on_packet(FaceId face, PacketRef packet, TimePoint now) {
+    if (!state_->is_open(face)) return;
+    state_->on_packet(face, packet, now);
+    state_->run_pending(now);
+}
+
+void Node::run_pending(TimePoint now) { state_->run_pending(now); }
+
+void Node::on_timer(TimePoint now) {
+    state_->pit.timers().advance(now, [&](tables::TimerLink& link) {
+        state_->on_interest_expired(static_cast<tables::PitEntry&>(link), now);
+    });
+    state_->reducer.on_timer(now);
+    state_->run_pending(now);
+}
+
+TimePoint Node::next_deadline() const {
+    if (!state_->requests.empty()) return state_->last_seen_now;
+    return std::min(state_->pit.timers().next_deadline(), state_->reducer.next_deadline());
+}
+
+Outbox& Node::outbox() { return state_->outbox; }
+
+const NodeCounters& Node::counters() const {
+    NodeCounters& counters = state_->counters;
+    counters.pit_entries = state_->pit.size();
+    counters.cache_inserts = state_->content_store.insertions();
+    counters.cache_evictions = state_->content_store.evictions();
+    counters.cache_bytes = state_->content_store.size_bytes();
+    counters.cache_entries = state_->content_store.entries();
+    return counters;
+}
+
+const FaceCounters& Node::face_counters(FaceId face) const {
+    assert(face < state_->faces.size());
+    return state_->faces[face].counters;
+}
+
+std::size_t Node::faces() const { return state_->faces.size(); }
+
+void Node::express(RequesterId requester, wire::NameView name, wire::NameView hint,
+                   Duration lifetime) {
+    state_->requests.add(
+        {.kind = Request::Kind::kExpress, .requester = requester, .lifetime = lifetime},
+        name.value(), hint.value());
+}
+
+void Node::cancel(RequesterId requester, wire::NameView name) {
+    state_->requests.add({.kind = Request::Kind::kCancel, .requester = requester}, name.value(), {});
+}
+
+void Node::put_data(PacketRef data, bool marked) {
+    state_->requests.add(
+        {.kind = Request::Kind::kPutData, .marked = marked, .data = std::move(data)}, {}, {});
+}
+
+void Node::hold(wire::NameView name, wire::ByteView missing) {
+    state_->requests.add({.kind = Request::Kind::kHold}, name.value(), missing);
+}
+
+void Node::nack(wire::NameView name, wire::NackReason reason) {
+    state_->requests.add({.kind = Request::Kind::kNack, .reason = reason}, name.value(), {});
+}
+
+}  // namespace innet::forwarding

@@ -1,0 +1,165 @@
+#pragma once
+// The inside of a node, shared by the files of this room only: tables, counters, and one function per
+// pipeline, named after what happens. README.md shows how they follow each other.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/forwarding/request_queue.hpp"
+#include "switch_emulator/tables/content_store.hpp"
+#include "switch_emulator/tables/dead_nonce_list.hpp"
+#include "switch_emulator/tables/fib.hpp"
+#include "switch_emulator/tables/name_prefixes.hpp"
+#include "switch_emulator/tables/pit.hpp"
+#include "transport/security/sha256.hpp"
+
+namespace innet::forwarding {
+
+/// No Interest waits longer, whatever lifetime it asks for: the table must not fill for good.
+inline constexpr Duration kMaxInterestLifetime = std::chrono::seconds(60);
+
+/// An Interest for a name that was asked upstream more recently than this waits for that answer, unless
+/// its own sender has already heard nothing of that transmission (see `must_ask_again`).
+inline constexpr Duration kSuppressionInterval = std::chrono::milliseconds(50);
+/// The same while a Hold says that the Interest has arrived where its Data will be made.
+inline constexpr Duration kHeldSuppressionInterval = std::chrono::milliseconds(500);
+
+/// An Interest on its way through the pipelines. Views are valid during the current packet only.
+struct IncomingInterest {
+    FaceId face;
+    const PacketRef& packet;
+    const wire::InterestView& view;
+    const tables::NamePrefixes& name;
+    wire::ByteView pit_token;
+    TimePoint now;
+};
+
+/// Data on its way to those who wait for it.
+struct Answer {
+    const PacketRef& packet;
+    const wire::DataView& view;
+    FaceId from;    ///< it does not go back there; kNoFace: made or cached here
+    bool marked;    ///< congestion was met on the way
+    TimePoint now;
+};
+
+enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
+
+struct Node::State {
+    State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
+          const security::Keyring& verification_keys, security::Signer* reduction_signer);
+
+    // packets.cpp: what comes in and goes out, face by face.
+    void on_packet(FaceId face, const PacketRef& packet, TimePoint now);
+    void on_malformed_packet(FaceId face);
+    void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
+    void send_data(FaceId face, wire::ByteView pit_token, const Answer& answer);
+    void send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
+                   wire::NackReason reason);
+    void send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
+                   wire::ByteView missing);
+    /// The Interest of an in-record, as its sender knows it: with the record's nonce.
+    PacketRef interest_of(const tables::PitEntry& entry, const tables::InRecord& record);
+    bool is_open(FaceId face) const { return face < faces.size() && faces[face].open; }
+    static bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
+    Requester& requester(FaceId face);
+
+    // incoming_interest.cpp
+    void on_incoming_interest(FaceId face, const PacketRef& packet, wire::ByteView pit_token,
+                              TimePoint now);
+    /// `view` has a nonce, as every Interest inside a node has.
+    void on_complete_interest(FaceId face, const PacketRef& packet, const wire::InterestView& view,
+                              wire::ByteView pit_token, TimePoint now);
+    void on_interest_loop(const IncomingInterest& interest);
+    void on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_interest_retransmission(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_new_interest(const IncomingInterest& interest);
+    void on_content_store_hit(const IncomingInterest& interest, const PacketRef& data);
+    void on_content_store_miss(const IncomingInterest& interest);
+    void on_pit_full(const IncomingInterest& interest);
+    Production ask_application(const IncomingInterest& interest, bool for_network);
+    void answer_directly(const IncomingInterest& interest, const PacketRef& data);
+    tables::PitEntry* insert_entry(const IncomingInterest& interest);
+    static tables::PitKey key_of(const wire::InterestView& interest,
+                                 const tables::NamePrefixes& name);
+    void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry);
+    bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry) const;
+
+    // outgoing_interest.cpp
+    void on_interest_not_produced_here(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_reduction_refused(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_hop_limit_exceeded(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_no_route(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_interest_unanswerable(const IncomingInterest& interest, tables::PitEntry& entry,
+                                  wire::NackReason reason);
+    bool ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& route,
+                      const PacketRef& packet, const wire::InterestView& view, FaceId except,
+                      TimePoint now);
+    bool ask_elsewhere(tables::PitEntry& entry, TimePoint now);
+    bool is_own_hint(wire::NameView hint) const;
+
+    // incoming_data.cpp
+    void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
+    void on_unsolicited_data();
+    void on_local_data(const PacketRef& packet, bool marked, TimePoint now);
+    void collect_waiting(const wire::DataView& data, const tables::NamePrefixes& name);
+    bool is_worth_caching(const wire::DataView& data) const;
+    void satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients);
+
+    // incoming_nack.cpp
+    void on_incoming_nack(FaceId face, const wire::InterestView& interest, wire::NackReason reason,
+                          TimePoint now);
+    void on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
+                          wire::NackReason reason, TimePoint now);
+    void on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReason reason, TimePoint now);
+    void reject(tables::PitEntry& entry, const tables::InRecord& record, wire::NackReason reason,
+                TimePoint now);
+
+    // incoming_hold.cpp
+    void on_incoming_hold(FaceId face, const wire::InterestView& interest, wire::ByteView missing,
+                          TimePoint now);
+    void on_late_rank(tables::PitEntry& entry, wire::ByteView missing, TimePoint now);
+    void tell_of_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now);
+
+    // interest_end.cpp
+    void on_interest_expired(tables::PitEntry& entry, TimePoint now);
+    void on_face_closed(FaceId face, TimePoint now);
+    /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.
+    void finish(tables::PitEntry& entry);
+
+    // local_requests.cpp: what the application and the reducer of this node ask for.
+    void run_pending(TimePoint now);
+    void on_express(FaceId face, wire::NameView name, wire::NameView hint, Duration lifetime,
+                    TimePoint now);
+    void on_cancel(FaceId face, wire::NameView name);
+    void on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now);
+    void on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now);
+    std::uint32_t next_nonce();
+
+    struct Face {
+        bool open = true;
+        FaceCounters counters;
+    };
+
+    NodeOptions options;
+    PacketPool& pool;
+    const security::Keyring& keyring;
+    Application* application = nullptr;
+    reduction::Reducer reducer;
+    tables::Fib fib;
+    tables::Pit pit;
+    tables::ContentStore content_store;
+    tables::DeadNonceList dead_nonces;
+    security::Sha256 sha256;
+    RequestQueue requests;
+    Outbox outbox;
+    std::vector<Face> faces;
+    NodeCounters counters;
+    std::vector<tables::PitEntry*> waiting;  ///< scratch of one pipeline, kept for its capacity
+    std::uint64_t nonce_state;
+    TimePoint last_seen_now;
+};
+
+}  // namespace innet::forwarding

@@ -1,0 +1,86 @@
+// Packets as they come from faces and go to them.
+
+#include "switch_emulator/forwarding/interest_rewriting.hpp"
+#include "switch_emulator/forwarding/node_state.hpp"
+
+namespace innet::forwarding {
+
+void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now) {
+    FaceCounters& face_counters = faces[face].counters;
+    face_counters.bytes_in += packet.size();
+    const auto link = wire::LpView::parse(packet.bytes());
+    // Fragments of one packet are not put together again: a link's MTU is the size of its packets.
+    if (!link || (link->fragment() && link->fragment()->count > 1)) return on_malformed_packet(face);
+    if (link->payload().empty()) return;  // an idle packet
+
+    const PacketRef payload = packet.slice_of(link->payload());
+    const std::uint8_t type = link->payload()[0];
+    if (type == wire::kData && !link->nack() && !link->held()) {
+        return on_incoming_data(face, payload, link->congestion_mark() != 0, now);
+    }
+    if (type != wire::kInterest) return on_malformed_packet(face);
+    if (!link->nack() && !link->held()) {
+        return on_incoming_interest(face, payload, link->pit_token(), now);
+    }
+    const auto interest = wire::InterestView::parse(payload.bytes());
+    if (!interest) return on_malformed_packet(face);
+    if (link->nack()) {
+        ++face_counters.nacks_in;
+        on_incoming_nack(face, *interest, *link->nack(), now);
+    } else {
+        ++face_counters.holds_in;
+        on_incoming_hold(face, *interest, link->hold_missing(), now);
+    }
+}
+
+void Node::State::on_malformed_packet(FaceId face) {
+    ++counters.malformed;
+    ++faces[face].counters.malformed_in;
+}
+
+void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields) {
+    outbox.send(face, payload, fields);
+    faces[face].counters.bytes_out += outbox.queue(face).back().size();
+}
+
+void Node::State::send_data(FaceId face, wire::ByteView pit_token, const Answer& answer) {
+    if (!is_open(face)) return;
+    wire::LpFields fields;
+    fields.pit_token = pit_token;
+    fields.congestion_mark = answer.marked ? 1 : 0;
+    transmit(face, answer.packet, fields);
+    ++faces[face].counters.data_out;
+}
+
+void Node::State::send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
+                            wire::NackReason reason) {
+    if (!is_open(face) || !interest) return;
+    wire::LpFields fields;
+    fields.pit_token = pit_token;
+    fields.nack = reason;
+    transmit(face, interest, fields);
+    ++faces[face].counters.nacks_out;
+}
+
+void Node::State::send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
+                            wire::ByteView missing) {
+    if (!is_open(face) || !interest) return;
+    wire::LpFields fields;
+    fields.pit_token = pit_token;
+    fields.hold_missing = missing;
+    transmit(face, interest, fields);
+    ++faces[face].counters.holds_out;
+}
+
+PacketRef Node::State::interest_of(const tables::PitEntry& entry, const tables::InRecord& record) {
+    return entry.interest_nonce == record.nonce
+               ? entry.interest
+               : with_nonce(entry.interest.bytes(), record.nonce, pool);
+}
+
+Requester& Node::State::requester(FaceId face) {
+    if (face == kReducerFace) return reducer;
+    return *application;
+}
+
+}  // namespace innet::forwarding

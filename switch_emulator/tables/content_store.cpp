@@ -1,0 +1,182 @@
+#include "switch_emulator/tables/content_store.hpp"
+
+#include <algorithm>
+
+#include "switch_emulator/tables/compact.hpp"
+
+namespace innet::tables {
+
+namespace {
+
+constexpr std::size_t kInitialBuckets = 1024;
+
+// Nodes looked at for one Interest with CanBePrefix and MustBeFresh: past that many stale ones the Interest
+// is forwarded as if nothing were here, so that no Interest costs more than a bounded time.
+constexpr int kMaxVisitedNodes = 64;
+
+}  // namespace
+
+ContentStore::ContentStore(std::size_t capacity_bytes, std::unique_ptr<EvictionPolicy> policy,
+                           PacketPool& pool)
+    : capacity_bytes_(capacity_bytes), policy_(std::move(policy)), pool_(pool) {
+    if (capacity_bytes_ != 0) buckets_.resize(kInitialBuckets, nullptr);
+}
+
+ContentStore::~ContentStore() = default;
+
+const PacketRef* ContentStore::find(const wire::InterestView& interest,
+                                    const NamePrefixes& interest_name, TimePoint now) {
+    if (entries_ == 0) return nullptr;
+    Node* node = find_node(interest_name.hash(), interest_name.name());
+    if (node == nullptr) return find_by_digest(interest_name.name());
+    const bool exact = node->packet && (!interest.must_be_fresh() || node->fresh_until > now);
+    if (!exact) node = interest.can_be_prefix() ? find_below(*node, interest.must_be_fresh(), now) : nullptr;
+    if (node == nullptr) return nullptr;
+    policy_->on_hit(*node);
+    return &node->packet;
+}
+
+const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
+    const std::size_t components = name.size();
+    if (components < 2) return nullptr;
+    const wire::Element last = name.component(components - 1);
+    if (last.type != wire::kImplicitSha256Digest) return nullptr;
+    Node* node = find_node(name.parent().hash(), name.parent());
+    if (node == nullptr || !node->packet) return nullptr;
+    if (!std::ranges::equal(sha256_.digest(node->packet.bytes()), last.value)) return nullptr;
+    policy_->on_hit(*node);
+    return &node->packet;
+}
+
+ContentStore::Node* ContentStore::find_node(wire::NameHash hash, wire::NameView name) const {
+    for (Node* node = buckets_[index(hash)]; node != nullptr; node = node->next_in_bucket) {
+        if (node->hash != hash || node->name_size != name.value().size()) continue;
+        // An inner node has no bytes of its own: any Data below begins with its name.
+        const Node* leaf = node;
+        while (!leaf->packet) leaf = leaf->first_child;
+        if (std::ranges::equal(leaf->name.value().first(node->name_size), name.value())) return node;
+    }
+    return nullptr;
+}
+
+// Pre-order walk without a stack: the tree's links lead back up.
+ContentStore::Node* ContentStore::find_below(Node& top, bool must_be_fresh, TimePoint now) const {
+    Node* node = &top;
+    for (int visited = 0; visited < kMaxVisitedNodes; ++visited) {
+        if (node->packet && (!must_be_fresh || node->fresh_until > now)) return node;
+        if (node->first_child != nullptr) {
+            node = node->first_child;
+            continue;
+        }
+        while (node != &top && node->next_sibling == nullptr) node = node->parent;
+        if (node == &top) return nullptr;
+        node = node->next_sibling;
+    }
+    return nullptr;
+}
+
+void ContentStore::insert(const wire::DataView& data, const NamePrefixes& name,
+                          const PacketRef& packet, TimePoint now) {
+    if (capacity_bytes_ == 0 || !name.covers_whole_name() || name.depth() == 0) return;
+    PacketRef kept = compact(packet, pool_);
+    const std::size_t charge = kept.pinned_bytes() + sizeof(Node);
+    if (charge > capacity_bytes_) return;
+    if (Node* known = find_node(name.hash(), name.name()); known != nullptr && known->packet) {
+        policy_->on_remove(*known);
+        remove_packet(*known);
+    }
+    make_room(charge);
+
+    const auto name_offset =
+        static_cast<std::size_t>(data.name().value().data() - packet.bytes().data());
+    Node& node = make_path(name);
+    node.packet = std::move(kept);
+    node.name = wire::NameView::trusted(
+        node.packet.bytes().subspan(name_offset, name.name().value().size()));
+    node.fresh_until = now + data.freshness();
+    node.size_bytes = charge;
+    size_bytes_ += charge;
+    ++entries_;
+    ++insertions_;
+    policy_->on_insert(node);
+}
+
+void ContentStore::make_room(std::size_t size_bytes) {
+    while (size_bytes_ + size_bytes > capacity_bytes_) {
+        CacheItem* victim = policy_->take_victim();
+        if (victim == nullptr) return;
+        remove_packet(static_cast<Node&>(*victim));
+        ++evictions_;
+    }
+}
+
+ContentStore::Node& ContentStore::make_path(const NamePrefixes& name) {
+    std::size_t depth = name.depth();
+    Node* node = nullptr;
+    while (depth > 0 && (node = find_node(name.hash(depth), name.prefix(depth))) == nullptr) --depth;
+    if (node == nullptr) node = &root_;
+    while (depth < name.depth()) {
+        ++depth;
+        node = &add_child(*node, name.hash(depth), name.prefix(depth).value().size());
+    }
+    return *node;
+}
+
+ContentStore::Node& ContentStore::add_child(Node& parent, wire::NameHash hash,
+                                            std::size_t name_size) {
+    if (node_count_ == buckets_.size()) grow_buckets();
+    Node& node = nodes_.take();
+    node = Node{};
+    node.hash = hash;
+    node.name_size = name_size;
+    node.parent = &parent;
+    node.next_sibling = parent.first_child;
+    if (parent.first_child != nullptr) parent.first_child->previous_sibling = &node;
+    parent.first_child = &node;
+    node.next_in_bucket = bucket(hash);
+    bucket(hash) = &node;
+    ++node_count_;
+    return node;
+}
+
+void ContentStore::remove_packet(Node& node) {
+    size_bytes_ -= node.size_bytes;
+    --entries_;
+    node.packet = PacketRef();
+    node.size_bytes = 0;
+    remove_branch(node);
+}
+
+// An inner node lives as long as there is Data below it.
+void ContentStore::remove_branch(Node& leaf) {
+    Node* node = &leaf;
+    while (node != &root_ && !node->packet && node->first_child == nullptr) {
+        Node* parent = node->parent;
+        (node->previous_sibling != nullptr ? node->previous_sibling->next_sibling
+                                           : parent->first_child) = node->next_sibling;
+        if (node->next_sibling != nullptr) {
+            node->next_sibling->previous_sibling = node->previous_sibling;
+        }
+        Node** link = &bucket(node->hash);
+        while (*link != node) link = &(*link)->next_in_bucket;
+        *link = node->next_in_bucket;
+        nodes_.give(*node);
+        --node_count_;
+        node = parent;
+    }
+}
+
+void ContentStore::grow_buckets() {
+    std::vector<Node*> old(2 * buckets_.size(), nullptr);
+    old.swap(buckets_);
+    for (Node* node : old) {
+        while (node != nullptr) {
+            Node* next = node->next_in_bucket;
+            node->next_in_bucket = bucket(node->hash);
+            bucket(node->hash) = node;
+            node = next;
+        }
+    }
+}
+
+}  // namespace innet::tables

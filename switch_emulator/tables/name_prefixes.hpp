@@ -1,0 +1,43 @@
+#pragma once
+// The prefixes of one packet's name with their hashes, computed once and shared by all table lookups.
+
+#include <array>
+#include <cstddef>
+
+#include "transport/wire/name.hpp"
+
+namespace innet::tables {
+
+/// Walks a name once. Prefixes are kept up to `kMaxPrefixComponents`; the hash of the whole name always is.
+class NamePrefixes {
+  public:
+    static constexpr std::size_t kMaxPrefixComponents = 32;
+
+    explicit NamePrefixes(wire::NameView name);
+
+    wire::NameView name() const { return name_; }
+    /// Hash of the whole name.
+    wire::NameHash hash() const { return hash_; }
+    /// Type of the last component; 0 for the empty name.
+    std::uint32_t last_type() const { return last_type_; }
+    /// The longest prefix that can be looked up, in components.
+    std::size_t depth() const { return depth_; }
+    /// False for a name of more than `kMaxPrefixComponents` components.
+    bool covers_whole_name() const { return ends_[depth_] == name_.value().size(); }
+    /// `components <= depth()`.
+    wire::NameHash hash(std::size_t components) const { return hashes_[components]; }
+    wire::NameView prefix(std::size_t components) const {
+        return wire::NameView::trusted(name_.value().first(ends_[components]));
+    }
+
+  private:
+    wire::NameView name_;
+    wire::NameHash hash_ = wire::kEmptyNameHash;
+    std::size_t depth_ = 0;
+    std::uint32_t last_type_ = 0;
+    // Only the first depth_ + 1 are ever written or read: clearing them would cost more than the walk.
+    std::array<wire::NameHash, kMaxPrefixComponents + 1> hashes_;
+    std::array<std::size_t, kMaxPrefixComponents + 1> ends_;
+};
+
+}  // namespace innet::tables

@@ -1,0 +1,162 @@
+#include "switch_emulator/tables/pit.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace innet::tables {
+
+namespace {
+
+template <typename Record>
+Record* find_record(Record* record, FaceId face) {
+    while (record != nullptr && record->face != face) record = record->next;
+    return record;
+}
+
+// Records stay in the order of their first arrival, so that answers leave in the order of asking.
+template <typename Record>
+Record& put_record(Record*& first, Slab<Record>& slab, FaceId face) {
+    Record** link = &first;
+    while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
+    if (*link == nullptr) {
+        *link = &slab.take();
+        **link = Record{};
+        (*link)->face = face;
+    }
+    return **link;
+}
+
+template <typename Record>
+void erase_record(Record*& first, Slab<Record>& slab, FaceId face) {
+    Record** link = &first;
+    while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
+    if (*link == nullptr) return;
+    Record& record = **link;
+    *link = record.next;
+    slab.give(record);
+}
+
+template <typename Record>
+void erase_records(Record*& first, Slab<Record>& slab) {
+    while (first != nullptr) {
+        Record& record = *first;
+        first = record.next;
+        slab.give(record);
+    }
+}
+
+}  // namespace
+
+InRecord* PitEntry::find_in_record(FaceId face) const { return find_record(first_in, face); }
+
+OutRecord* PitEntry::find_out_record(FaceId face) const { return find_record(first_out, face); }
+
+bool PitEntry::has_live_upstream() const {
+    for (const OutRecord& record : out_records()) {
+        if (!record.nacked) return true;
+    }
+    return false;
+}
+
+Pit::Pit(std::size_t capacity)
+    : capacity_(std::max<std::size_t>(capacity, 1)), buckets_(std::bit_ceil(capacity_), nullptr) {}
+
+PitEntry* Pit::find(const PitKey& key) const {
+    PitEntry* entry = buckets_[index(key.hash)];
+    while (entry != nullptr &&
+           !(entry->key.hash == key.hash && entry->key.can_be_prefix == key.can_be_prefix &&
+             entry->key.must_be_fresh == key.must_be_fresh && entry->key.name == key.name)) {
+        entry = entry->next_in_bucket;
+    }
+    return entry;
+}
+
+PitEntry* Pit::insert(const PitKey& key, PacketRef interest) {
+    if (size_ == capacity_) return nullptr;
+    PitEntry& entry = entries_.take();
+    entry = PitEntry{};
+    entry.interest = std::move(interest);
+    entry.key = key;
+    PitEntry*& first = bucket(key.hash);
+    entry.next_in_bucket = first;
+    first = &entry;
+    if (key.can_be_prefix) ++prefix_entries_;
+    if (key.ends_with_digest) ++digest_entries_;
+    ++size_;
+    return &entry;
+}
+
+void Pit::erase(PitEntry& entry) {
+    timers_.cancel(entry);
+    erase_records(entry.first_in, in_records_);
+    erase_records(entry.first_out, out_records_);
+    PitEntry** link = &bucket(entry.key.hash);
+    while (*link != &entry) link = &(*link)->next_in_bucket;
+    *link = entry.next_in_bucket;
+    if (entry.key.can_be_prefix) --prefix_entries_;
+    if (entry.key.ends_with_digest) --digest_entries_;
+    --size_;
+    entry.interest = PacketRef();
+    entries_.give(entry);
+}
+
+InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
+    return put_record(entry.first_in, in_records_, face);
+}
+
+OutRecord& Pit::put_out_record(PitEntry& entry, FaceId face) {
+    return put_record(entry.first_out, out_records_, face);
+}
+
+void Pit::erase_in_record(PitEntry& entry, FaceId face) {
+    erase_record(entry.first_in, in_records_, face);
+}
+
+void Pit::collect_matches(const NamePrefixes& data_name, std::vector<PitEntry*>& into) const {
+    const auto collect = [&](wire::NameHash hash, wire::NameView name, bool prefixes_only) {
+        for (PitEntry* entry = buckets_[index(hash)]; entry; entry = entry->next_in_bucket) {
+            if (entry->key.hash == hash && (entry->key.can_be_prefix || !prefixes_only) &&
+                entry->key.name == name) {
+                into.push_back(entry);
+            }
+        }
+    };
+    collect(data_name.hash(), data_name.name(), false);
+    if (prefix_entries_ == 0) return;
+    const std::size_t proper = data_name.depth() - (data_name.covers_whole_name() ? 1 : 0);
+    for (std::size_t depth = proper; depth > 0; --depth) {
+        collect(data_name.hash(depth), data_name.prefix(depth), true);
+    }
+}
+
+void Pit::collect_digest_matches(const NamePrefixes& data_name, wire::ByteView digest,
+                                 std::vector<PitEntry*>& into) const {
+    std::array<std::uint8_t, 34> component{wire::kImplicitSha256Digest, 32};
+    std::ranges::copy(digest.first(32), component.begin() + 2);
+    const wire::NameHash hash = wire::extend_hash(data_name.hash(), component);
+    for (PitEntry* entry = buckets_[index(hash)]; entry; entry = entry->next_in_bucket) {
+        if (entry->key.hash != hash || !entry->key.ends_with_digest) continue;
+        const wire::ByteView name = entry->key.name.value();
+        const wire::ByteView data = data_name.name().value();
+        if (name.size() == data.size() + component.size() &&
+            std::ranges::equal(name.first(data.size()), data) &&
+            std::ranges::equal(name.last(component.size()), component)) {
+            into.push_back(entry);
+        }
+    }
+}
+
+void Pit::collect_named(wire::NameView name, std::vector<PitEntry*>& into) const {
+    const wire::NameHash hash = name.hash();
+    for (PitEntry* entry = buckets_[index(hash)]; entry; entry = entry->next_in_bucket) {
+        if (entry->key.hash == hash && entry->key.name == name) into.push_back(entry);
+    }
+}
+
+void Pit::collect_all(std::vector<PitEntry*>& into) const {
+    for (PitEntry* entry : buckets_) {
+        for (; entry != nullptr; entry = entry->next_in_bucket) into.push_back(entry);
+    }
+}
+
+}  // namespace innet::tables

@@ -1,0 +1,177 @@
+#pragma once
+// Pending Interest table: who waits for which name, and whom we asked for it.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/tables/name_prefixes.hpp"
+#include "switch_emulator/tables/slab.hpp"
+#include "switch_emulator/tables/timing_wheel.hpp"
+#include "transport/buffer/packet_ref.hpp"
+#include "transport/time.hpp"
+#include "transport/wire/interest.hpp"
+#include "transport/wire/lp.hpp"
+
+namespace innet::tables {
+
+/// A few bytes with their length, stored in place.
+template <std::size_t kCapacity>
+class ShortBytes {
+  public:
+    /// Keeps the first `kCapacity` bytes.
+    void assign(wire::ByteView bytes) {
+        size_ = static_cast<std::uint8_t>(std::min(bytes.size(), kCapacity));
+        if (size_ != 0) std::memcpy(bytes_.data(), bytes.data(), size_);
+    }
+    wire::ByteView view() const { return {bytes_.data(), size_}; }
+
+  private:
+    static_assert(kCapacity <= 255);
+    std::array<std::uint8_t, kCapacity> bytes_{};
+    std::uint8_t size_ = 0;
+};
+
+/// Somebody who waits.
+struct InRecord {
+    InRecord* next = nullptr;
+    FaceId face = kNoFace;
+    bool told_of_hold = false;  ///< has heard of the entry's Hold since its last Interest
+    std::uint32_t nonce = 0;
+    TimePoint arrived;          ///< its last Interest
+    TimePoint expiry;
+    ShortBytes<wire::kMaxPitTokenSize> token;
+};
+
+/// Somebody we asked.
+struct OutRecord {
+    OutRecord* next = nullptr;
+    FaceId face = kNoFace;
+    std::optional<wire::NackReason> nacked;
+    std::uint32_t nonce = 0;
+    TimePoint sent;
+};
+
+/// What an Interest asks for; two with the same key share an entry. The forwarding hint is not part of it.
+struct PitKey {
+    wire::NameView name;
+    wire::NameHash hash = 0;
+    bool can_be_prefix = false;
+    bool must_be_fresh = false;
+    bool ends_with_digest = false;  ///< follows from the name
+};
+
+/// A forward range over an intrusive list of records.
+template <typename Record>
+class RecordRange {
+  public:
+    class Iterator {
+      public:
+        explicit Iterator(Record* record) : record_(record) {}
+        Record& operator*() const { return *record_; }
+        Iterator& operator++() {
+            record_ = record_->next;
+            return *this;
+        }
+        bool operator==(const Iterator& other) const = default;
+
+      private:
+        Record* record_;
+    };
+
+    explicit RecordRange(Record* first) : first_(first) {}
+    Iterator begin() const { return Iterator(first_); }
+    Iterator end() const { return Iterator(nullptr); }
+    bool empty() const { return first_ == nullptr; }
+
+  private:
+    Record* first_;
+};
+
+struct PitEntry : TimerLink {
+    PacketRef interest;  ///< the first one; `key.name` points into it
+    std::uint32_t interest_nonce = 0;
+    PitKey key;
+    TimePoint expiry;
+    bool held = false;             ///< since it was last asked for, somebody said that a rank is late
+    bool in_reduction = false;     ///< the reducer works on it
+    bool fallback_tried = false;   ///< the reducer was asked to evaluate it by any rule
+    std::optional<TimePoint> last_sent;  ///< upstream
+    std::optional<wire::NackReason> least_severe_nack;
+    ShortBytes<16> missing;        ///< who is waited for, when held
+
+    RecordRange<InRecord> in_records() const { return RecordRange(first_in); }
+    RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }
+    InRecord* find_in_record(FaceId face) const;
+    OutRecord* find_out_record(FaceId face) const;
+    /// Asked, and not nacked.
+    bool has_live_upstream() const;
+
+    InRecord* first_in = nullptr;
+    OutRecord* first_out = nullptr;
+    PitEntry* next_in_bucket = nullptr;
+};
+
+/// A bounded hash table with chained entries. Entries and records come from slabs and have stable addresses.
+class Pit {
+  public:
+    explicit Pit(std::size_t capacity);
+    Pit(const Pit&) = delete;
+    Pit& operator=(const Pit&) = delete;
+
+    PitEntry* find(const PitKey& key) const;
+    /// A new entry whose name lies in `interest`'s bytes; null when the table is full.
+    /// The key must not be there yet.
+    PitEntry* insert(const PitKey& key, PacketRef interest);
+    void erase(PitEntry& entry);
+
+    /// Adds a record, or renews the one that `face` has.
+    InRecord& put_in_record(PitEntry& entry, FaceId face);
+    OutRecord& put_out_record(PitEntry& entry, FaceId face);
+    void erase_in_record(PitEntry& entry, FaceId face);
+    template <typename Predicate>
+    void erase_in_records_if(PitEntry& entry, Predicate&& predicate) {
+        for (InRecord* record = entry.first_in; record != nullptr;) {
+            InRecord* next = record->next;
+            if (predicate(*record)) erase_in_record(entry, record->face);
+            record = next;
+        }
+    }
+
+    /// All entries that a Data of this name satisfies, save for freshness and implicit digests.
+    void collect_matches(const NamePrefixes& data_name, std::vector<PitEntry*>& into) const;
+    /// All entries that ask for this name followed by this implicit digest (32 bytes).
+    void collect_digest_matches(const NamePrefixes& data_name, wire::ByteView digest,
+                                std::vector<PitEntry*>& into) const;
+    /// Entries whose name ends with an implicit digest: without any, no digest is worth computing.
+    std::size_t digest_entries() const { return digest_entries_; }
+    /// All entries of exactly this name.
+    void collect_named(wire::NameView name, std::vector<PitEntry*>& into) const;
+    void collect_all(std::vector<PitEntry*>& into) const;
+
+    std::size_t size() const { return size_; }
+    TimingWheel& timers() { return timers_; }
+    const TimingWheel& timers() const { return timers_; }
+
+  private:
+    PitEntry*& bucket(wire::NameHash hash) { return buckets_[index(hash)]; }
+    std::size_t index(wire::NameHash hash) const {
+        return static_cast<std::size_t>(hash ^ (hash >> 32)) & (buckets_.size() - 1);
+    }
+
+    std::size_t capacity_;
+    std::size_t size_ = 0;
+    std::size_t prefix_entries_ = 0;  ///< with CanBePrefix: none means that no prefixes are looked up
+    std::size_t digest_entries_ = 0;
+    std::vector<PitEntry*> buckets_;
+    Slab<PitEntry> entries_;
+    Slab<InRecord> in_records_;
+    Slab<OutRecord> out_records_;
+    TimingWheel timers_;
+};
+
+}  // namespace innet::tables

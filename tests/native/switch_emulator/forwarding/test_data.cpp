@@ -1,0 +1,199 @@
+// What happens to Data: verification, multicast, cache, tokens, congestion marks.
+
+#include <doctest/doctest.h>
+
+#include "switch_under_test.hpp"
+#include "transport/security/sha256.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr FaceId kUpstream = 8;
+constexpr auto kSegment = "/train1/g0/0-7/sum.f32/seq=41/seg=9";
+
+struct Star : SwitchUnderTest {
+    explicit Star(forwarding::NodeOptions options = default_options())
+        : SwitchUnderTest(9, std::move(options)) {
+        node.add_route(name("/train1/g0"), kUpstream, 1);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("unsolicited Data is dropped") {
+    Star star;
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.node.counters().unsolicited_data == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+}
+
+TEST_CASE("tampered Data is dropped, and the good one that comes later is taken") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    const PacketRef good = star.data(kSegment, "a value long enough to be hit in its content, mostly");
+    PacketRef bad = star.pool.copy_of(good.bytes());
+    const auto content = wire::DataView::parse(good.bytes())->content();
+    bad.writable()[static_cast<std::size_t>(content.data() - good.bytes().data())] ^= 0x40;
+    star.receive(kUpstream, bad);
+    CHECK(star.sent(0).empty());
+    CHECK(star.node.counters().invalid_signature == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+    star.receive(kUpstream, good);
+    CHECK(star.sent(0).size() == 1);
+}
+
+TEST_CASE("Data of an unknown key is passed on, but neither cached nor delivered") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive(kUpstream, star.foreign_data(kSegment));
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.application.received.empty());
+    CHECK(star.node.counters().unknown_key == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.application.received.size() == 1);
+    CHECK(star.sent(0).empty());
+}
+
+TEST_CASE("each asker's PIT token comes back unchanged") {
+    Star star;
+    star.receive_interest(0, kSegment, 1, {.token = "token-of-face-0"});
+    star.receive_interest(1, kSegment, 2, {.token = std::string(32, 'x')});
+    star.receive_interest(2, kSegment, 3);
+    CHECK(star.sent(kUpstream)[0].token.empty());
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.sent(0)[0].token == "token-of-face-0");
+    CHECK(star.sent(1)[0].token == std::string(32, 'x'));
+    CHECK(star.sent(2)[0].token.empty());
+}
+
+TEST_CASE("a retransmission's token replaces the one before") {
+    Star star;
+    star.receive_interest(0, kSegment, 1, {.token = "a longer token"});
+    star.receive_interest(0, kSegment, 2, {.token = "short"});
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.sent(0)[0].token == "short");
+}
+
+TEST_CASE("a Nack carries the asker's token and nonce") {
+    Star star;
+    star.receive_interest(0, "/elsewhere/x", 77, {.token = "t"});
+    const auto answers = star.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].token == "t");
+    CHECK(answers[0].nonce == 77);
+}
+
+TEST_CASE("a congestion mark reaches faces and applications") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    wire::LpFields fields;
+    fields.congestion_mark = 1;
+    star.receive(kUpstream, star.with_headers(star.data(kSegment), fields));
+    CHECK(star.sent(0)[0].mark == 1);
+    CHECK(star.application.marks == std::vector<bool>{true});
+}
+
+TEST_CASE("a cached answer serves the next asker, without the mark of the first one's way") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    wire::LpFields fields;
+    fields.congestion_mark = 1;
+    star.receive(kUpstream, star.with_headers(star.data(kSegment), fields));
+    star.sent_everywhere();
+    star.receive_interest(5, kSegment, 2, {.token = "five"});
+    const auto answers = star.sent(5);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].token == "five");
+    CHECK(answers[0].mark == 0);
+    CHECK(star.sent(kUpstream).empty());
+    CHECK(star.node.counters().cache_hits == 1);
+}
+
+TEST_CASE("CanBePrefix is answered by any Data below, from upstream and from the cache") {
+    Star star;
+    star.receive_interest(0, "/train1/g0", 1, {.can_be_prefix = true});
+    star.receive_interest(1, "/train1/g0", 2);
+    star.sent(kUpstream);
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.sent(1).empty());
+    star.receive_interest(2, "/train1/g0/0-7", 3, {.can_be_prefix = true});
+    CHECK(star.sent(2).size() == 1);
+}
+
+TEST_CASE("MustBeFresh is answered from the cache only while the Data is fresh") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    star.receive(kUpstream, star.data(kSegment, "value", 100ms));
+    star.sent_everywhere();
+    star.wait(50ms);
+    star.receive_interest(1, kSegment, 2, {.must_be_fresh = true});
+    CHECK(star.sent(1).size() == 1);
+    star.wait(51ms);
+    star.receive_interest(1, kSegment, 3, {.must_be_fresh = true});
+    CHECK(star.sent(1).empty());
+    CHECK(star.sent(kUpstream).size() == 1);
+    star.receive_interest(2, kSegment, 4);
+    CHECK(star.sent(2).size() == 1);
+}
+
+TEST_CASE("an error reaches its askers and is never cached") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    star.receive(kUpstream, star.data(kSegment, "rank 3 called something else", Duration(0),
+                                      wire::TensorErrorCode::kMismatch));
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+}
+
+TEST_CASE("operands that only the node's own reducer asked for are not cached") {
+    Star star;
+    constexpr auto kOperand = "/train1/g0/3/sum.f32/seq=41/seg=9";
+    star.node.express(RequesterId::kReducer, name(kOperand).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive(kUpstream, star.data(kOperand));
+    CHECK(star.node.counters().pit_entries == 0);
+    CHECK(star.node.counters().cache_entries == 0);
+    star.node.express(RequesterId::kReducer, name(kOperand).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive_interest(0, kOperand, 1);
+    star.receive(kUpstream, star.data(kOperand));
+    CHECK(star.node.counters().cache_entries == 1);
+}
+
+TEST_CASE("an Interest with an implicit digest takes that packet and no other") {
+    Star star;
+    const PacketRef wanted = star.data(kSegment, "wanted");
+    wire::Name exact = name(kSegment);
+    security::Sha256 sha256;
+    exact.append(wire::kImplicitSha256Digest, sha256.digest(wanted.bytes()));
+    star.receive_interest(0, exact.view().to_uri(), 1);
+    star.receive_interest(1, kSegment, 2);
+    star.receive(kUpstream, star.data(kSegment, "another"));
+    CHECK(star.sent(0).empty());
+    CHECK(star.sent(1).size() == 1);
+    star.receive(kUpstream, wanted);
+    REQUIRE(star.sent(0).size() == 1);
+    star.receive_interest(2, exact.view().to_uri(), 3);
+    REQUIRE(star.sent(2).size() == 1);
+    CHECK(star.node.counters().cache_hits == 1);
+}
+
+TEST_CASE("Data does not go back to the face that it came from") {
+    Star star;
+    star.node.add_route(name("/train1/g0"), 7, 2);
+    star.receive_interest(0, kSegment, 1);
+    star.receive_interest(kUpstream, kSegment, 2);
+    star.sent_everywhere();
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.sent(kUpstream).empty());
+}

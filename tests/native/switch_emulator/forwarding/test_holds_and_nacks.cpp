@@ -1,0 +1,280 @@
+// What askers are told when their Data is late, or cannot be had.
+
+#include <doctest/doctest.h>
+
+#include "switch_under_test.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr FaceId kUpstream = 8;
+constexpr FaceId kOtherUpstream = 7;
+constexpr auto kSegment = "/train1/g0/0-7/sum.f32/seq=41/seg=9";
+
+struct Star : SwitchUnderTest {
+    Star() { node.add_route(name("/train1/g0"), kUpstream, 1); }
+};
+
+}  // namespace
+
+TEST_CASE("a Hold from upstream reaches everyone who waits, once") {
+    Star star;
+    star.receive_interest(0, kSegment, 10, {.token = "zero"});
+    star.receive_interest(1, kSegment, 11);
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.sent(kUpstream);
+    star.receive(kUpstream, star.hold(kSegment, 10, "3"));
+    star.receive(kUpstream, star.hold(kSegment, 10, "3"));
+    const auto first = star.sent(0);
+    REQUIRE(first.size() == 1);
+    CHECK(first[0].kind == Sent::Kind::kHold);
+    CHECK(first[0].missing == "3");
+    CHECK(first[0].token == "zero");
+    CHECK(first[0].nonce == 10);
+    const auto second = star.sent(1);
+    REQUIRE(second.size() == 1);
+    CHECK(second[0].nonce == 11);
+    CHECK(star.application.holds.size() == 1);
+    CHECK(star.application.holds[0].second == "3");
+    CHECK(star.node.face_counters(0).holds_out == 1);
+}
+
+TEST_CASE("who asks later for what is held is told at once, and nothing goes upstream") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive(kUpstream, star.hold(kSegment, 10, "3"));
+    star.sent_everywhere();
+    star.now += 200ms;
+    star.receive_interest(1, kSegment, 11);
+    const auto answers = star.sent(1);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].kind == Sent::Kind::kHold);
+    CHECK(star.sent(kUpstream).empty());
+}
+
+TEST_CASE("a refreshed Interest is told again only when upstream says again that it is held") {
+    Star star;
+    star.receive_interest(0, kSegment, 10, {.lifetime = 2s});
+    star.receive_interest(1, kSegment, 11, {.lifetime = 2s});
+    star.receive(kUpstream, star.hold(kSegment, 10, "3"));
+    star.sent_everywhere();
+    star.now += 1s;
+    star.receive_interest(0, kSegment, 20);
+    CHECK(star.sent(kUpstream).size() == 1);
+    CHECK(star.sent(0).empty());
+    star.receive(kUpstream, star.hold(kSegment, 20, "3"));
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.sent(1).empty());
+}
+
+TEST_CASE("everyone is told when somebody else is waited for") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive(kUpstream, star.hold(kSegment, 10, "3"));
+    star.receive(kUpstream, star.hold(kSegment, 10, "5"));
+    const auto holds = star.sent(0);
+    REQUIRE(holds.size() == 2);
+    CHECK(holds[1].missing == "5");
+}
+
+TEST_CASE("a Hold from a face that was not asked says nothing") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive(5, star.hold(kSegment, 10, "3"));
+    CHECK(star.sent(0).empty());
+}
+
+TEST_CASE("the label of a Hold is cut to 16 bytes") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive(kUpstream, star.hold(kSegment, 10, "a label of more than sixteen bytes"));
+    const auto holds = star.sent(0);
+    REQUIRE(holds.size() == 1);
+    CHECK(holds[0].missing == "a label of more ");
+}
+
+TEST_CASE("Data that is not published yet: the asker is held, then answered") {
+    Star star;
+    Production late;
+    late.kind = Production::Kind::kPending;
+    late.missing = bytes("3");
+    star.application.productions[kSegment] = late;
+    star.receive_interest(0, kSegment, 10);
+    star.node.express(RequesterId::kReducer, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    const auto holds = star.sent(0);
+    REQUIRE(holds.size() == 1);
+    CHECK(holds[0].kind == Sent::Kind::kHold);
+    CHECK(star.sent(kUpstream).empty());
+
+    star.node.put_data(star.data(kSegment), false);
+    star.node.run_pending(star.now);
+    const auto answers = star.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].kind == Sent::Kind::kData);
+    CHECK(star.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("a retransmission is answered as soon as the application has the Data") {
+    Star star;
+    Production production;
+    production.kind = Production::Kind::kPending;
+    star.application.productions[kSegment] = production;
+    star.receive_interest(0, kSegment, 10);
+    star.sent_everywhere();
+    production.kind = Production::Kind::kData;
+    production.data = star.data(kSegment);
+    star.application.productions[kSegment] = production;
+    star.receive_interest(0, kSegment, 11);
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.node.counters().pit_entries == 0);
+    star.application.productions.clear();
+}
+
+TEST_CASE("the application signs for the network only") {
+    Star star;
+    Production production;
+    production.kind = Production::Kind::kData;
+    production.data = star.data(kSegment);
+    star.application.productions[kSegment] = production;
+    star.receive_interest(0, kSegment, 1);
+    star.node.express(RequesterId::kReducer, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    CHECK(star.application.asked_for_network == std::vector<bool>{true, false});
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+    CHECK(star.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("a Nack from the only upstream reaches everyone who waits, each with its own nonce") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive_interest(1, kSegment, 11, {.token = "one"});
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive(kUpstream, star.nack(kSegment, 10, wire::NackReason::kNoSlot));
+    CHECK(star.sent(0)[0].nonce == 10);
+    const auto second = star.sent(1);
+    REQUIRE(second.size() == 1);
+    CHECK(second[0].nonce == 11);
+    CHECK(second[0].token == "one");
+    CHECK(second[0].reason == wire::NackReason::kNoSlot);
+    REQUIRE(star.application.nacks.size() == 1);
+    CHECK(star.application.nacks[0].second == wire::NackReason::kNoSlot);
+    CHECK(star.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("a Nack of an earlier transmission does not end the request") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.now += 5ms;
+    star.receive_interest(0, kSegment, 20);
+    star.receive(kUpstream, star.nack(kSegment, 10, wire::NackReason::kNoRoute));
+    CHECK(star.sent(0).empty());
+    star.receive(kUpstream, star.nack(kSegment, 20, wire::NackReason::kNoRoute));
+    CHECK(star.sent(0).size() == 1);
+}
+
+TEST_CASE("a Nack from a face that was not asked does not end the request") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive(5, star.nack(kSegment, 10, wire::NackReason::kNoRoute));
+    CHECK(star.sent(0).empty());
+    CHECK(star.node.counters().pit_entries == 1);
+}
+
+TEST_CASE("after NoRoute the next way is tried, with a new nonce; the least severe reason is passed on") {
+    Star star;
+    star.node.add_route(name("/train1/g0"), kOtherUpstream, 2);
+    star.receive_interest(0, kSegment, 10);
+    star.receive(kUpstream, star.nack(kSegment, 10, wire::NackReason::kNoRoute));
+    CHECK(star.sent(0).empty());
+    const auto other = star.sent(kOtherUpstream);
+    REQUIRE(other.size() == 1);
+    CHECK(other[0].nonce != 10);
+    star.receive(kOtherUpstream, star.nack(kSegment, other[0].nonce, wire::NackReason::kCongestion));
+    const auto answers = star.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].reason == wire::NackReason::kCongestion);
+    CHECK(answers[0].nonce == 10);
+}
+
+TEST_CASE("a closed face: what was asked through it is asked elsewhere, or nacked") {
+    Star star;
+    star.node.add_route(name("/train1/g0/3"), 5, 1);
+    star.node.add_route(name("/train1/g0/3"), 6, 2);
+    star.receive_interest(0, "/train1/g0/3/x", 10);
+    star.receive_interest(0, kSegment, 11);
+    star.node.close_face(5, star.now);
+    CHECK(star.sent(6).size() == 1);
+    star.node.close_face(kUpstream, star.now);
+    const auto answers = star.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].name == kSegment);
+    CHECK(answers[0].reason == wire::NackReason::kNoRoute);
+    CHECK(star.node.routes().size() == 1);
+}
+
+TEST_CASE("a closed face is not sent to, nor heard") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.receive_interest(1, kSegment, 11);
+    star.node.close_face(0, star.now);
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.sent(0).empty());
+    CHECK(star.sent(1).size() == 1);
+    star.receive_interest(0, kSegment, 12);
+    CHECK(star.sent(0).empty());
+}
+
+TEST_CASE("a cancelled request leaves the table, unless others wait") {
+    Star star;
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive_interest(0, kSegment, 1);
+    star.node.cancel(RequesterId::kApplication, name(kSegment).view());
+    star.node.run_pending(star.now);
+    CHECK(star.node.counters().pit_entries == 1);
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.application.received.empty());
+    CHECK(star.sent(0).size() == 1);
+
+    const auto other = name("/train1/g0/x");
+    star.node.express(RequesterId::kApplication, other.view(), {}, 1s);
+    star.node.cancel(RequesterId::kApplication, other.view());
+    star.node.run_pending(star.now);
+    CHECK(star.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("what an application asks from inside a callback runs after the packet") {
+    Star star;
+    star.application.when_received = [&] {
+        star.node.express(RequesterId::kApplication, name("/train1/g0/next").view(), {}, 1s);
+    };
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.sent(kUpstream);
+    star.receive(kUpstream, star.data(kSegment));
+    const auto upstream = star.sent(kUpstream);
+    REQUIRE(upstream.size() == 1);
+    CHECK(upstream[0].name == "/train1/g0/next");
+}
+
+TEST_CASE("a chain of requests that answer each other gives the driver its turn") {
+    Star star;
+    Production production;
+    production.kind = Production::Kind::kData;
+    production.data = star.data(kSegment);
+    star.application.productions[kSegment] = production;
+    star.application.when_received = [&] {
+        star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    };
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    CHECK(star.application.received.size() > 1);
+    CHECK(star.node.next_deadline() <= star.now);
+}

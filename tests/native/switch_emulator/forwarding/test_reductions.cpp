@@ -1,0 +1,252 @@
+// A node and its reducer: placement, fallback, and what a sum is made from.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "switch_under_test.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr FaceId kUpstream = 4;
+constexpr auto kSum = "/train1/g0/0-3/sum.f32/seq=41/seg=9";
+
+std::string operand_uri(int rank) {
+    return "/train1/g0/" + std::to_string(rank) + "/sum.f32/seq=41/seg=9";
+}
+
+/// Ranks 0 to 3 behind faces 0 to 3; the rest of the network behind face 4.
+struct Leaf : SwitchUnderTest {
+    explicit Leaf(forwarding::NodeOptions options = default_options())
+        : SwitchUnderTest(5, std::move(options)) {
+        for (FaceId rank = 0; rank < 4; ++rank) {
+            node.add_route(name("/n/h" + std::to_string(rank)), rank, 1);
+        }
+        node.add_route(name("/n/s1"), kUpstream, 1);
+    }
+
+    void install(bool primary) {
+        reduction::Rule rule;
+        rule.group = name("/train1/g0");
+        rule.interval = name("/0-3");
+        rule.primary = primary;
+        for (int rank = 0; rank < 4; ++rank) {
+            rule.operands.push_back(
+                {name("/" + std::to_string(rank)), name("/n/h" + std::to_string(rank))});
+        }
+        node.reducer().install(rule);
+    }
+
+    /// Whether exactly the Interest for that rank's operand left towards it.
+    bool operand_was_asked(int rank) {
+        const auto packets = sent(static_cast<FaceId>(rank));
+        return packets.size() == 1 && packets[0].kind == Sent::Kind::kInterest &&
+               packets[0].name == operand_uri(rank);
+    }
+    bool all_operands_were_asked() {
+        bool all = true;
+        for (int rank = 0; rank < 4; ++rank) all = operand_was_asked(rank) && all;
+        return all;
+    }
+    void give_operand(int rank) {
+        receive(static_cast<FaceId>(rank), tensor(operand_uri(rank), {1.0F + static_cast<float>(rank)}));
+    }
+};
+
+float only_element(const Sent& packet) {
+    REQUIRE(packet.content.size() == sizeof(float));
+    float element = 0;
+    std::memcpy(&element, packet.content.data(), sizeof(element));
+    return element;
+}
+
+}  // namespace
+
+TEST_CASE("all ranks ask for the sum: each operand is fetched once, each rank gets the sum once") {
+    Leaf leaf;
+    leaf.install(true);
+    for (FaceId face = 0; face < 4; ++face) {
+        leaf.receive_interest(face, kSum, 100U + face, {.hint = "/n/s0"});
+    }
+    CHECK(leaf.all_operands_were_asked());
+    for (int rank = 3; rank >= 0; --rank) leaf.give_operand(rank);
+    for (FaceId face = 0; face < 4; ++face) {
+        const auto answers = leaf.sent(face);
+        REQUIRE(answers.size() == 1);
+        CHECK(answers[0].kind == Sent::Kind::kData);
+        CHECK(only_element(answers[0]) == 10.0F);
+    }
+    CHECK(leaf.sent(kUpstream).empty());
+    CHECK(leaf.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("the sum is cached, its operands are not") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.receive_interest(0, kSum, 1);
+    for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+    CHECK(leaf.node.counters().cache_entries == 1);
+    leaf.sent_everywhere();
+    leaf.receive_interest(3, kSum, 2);
+    CHECK(leaf.sent(3).size() == 1);
+    CHECK(leaf.node.reducer().counters().reductions_started == 1);
+}
+
+TEST_CASE("what is placed on another node is not evaluated on the way") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.receive_interest(0, kSum, 1, {.hint = "/n/s1"});
+    CHECK(leaf.sent(kUpstream).size() == 1);
+    CHECK(leaf.node.reducer().counters().reductions_started == 0);
+}
+
+TEST_CASE("a rule that is not primary evaluates when the placed node refuses") {
+    Leaf leaf;
+    leaf.install(false);
+    leaf.receive_interest(0, kSum, 1, {.hint = "/n/s1"});
+    leaf.sent(kUpstream);
+    leaf.receive(kUpstream, leaf.nack(kSum, 1, wire::NackReason::kNoSlot));
+    CHECK(leaf.all_operands_were_asked());
+    for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+    const auto answers = leaf.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(only_element(answers[0]) == 10.0F);
+}
+
+TEST_CASE("a rule that is not primary evaluates when the way to the placed node is gone") {
+    Leaf leaf;
+    leaf.install(false);
+    leaf.receive_interest(0, kSum, 1, {.hint = "/n/s1"});
+    leaf.node.close_face(kUpstream, leaf.now);
+    CHECK(leaf.all_operands_were_asked());
+}
+
+TEST_CASE("who is tired of waiting asks its own node to evaluate, although the Interest is under way") {
+    Leaf leaf;
+    leaf.install(false);
+    leaf.node.express(RequesterId::kApplication, name(kSum).view(), name("/n/s1").view(), 1s);
+    leaf.node.run_pending(leaf.now);
+    CHECK(leaf.sent(kUpstream).size() == 1);
+    leaf.node.express(RequesterId::kApplication, name(kSum).view(), name("/n/s0").view(), 1s);
+    leaf.node.run_pending(leaf.now);
+    CHECK(leaf.all_operands_were_asked());
+    for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+    CHECK(leaf.application.received.size() == 1);
+}
+
+TEST_CASE("an answer from elsewhere ends a reduction for the same name") {
+    Leaf leaf;
+    leaf.install(false);
+    for (const char* hint : {"/n/s1", "/n/s0"}) {
+        leaf.node.express(RequesterId::kApplication, name(kSum).view(), name(hint).view(), 1s);
+        leaf.node.run_pending(leaf.now);
+    }
+    leaf.receive(kUpstream, leaf.tensor(kSum, {10.0F}));
+    CHECK(leaf.application.received.size() == 1);
+    CHECK(leaf.node.reducer().counters().slots_in_use == 0);
+    CHECK(leaf.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("without a slot: Nack NoSlot") {
+    auto options = SwitchUnderTest::default_options();
+    options.reducer.slots = 0;
+    Leaf leaf(options);
+    leaf.install(true);
+    leaf.receive_interest(0, kSum, 1, {.hint = "/n/s0"});
+    const auto answers = leaf.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].reason == wire::NackReason::kNoSlot);
+}
+
+TEST_CASE("a Hold for an operand reaches those who wait for the sum") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.receive_interest(0, kSum, 1, {.hint = "/n/s0"});
+    leaf.receive_interest(1, kSum, 2, {.hint = "/n/s0"});
+    leaf.sent(0);
+    leaf.sent(1);
+    const auto asked = leaf.sent(3);
+    REQUIRE(asked.size() == 1);
+    leaf.receive(3, leaf.hold(operand_uri(3), asked[0].nonce, "3"));
+    for (FaceId face = 0; face < 2; ++face) {
+        const auto holds = leaf.sent(face);
+        REQUIRE(holds.size() == 1);
+        CHECK(holds[0].kind == Sent::Kind::kHold);
+        CHECK(holds[0].name == kSum);
+        CHECK(holds[0].missing == "3");
+    }
+    leaf.receive_interest(0, kSum, 3, {.hint = "/n/s0"});
+    REQUIRE(leaf.sent(0).size() == 1);
+}
+
+TEST_CASE("a reduction ends when nobody waits any more: expiry") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.receive_interest(0, kSum, 1, {.lifetime = 100ms});
+    CHECK(leaf.node.reducer().counters().slots_in_use == 1);
+    leaf.wait(101ms);
+    leaf.node.run_pending(leaf.now);
+    CHECK(leaf.node.reducer().counters().slots_in_use == 0);
+    CHECK(leaf.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("a reduction ends when nobody waits any more: cancellation") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.node.express(RequesterId::kApplication, name(kSum).view(), {}, 1s);
+    leaf.node.cancel(RequesterId::kApplication, name(kSum).view());
+    leaf.node.run_pending(leaf.now);
+    CHECK(leaf.node.reducer().counters().reductions_abandoned == 1);
+    CHECK(leaf.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("a tampered operand never enters a sum, and the operation recovers by itself") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.receive_interest(0, kSum, 1);
+    for (int rank = 0; rank < 3; ++rank) leaf.give_operand(rank);
+    const PacketRef good = leaf.tensor(operand_uri(3), {4.0F});
+    PacketRef bad = leaf.pool.copy_of(good.bytes());
+    const auto content = wire::DataView::parse(good.bytes())->content();
+    bad.writable()[static_cast<std::size_t>(content.data() - good.bytes().data())] ^= 1;
+    leaf.receive(3, bad);
+    CHECK(leaf.node.reducer().counters().reductions_completed == 0);
+    leaf.sent_everywhere();
+    for (int i = 0; i < 100 && leaf.node.outbox().queue(3).empty(); ++i) leaf.wait(5ms);
+    CHECK(leaf.operand_was_asked(3));
+    leaf.receive(3, good);
+    const auto answers = leaf.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(only_element(answers[0]) == 10.0F);
+}
+
+TEST_CASE("the reducer takes the operand of its own node unsigned, and the sum leaves signed") {
+    Leaf leaf;
+    leaf.install(true);
+    const PacketRef own = leaf.tensor(operand_uri(3), {4.0F});
+    PacketRef unsigned_own = leaf.pool.copy_of(own.bytes());
+    const auto signature = wire::DataView::parse(own.bytes())->signature_value();
+    const auto offset = static_cast<std::size_t>(signature.data() - own.bytes().data());
+    std::ranges::fill(unsigned_own.writable().subspan(offset, signature.size()), std::uint8_t{0});
+    Production production;
+    production.kind = Production::Kind::kData;
+    production.data = unsigned_own;
+    leaf.application.productions[operand_uri(3)] = production;
+    leaf.receive_interest(0, kSum, 1);
+    for (int rank = 0; rank < 3; ++rank) leaf.give_operand(rank);
+    leaf.sent(1);
+    leaf.sent(2);
+    const auto& queue = leaf.node.outbox().queue(0);
+    REQUIRE(!queue.empty());
+    const auto sum = wire::DataView::parse(queue.back().payload.bytes());
+    REQUIRE(sum);
+    CHECK(leaf.keyring.verify(*sum) == security::Verdict::kValid);
+    CHECK(leaf.node.counters().cache_entries == 1);
+    CHECK(leaf.sent(3).empty());
+    leaf.application.productions.clear();
+}

@@ -1,0 +1,206 @@
+#include "switch_emulator/tables/content_store.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "switch_emulator/tables/lru.hpp"
+#include "switch_emulator/tables/s3fifo.hpp"
+
+using namespace innet;
+using namespace std::chrono_literals;
+using tables::ContentStore;
+using tables::NamePrefixes;
+
+namespace {
+
+enum class Policy : std::uint8_t { kLru, kS3Fifo };
+
+struct Cache {
+    Cache(std::size_t capacity_bytes, Policy policy = Policy::kLru)
+        : store(capacity_bytes, make(policy, capacity_bytes), pool) {}
+
+    static std::unique_ptr<tables::EvictionPolicy> make(Policy policy, std::size_t capacity_bytes) {
+        if (policy == Policy::kLru) return std::make_unique<tables::Lru>();
+        return std::make_unique<tables::S3Fifo>(capacity_bytes);
+    }
+
+    PacketRef make_data(std::string_view uri, std::size_t content_size = 100,
+                        Duration freshness = Duration(0)) {
+        const wire::Name name = wire::Name::from_uri(uri).value();
+        wire::DataFields fields;
+        fields.name = name.view();
+        fields.freshness = freshness;
+        PacketRef packet = pool.allocate(content_size + 300);
+        packet.truncate(wire::encode_data(fields, content_size, 32, packet.writable()).size);
+        REQUIRE(packet.size() > 0);
+        return packet;
+    }
+
+    void insert(const PacketRef& packet) {
+        const auto data = wire::DataView::parse(packet.bytes());
+        REQUIRE(data);
+        store.insert(*data, NamePrefixes(data->name()), packet, now);
+    }
+    void insert(std::string_view uri, std::size_t content_size = 100) {
+        insert(make_data(uri, content_size));
+    }
+
+    /// Name of the Data that answers; empty without one.
+    std::string find(std::string_view uri, bool can_be_prefix = false, bool must_be_fresh = false) {
+        const wire::Name name = wire::Name::from_uri(uri).value();
+        std::vector<std::uint8_t> buffer(512);
+        wire::InterestFields fields;
+        fields.name = name.view();
+        fields.can_be_prefix = can_be_prefix;
+        fields.must_be_fresh = must_be_fresh;
+        buffer.resize(wire::encode_interest(fields, buffer));
+        const auto interest = wire::InterestView::parse(buffer);
+        REQUIRE(interest);
+        const PacketRef* found = store.find(*interest, NamePrefixes(interest->name()), now);
+        return found == nullptr ? "" : wire::DataView::parse(found->bytes())->name().to_uri();
+    }
+    bool has(std::string_view uri) { return !find(uri).empty(); }
+
+    PacketPool pool;
+    ContentStore store;
+    TimePoint now{std::chrono::hours(1)};
+};
+
+/// What one object of the default size takes.
+std::size_t charge_of_one() {
+    Cache cache(1 << 20);
+    cache.insert("/x/0");
+    return cache.store.size_bytes();
+}
+
+}  // namespace
+
+TEST_CASE("a name finds its own Data, and no other's") {
+    Cache cache(1 << 20);
+    cache.insert("/a/b/c");
+    CHECK(cache.has("/a/b/c"));
+    CHECK_FALSE(cache.has("/a/b"));
+    CHECK_FALSE(cache.has("/a/b/c/d"));
+    CHECK_FALSE(cache.has("/a/b/d"));
+}
+
+TEST_CASE("CanBePrefix finds Data below a name, at any depth") {
+    Cache cache(1 << 20);
+    cache.insert("/a/b/c/d");
+    CHECK(cache.find("/a", true) == "/a/b/c/d");
+    CHECK(cache.find("/a/b/c/d", true) == "/a/b/c/d");
+    CHECK(cache.find("/a/c", true).empty());
+}
+
+TEST_CASE("CanBePrefix with MustBeFresh passes over what is stale") {
+    Cache cache(1 << 20);
+    cache.insert(cache.make_data("/a/v1", 10, 10ms));
+    cache.insert(cache.make_data("/a/v2", 10, 1s));
+    cache.insert(cache.make_data("/a/v3", 10));
+    cache.now += 100ms;
+    CHECK(cache.find("/a", true, true) == "/a/v2");
+    cache.now += 1s;
+    CHECK(cache.find("/a", true, true).empty());
+    CHECK_FALSE(cache.find("/a", true).empty());
+}
+
+TEST_CASE("a store without room keeps nothing") {
+    Cache cache(0);
+    cache.insert("/a");
+    CHECK_FALSE(cache.has("/a"));
+    Cache tiny(100);
+    tiny.insert("/a");
+    CHECK(tiny.store.entries() == 0);
+}
+
+TEST_CASE("the same name again replaces what was there") {
+    Cache cache(1 << 20);
+    cache.insert("/a", 200);
+    const std::size_t before = cache.store.size_bytes();
+    cache.insert("/a", 200);
+    CHECK(cache.store.entries() == 1);
+    CHECK(cache.store.size_bytes() == before);
+}
+
+TEST_CASE("the bound holds for real memory, whatever is inserted and asked for") {
+    for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
+        constexpr std::size_t kCapacity = 100'000;
+        Cache cache(kCapacity, policy);
+        std::mt19937 random(3);
+        for (int step = 0; step < 5000; ++step) {
+            const std::string uri = "/job/" + std::to_string(random() % 20) + "/" +
+                                    std::to_string(random() % 50);
+            if (random() % 2 == 0) {
+                cache.insert(uri, random() % 3000);
+            } else {
+                const std::string found = cache.find(uri);
+                REQUIRE((found.empty() || found == uri));
+            }
+            REQUIRE(cache.store.size_bytes() <= kCapacity);
+            REQUIRE(cache.pool.bytes_in_use() <= kCapacity);
+        }
+        CHECK(cache.store.evictions() > 0);
+    }
+}
+
+TEST_CASE("a small packet does not keep a large receive buffer alive") {
+    Cache cache(1 << 20);
+    const PacketRef data = cache.make_data("/a/b");
+    {
+        PacketRef buffer = cache.pool.allocate(60000);
+        std::ranges::copy(data.bytes(), buffer.writable().begin() + 1000);
+        cache.insert(buffer.slice(1000, data.size()));
+    }
+    CHECK(cache.pool.bytes_in_use() < 10000);
+    CHECK(cache.has("/a/b"));
+}
+
+TEST_CASE("LRU drops what was not asked for longest") {
+    Cache cache(3 * charge_of_one());
+    for (const char* uri : {"/x/a", "/x/b", "/x/c"}) cache.insert(uri);
+    CHECK(cache.has("/x/a"));
+    cache.insert("/x/d");
+    CHECK(cache.has("/x/a"));
+    CHECK_FALSE(cache.has("/x/b"));
+}
+
+TEST_CASE("S3-FIFO keeps what is asked for through a scan that empties LRU") {
+    const std::size_t capacity = 100 * charge_of_one();
+    const auto survivors = [&](Policy policy) {
+        Cache cache(capacity, policy);
+        const auto popular = [](int i) { return "/popular/" + std::to_string(i); };
+        for (int i = 0; i < 50; ++i) cache.insert(popular(i));
+        for (int round = 0; round < 2; ++round) {
+            for (int i = 0; i < 50; ++i) cache.find(popular(i));
+        }
+        for (int i = 0; i < 1000; ++i) cache.insert("/scan/" + std::to_string(i));
+        int kept = 0;
+        for (int i = 0; i < 50; ++i) kept += cache.has(popular(i)) ? 1 : 0;
+        return kept;
+    };
+    CHECK(survivors(Policy::kLru) == 0);
+    CHECK(survivors(Policy::kS3Fifo) == 50);
+}
+
+TEST_CASE("S3-FIFO takes an object that comes back into the main queue") {
+    Cache cache(20 * charge_of_one(), Policy::kS3Fifo);
+    cache.insert("/returning/one");
+    for (int i = 0; i < 20; ++i) cache.insert("/scan/" + std::to_string(i));
+    REQUIRE_FALSE(cache.has("/returning/one"));
+    cache.insert("/returning/one");
+    for (int i = 20; i < 35; ++i) cache.insert("/scan/" + std::to_string(i));
+    CHECK(cache.has("/returning/one"));
+}
+
+TEST_CASE("names that were dropped leave nothing behind") {
+    Cache cache(10 * charge_of_one());
+    for (int i = 0; i < 10'000; ++i) {
+        cache.insert("/job/group/" + std::to_string(i) + "/leaf");
+    }
+    CHECK(cache.store.entries() == 10);
+    CHECK(cache.find("/job/group/17", true).empty());
+    CHECK_FALSE(cache.find("/job/group/9999", true).empty());
+}

@@ -1,0 +1,104 @@
+#include "switch_emulator/tables/pit.hpp"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <string>
+
+using namespace innet;
+using tables::NamePrefixes;
+using tables::Pit;
+using tables::PitEntry;
+using tables::PitKey;
+
+namespace {
+
+/// Keeps the names that keys point to.
+class Keys {
+  public:
+    PitKey operator()(std::string_view uri, bool can_be_prefix = false) {
+        names_.push_back(wire::Name::from_uri(uri).value());
+        const wire::NameView view = names_.back().view();
+        PitKey key;
+        key.name = view;
+        key.hash = view.hash();
+        key.can_be_prefix = can_be_prefix;
+        return key;
+    }
+
+  private:
+    std::deque<wire::Name> names_;
+};
+
+}  // namespace
+
+TEST_CASE("names, CanBePrefix and MustBeFresh tell entries apart") {
+    Keys key;
+    Pit pit(16);
+    PitEntry* plain = pit.insert(key("/a/b"), {});
+    PitEntry* prefix = pit.insert(key("/a/b", true), {});
+    CHECK(pit.find(key("/a/b")) == plain);
+    CHECK(pit.find(key("/a/b", true)) == prefix);
+    PitKey fresh = key("/a/b");
+    fresh.must_be_fresh = true;
+    CHECK(pit.find(fresh) == nullptr);
+    CHECK(pit.find(key("/a")) == nullptr);
+}
+
+TEST_CASE("entries whose hashes collide are told apart by their names") {
+    Keys key;
+    Pit pit(16);
+    PitKey a = key("/a");
+    PitKey b = key("/b");
+    b.hash = a.hash;
+    PitEntry* first = pit.insert(a, {});
+    CHECK(pit.find(b) == nullptr);
+    PitEntry* second = pit.insert(b, {});
+    CHECK(pit.find(a) == first);
+    CHECK(pit.find(b) == second);
+    pit.erase(*first);
+    CHECK(pit.find(b) == second);
+}
+
+TEST_CASE("the table takes its capacity and not one entry more") {
+    Keys key;
+    Pit pit(3);
+    for (int i = 0; i < 3; ++i) CHECK(pit.insert(key("/a/" + std::to_string(i)), {}) != nullptr);
+    CHECK(pit.insert(key("/a/3"), {}) == nullptr);
+    pit.erase(*pit.find(key("/a/1")));
+    CHECK(pit.insert(key("/a/3"), {}) != nullptr);
+    CHECK(pit.size() == 3);
+}
+
+TEST_CASE("records are one per face, in the order of their first arrival") {
+    Keys key;
+    Pit pit(4);
+    PitEntry& entry = *pit.insert(key("/a"), {});
+    pit.put_in_record(entry, 3);
+    pit.put_in_record(entry, 1);
+    pit.put_in_record(entry, 3).nonce = 7;
+    std::vector<FaceId> faces;
+    for (const auto& record : entry.in_records()) faces.push_back(record.face);
+    CHECK(faces == std::vector<FaceId>{3, 1});
+    CHECK(entry.find_in_record(3)->nonce == 7);
+    pit.erase_in_record(entry, 3);
+    CHECK(entry.find_in_record(3) == nullptr);
+    CHECK(entry.find_in_record(1) != nullptr);
+}
+
+TEST_CASE("Data matches its own name, and prefixes of entries with CanBePrefix") {
+    Keys key;
+    Pit pit(16);
+    PitEntry* exact = pit.insert(key("/a/b/c"), {});
+    PitEntry* exact_prefix = pit.insert(key("/a/b/c", true), {});
+    PitEntry* prefix = pit.insert(key("/a", true), {});
+    pit.insert(key("/a/b"), {});
+    pit.insert(key("/a/b/c/d", true), {});
+    std::vector<PitEntry*> matches;
+    const wire::Name data = wire::Name::from_uri("/a/b/c").value();
+    pit.collect_matches(NamePrefixes(data.view()), matches);
+    CHECK(matches.size() == 3);
+    for (PitEntry* entry : {exact, exact_prefix, prefix}) {
+        CHECK(std::ranges::count(matches, entry) == 1);
+    }
+}
