@@ -20,15 +20,16 @@ PortModel::PortModel(const PortOptions& options)
 void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
     ++counters_.enqueued;
     drain_queue(now);
-    const std::size_t size = wire_bytes(packet);
     // The packet that finds the queue empty goes on the wire even if the queue could not hold it.
-    if (counters_.depth_bytes > 0 && counters_.depth_bytes + size > options_.queue_bytes) {
+    const std::uint64_t depth_with_it = counters_.depth_bytes + wire_bytes(packet);
+    if (counters_.depth_bytes > 0 && depth_with_it > options_.queue_bytes) {
         ++counters_.dropped_queue;
         return;
     }
     if (options_.mark_bytes && counters_.depth_bytes > *options_.mark_bytes) {
         mark(packet);
     }
+    const std::size_t size = wire_bytes(packet);  // the mark may have made it larger
     // The schedule is the link's own: a driver that comes late takes nothing of its capacity.
     busy_until_ = std::max(now, busy_until_) + serialisation(size);
     counters_.depth_bytes += size;
@@ -77,16 +78,25 @@ void PortModel::drain_queue(TimePoint now) {
 }
 
 void PortModel::mark(OutgoingPacket& packet) {
-    // Only bare Data: what has link headers already (a Nack, a Hold) is no answer that could slow
+    // Data alone tells its asker of congestion; a Nack or a Hold is no answer that could slow
     // anyone.
     const auto payload = packet.payload.bytes();
-    if (packet.header_size != 0 || payload.empty() || payload.front() != wire::kData) {
+    if (payload.empty() || payload.front() != wire::kData) {
         return;
     }
+    const auto old_header = packet.header;  // what the fields read from it show
     wire::LpFields fields;
+    if (packet.header_size > 0) {
+        const auto link =
+            wire::LpView::parse_header(std::span(old_header).first(packet.header_size));
+        if (!link || link->congestion_mark() != 0) {
+            return;
+        }
+        fields = link->fields();
+    }
     fields.congestion_mark = 1;
-    packet.header_size =
-        static_cast<std::uint8_t>(wire::encode_lp_header(fields, payload.size(), packet.header));
+    const std::size_t size = wire::encode_lp_header(fields, payload.size(), packet.header);
+    packet.header_size = static_cast<std::uint8_t>(size);
     ++counters_.marked;
 }
 
@@ -103,12 +113,15 @@ bool PortModel::draw_loss() {
     return static_cast<double>(z >> 11U) * 0x1.0p-53 < options_.loss;
 }
 
-Duration PortModel::serialisation(std::size_t bytes) const {
+Duration PortModel::serialisation(std::size_t bytes) {
     if (!options_.rate_bps) {
         return Duration::zero();
     }
-    const double seconds = static_cast<double>(bytes) * 8.0 / *options_.rate_bps;
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    // The fraction is carried over: at 10 Gbit/s a nanosecond is 1 % of a small packet.
+    const double exact_ns = static_cast<double>(bytes) * 8e9 / *options_.rate_bps + unpaid_ns_;
+    const Duration whole(static_cast<Duration::rep>(exact_ns));
+    unpaid_ns_ = exact_ns - static_cast<double>(whole.count());
+    return whole;
 }
 
 }  // namespace innet::port

@@ -20,21 +20,23 @@ struct PortOptions {
     Duration delay{0};                      ///< one-way propagation
     double loss = 0.0;                      ///< probability that a packet vanishes on the wire
     std::size_t queue_bytes = 512 * 1024;   ///< waiting for the link; beyond, packets are dropped
-    std::optional<std::size_t> mark_bytes;  ///< queue depth above which Data is marked
+    std::optional<std::size_t> mark_bytes;  ///< Data that finds more than this queued is marked
     std::uint64_t seed = 1;
 };
 
 struct PortCounters {
-    std::uint64_t enqueued = 0;
+    std::uint64_t enqueued = 0;  ///< = sent + dropped_queue + dropped_loss + still on the link
     std::uint64_t sent = 0;
     std::uint64_t bytes = 0;  ///< sent, framing included
     std::uint64_t dropped_queue = 0;
     std::uint64_t dropped_loss = 0;
     std::uint64_t marked = 0;
-    std::uint64_t depth_bytes = 0;
+    std::uint64_t depth_bytes = 0;  ///< waiting or being serialised, framing included
     std::uint64_t max_depth_bytes = 0;
 };
 
+/// Packets leave in the order of coming. Without rate, delay and loss, what is enqueued is ready at
+/// once.
 class PortModel {
   public:
     explicit PortModel(const PortOptions& options);
@@ -61,7 +63,7 @@ class PortModel {
     void drain_queue(TimePoint now);
     void mark(OutgoingPacket& packet);
     bool draw_loss();
-    Duration serialisation(std::size_t wire_bytes) const;
+    Duration serialisation(std::size_t bytes);
 
     PortOptions options_;
     PortCounters counters_;
@@ -70,6 +72,7 @@ class PortModel {
     std::size_t count_ = 0;
     std::size_t serialised_count_ = 0;  ///< of the first `count_`, how many have left the queue
     TimePoint busy_until_{};
+    double unpaid_ns_ = 0;  ///< what rounding has cut from the serialisation times so far, below 1
     std::uint64_t random_state_;
 };
 

@@ -95,6 +95,31 @@ bool LpView::payload_fits_header() const {
     return !about_interest || packet->type == kInterest;
 }
 
+bool LpView::read_fields(Reader reader) {
+    unsigned seen = 0;
+    while (!reader.empty()) {
+        const auto element = reader.next();
+        if (!element) return false;
+        if (element->type == kLpFragment) {
+            payload_ = element->value;
+            if (payload_.empty() || !reader.empty()) return false;
+            break;
+        }
+        const unsigned bit = field_bit(element->type);
+        if (bit == 0) {
+            if (!is_ignorable(element->type)) return false;
+            continue;
+        }
+        if ((seen & bit) != 0 || !read_header_field(*element)) return false;
+        seen |= bit;
+    }
+    if (!fragment_) return true;
+    if (fragment_->index >= fragment_->count) return false;
+    const bool in_pieces = fragment_->count > 1;
+    if (!in_pieces) fragment_.reset();
+    return !in_pieces || (seen & field_bit(kLpSequence)) != 0;
+}
+
 std::optional<LpView> LpView::parse(ByteView packet) {
     const auto outer = read_only_element(packet);
     if (!outer) return std::nullopt;
@@ -104,34 +129,32 @@ std::optional<LpView> LpView::parse(ByteView packet) {
         return view;
     }
     if (outer->type != kLpPacket) return std::nullopt;
-
-    unsigned seen = 0;
-    for (Reader reader(outer->value); !reader.empty();) {
-        const auto element = reader.next();
-        if (!element) return std::nullopt;
-        if (element->type == kLpFragment) {
-            if (element->value.empty() || !reader.empty()) return std::nullopt;
-            view.payload_ = element->value;
-            break;
-        }
-        const unsigned bit = field_bit(element->type);
-        if (bit == 0) {
-            if (!is_ignorable(element->type)) return std::nullopt;
-            continue;
-        }
-        if ((seen & bit) != 0 || !view.read_header_field(*element)) return std::nullopt;
-        seen |= bit;
-    }
-    if (view.fragment_) {
-        if (view.fragment_->index >= view.fragment_->count) return std::nullopt;
-        if (view.fragment_->count == 1) {
-            view.fragment_.reset();  // whole after all
-        } else if ((seen & field_bit(kLpSequence)) == 0) {
-            return std::nullopt;
-        }
-    }
-    if (!view.payload_fits_header()) return std::nullopt;
+    if (!view.read_fields(Reader(outer->value)) || !view.payload_fits_header()) return std::nullopt;
     return view;
+}
+
+std::optional<LpView> LpView::parse_header(ByteView header) {
+    ByteView rest = header;
+    const auto type = read_var_number(rest);
+    const auto length = type == kLpPacket ? read_var_number(rest) : std::nullopt;
+    if (!length || *length < rest.size()) return std::nullopt;
+    const std::uint64_t payload_size = *length - rest.size();
+    const std::size_t fragment_header =
+        payload_size == 0 ? 0 : var_number_size(kLpFragment) + var_number_size(payload_size);
+    LpView view;
+    if (fragment_header > rest.size()) return std::nullopt;
+    if (!view.read_fields(Reader(rest.first(rest.size() - fragment_header)))) return std::nullopt;
+    return view;
+}
+
+LpFields LpView::fields() const {
+    LpFields fields;
+    fields.pit_token = pit_token_;
+    fields.congestion_mark = congestion_mark_;
+    fields.nack = nack_;
+    if (held_) fields.hold_missing = hold_missing_;
+    fields.fragment = fragment_;
+    return fields;
 }
 
 namespace {

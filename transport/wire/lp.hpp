@@ -29,10 +29,14 @@ struct FragmentInfo {
     std::uint64_t count = 1;
 };
 
+struct LpFields;
+
 /// A checked view of what came from a link: a bare Interest or Data, or an LpPacket around one.
 class LpView {
   public:
     static std::optional<LpView> parse(ByteView packet);
+    /// A view of what `encode_lp_header` wrote, while the payload is still elsewhere.
+    static std::optional<LpView> parse_header(ByteView header);
 
     /// The Interest or Data element (or a piece of one, see `fragment()`); empty for an idle
     /// packet.
@@ -45,8 +49,11 @@ class LpView {
     bool held() const { return held_; }
     ByteView hold_missing() const { return hold_missing_; }
     std::optional<FragmentInfo> fragment() const { return fragment_; }
+    /// All header fields, to be encoded again.
+    LpFields fields() const;
 
   private:
+    bool read_fields(Reader reader);
     bool read_header_field(const Element& element);
     bool payload_fits_header() const;
 

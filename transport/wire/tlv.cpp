@@ -16,7 +16,8 @@ void store_big_endian(std::span<std::uint8_t> place, std::uint64_t number) {
     }
 }
 
-/// Takes a VAR-NUMBER off the front of `bytes`; nothing when it is truncated or longer than needed.
+}  // namespace
+
 std::optional<std::uint64_t> read_var_number(ByteView& bytes) {
     if (bytes.empty()) return std::nullopt;
     if (bytes[0] < 253) {
@@ -31,8 +32,6 @@ std::optional<std::uint64_t> read_var_number(ByteView& bytes) {
     bytes = bytes.subspan(1 + size);
     return number;
 }
-
-}  // namespace
 
 std::optional<Element> Reader::next_long() {
     ByteView rest = rest_;

@@ -76,6 +76,9 @@ constexpr std::size_t nonnegative_size(std::uint64_t number) {
     return number <= 0xff ? 1 : number <= 0xffff ? 2 : number <= 0xffff'ffff ? 4 : 8;
 }
 
+/// Takes a VAR-NUMBER off the front of `bytes`; nothing when it is truncated or longer than needed.
+std::optional<std::uint64_t> read_var_number(ByteView& bytes);
+
 /// Bytes of a whole element whose value takes `length` bytes.
 constexpr std::size_t element_size(std::uint32_t type, std::size_t length) {
     return var_number_size(type) + var_number_size(length) + length;

@@ -102,6 +102,30 @@ TEST_CASE("header fields are written in the order of their types, the fragment l
                                               kLpNack, kLpCongestionMark, kLpHold, kLpFragment});
 }
 
+TEST_CASE("a header is read back while its payload is elsewhere, and encoded again") {
+    const Bytes token = from_hex("01020304");
+    const Bytes missing = text("3");
+    LpFields fields;
+    fields.pit_token = token;
+    fields.congestion_mark = 1;
+    for (const bool held : {false, true}) {
+        if (held) fields.hold_missing = missing;
+        for (const std::size_t payload_size : {0, 1, 252, 253, 8192, 65536}) {
+            CAPTURE(payload_size);
+            Bytes header(96);
+            header.resize(encode_lp_header(fields, payload_size, header));
+            const auto view = LpView::parse_header(header);
+            REQUIRE(view);
+            CHECK(view->held() == held);
+            Bytes again(96);
+            again.resize(encode_lp_header(view->fields(), payload_size, again));
+            CHECK(again == header);
+        }
+    }
+    CHECK_FALSE(LpView::parse_header({}));
+    CHECK_FALSE(LpView::parse_header(kInterestBytes));
+}
+
 TEST_CASE("a header that does not fit is not written") {
     const Bytes token = from_hex("01020304");
     LpFields fields;
