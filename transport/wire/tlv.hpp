@@ -41,6 +41,7 @@ enum Type : std::uint32_t {
     kKeyLocator = 0x1c,
     kKeyDigest = 0x1d,
     // Naming conventions rev 3.
+    kKeywordComponent = 32,
     kSegmentComponent = 50,
     kByteOffsetComponent = 52,
     kVersionComponent = 54,
@@ -64,6 +65,10 @@ enum Type : std::uint32_t {
     // innet: tensor metadata in MetaInfo's application range (128..252).
     kTensorElements = 0x80,
     kTensorError = 0x82,
+    // innet: inside the Content of a manifest.
+    kManifestSegments = 0x84,
+    kManifestFanOut = 0x86,
+    kManifestDigests = 0x88,
 };
 
 /// Bytes that `number` takes as a VAR-NUMBER.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/native/support/elements.hpp"
+#include "tests/native/support/signed_data.hpp"
 #include "transport/security/keyring.hpp"
 
 using namespace innet::security;
@@ -36,21 +37,8 @@ Bytes signature_of(Signer& signer, const Bytes& message) {
     return signature;
 }
 
-/// A Data packet signed by `signer`.
 Bytes signed_data(Signer& signer, const Bytes& content) {
-    const wire::Name name = *wire::Name::from_uri("/job/g0/3/seg=9");
-    wire::DataFields fields;
-    fields.name = name.view();
-    fields.signature_type = signer.type();
-    fields.key_name = signer.key_name();
-    Bytes packet(wire::encoded_data_size(fields, content.size(), signer.signature_size()));
-    const auto layout = wire::encode_data(fields, content.size(), signer.signature_size(), packet);
-    REQUIRE(layout.size == packet.size());
-    const std::span<std::uint8_t> bytes(packet);
-    std::ranges::copy(content, bytes.subspan(layout.content_offset).begin());
-    REQUIRE(signer.sign(bytes.subspan(layout.signed_offset, layout.signed_size),
-                        bytes.subspan(layout.signature_offset, layout.signature_size)));
-    return packet;
+    return innet::test::signed_data(signer, *wire::Name::from_uri("/job/g0/3/seg=9"), content);
 }
 
 Verdict verdict_on(const Keyring& keyring, const Bytes& packet) {

@@ -1,0 +1,229 @@
+#include "transport/security/manifest.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace innet::security {
+
+namespace {
+
+constexpr std::string_view kManifestKeyword = "manifest";
+
+/// Number of `<prefix>/seg=<number>`; nothing for any other name.
+std::optional<std::uint64_t> segment_number(wire::NameView name, wire::NameView prefix) {
+    if (name.empty() || name.parent() != prefix) return std::nullopt;
+    const wire::Element last = name.component(name.size() - 1);
+    if (last.type != wire::kSegmentComponent) return std::nullopt;
+    return wire::read_nonnegative(last.value);
+}
+
+wire::Name manifest_prefix(const wire::Name& object) {
+    wire::Name name = object;
+    return name.append(
+        wire::kKeywordComponent,
+        {reinterpret_cast<const std::uint8_t*>(kManifestKeyword.data()), kManifestKeyword.size()});
+}
+
+/// The parts of a manifest's Content; the two numbers are in a root only.
+struct ManifestContent {
+    std::optional<std::uint64_t> segments;
+    std::optional<std::uint64_t> fan_out;
+    wire::ByteView digests;
+};
+
+constexpr int position_of(std::uint32_t type) {
+    switch (type) {
+        case wire::kManifestSegments:
+            return 1;
+        case wire::kManifestFanOut:
+            return 2;
+        case wire::kManifestDigests:
+            return 3;
+        default:
+            return 0;
+    }
+}
+
+std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
+    if (manifest.content_type() != wire::ContentType::kManifest) return std::nullopt;
+    ManifestContent content;
+    int last_position = 0;
+    for (wire::Reader reader(manifest.content()); !reader.empty();) {
+        const auto element = reader.next();
+        if (!element) return std::nullopt;
+        const int position = position_of(element->type);
+        if (position <= last_position) {
+            if (wire::is_critical(element->type)) return std::nullopt;
+            continue;
+        }
+        last_position = position;
+        if (element->type == wire::kManifestDigests) {
+            content.digests = element->value;
+            continue;
+        }
+        const auto number = wire::read_nonnegative(element->value);
+        if (!number) return std::nullopt;
+        (element->type == wire::kManifestSegments ? content.segments : content.fan_out) = number;
+    }
+    return content;
+}
+
+/// Writes one manifest after the other, the lowest level first.
+class ManifestWriter {
+  public:
+    ManifestWriter(const wire::Name& object, const ManifestTree& tree, PacketPool& pool)
+        : object_(object), tree_(tree), pool_(pool) {}
+
+    /// An empty PacketRef when the packet is too large or the signer can sign no more.
+    PacketRef write(std::uint64_t manifest, std::span<const Sha256Digest> digests, Signer& signer) {
+        const wire::Name name = manifest_name(object_, manifest);
+        wire::DataFields fields;
+        fields.name = name.view();
+        fields.content_type = wire::ContentType::kManifest;
+        fields.final_segment = tree_.manifests() - 1;
+        fields.signature_type = signer.type();
+        fields.key_name = signer.key_name();
+        const std::size_t content_size = size_of_content(manifest, digests.size());
+        PacketRef packet =
+            pool_.allocate(wire::encoded_data_size(fields, content_size, signer.signature_size()));
+        const auto bytes = packet.writable();
+        const auto layout = wire::encode_data(fields, content_size, signer.signature_size(), bytes);
+        if (layout.size == 0) return {};
+        write_content(manifest, digests, bytes.subspan(layout.content_offset, content_size));
+        const bool is_signed =
+            signer.sign(bytes.subspan(layout.signed_offset, layout.signed_size),
+                        bytes.subspan(layout.signature_offset, layout.signature_size));
+        return is_signed ? packet : PacketRef();
+    }
+
+  private:
+    std::size_t size_of_content(std::uint64_t manifest, std::size_t digests) const {
+        const std::size_t list = wire::element_size(wire::kManifestDigests, digests * kSha256Size);
+        if (manifest != 0) return list;
+        return list +
+               wire::element_size(wire::kManifestSegments,
+                                  wire::nonnegative_size(tree_.segments())) +
+               wire::element_size(wire::kManifestFanOut, wire::nonnegative_size(tree_.fan_out()));
+    }
+
+    void write_content(std::uint64_t manifest, std::span<const Sha256Digest> digests,
+                       std::span<std::uint8_t> content) const {
+        wire::Writer writer(content);
+        if (manifest == 0) {
+            writer.nonnegative_element(wire::kManifestSegments, tree_.segments());
+            writer.nonnegative_element(wire::kManifestFanOut, tree_.fan_out());
+        }
+        writer.header(wire::kManifestDigests, digests.size() * kSha256Size);
+        for (const Sha256Digest& digest : digests) writer.bytes(digest);
+    }
+
+    const wire::Name& object_;
+    const ManifestTree& tree_;
+    PacketPool& pool_;
+};
+
+}  // namespace
+
+wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest) {
+    return manifest_prefix(object).append_number(wire::kSegmentComponent, manifest);
+}
+
+ManifestBuilder::ManifestBuilder(wire::Name object, std::uint64_t fan_out)
+    : object_(std::move(object)), fan_out_(fan_out) {}
+
+std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
+                                                             Signer& root_signer) const {
+    const auto tree = ManifestTree::over(digests_.size(), fan_out_);
+    if (!tree) return std::nullopt;
+    ManifestWriter writer(object_, *tree, pool);
+    const auto digest_signer = make_digest_signer();
+    Sha256 sha256;
+    std::vector<PacketRef> manifests(tree->manifests());
+    std::vector<Sha256Digest> manifest_digests(manifests.size());
+
+    // From the last to the root: children come before the manifest that lists them. Children of one
+    // manifest stand together, and so do those of the manifest before it, right in front of them.
+    std::span<const Sha256Digest> segments_left(digests_);
+    std::span<const Sha256Digest> manifests_left(manifest_digests);
+    for (std::size_t i = manifests.size(); i-- > 0;) {
+        auto& left = i >= tree->first_leaf() ? segments_left : manifests_left;
+        const auto children = left.last(tree->children_of(i));
+        left = left.first(left.size() - children.size());
+        manifests[i] = writer.write(i, children, i == 0 ? root_signer : *digest_signer);
+        if (!manifests[i]) return std::nullopt;
+        manifest_digests[i] = sha256.digest(manifests[i].bytes());
+    }
+    return manifests;
+}
+
+ManifestVerifier::ManifestVerifier(wire::Name object, ManifestTree tree)
+    : object_(std::move(object)), tree_(std::move(tree)) {}
+
+std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire::DataView& root) {
+    const wire::Name object(root.name().parent().parent());
+    if (root.name() != manifest_name(object, 0).view()) return std::nullopt;
+    const auto content = parse_content(root);
+    if (!content || !content->segments || !content->fan_out) return std::nullopt;
+    const auto tree = ManifestTree::over(*content->segments, *content->fan_out);
+    if (!tree) return std::nullopt;
+    ManifestVerifier verifier(object, *tree);
+    if (!verifier.store(0, content->digests)) return std::nullopt;
+    return verifier;
+}
+
+bool ManifestVerifier::store(std::uint64_t manifest, wire::ByteView digests) {
+    if (digests.size() % kSha256Size != 0) return false;
+    if (digests.size() / kSha256Size != tree_.children_of(manifest)) return false;
+    auto& stored = digests_[manifest];
+    stored.resize(digests.size() / kSha256Size);
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+        const auto digest = digests.subspan(i * kSha256Size, kSha256Size);
+        std::copy(digest.begin(), digest.end(), stored[i].begin());
+    }
+    return true;
+}
+
+const std::vector<Sha256Digest>* ManifestVerifier::digests_of(std::uint64_t manifest) const {
+    const auto found = digests_.find(manifest);
+    return found == digests_.end() ? nullptr : &found->second;
+}
+
+bool ManifestVerifier::add_manifest(const wire::DataView& manifest) {
+    const auto number = segment_number(manifest.name(), manifest_prefix(object_).view());
+    if (!number || *number == 0 || *number >= tree_.manifests()) return false;
+    const ManifestSlot slot = tree_.slot_of_manifest(*number);
+    const auto* listed = digests_of(slot.manifest);
+    if (listed == nullptr) return false;
+    if ((*listed)[slot.position] != sha256_.digest(manifest.whole())) return false;
+    const auto content = parse_content(manifest);
+    return content && store(*number, content->digests);
+}
+
+std::optional<std::uint64_t> ManifestVerifier::missing_manifest(std::uint64_t segment) const {
+    if (segment >= tree_.segments()) return std::nullopt;
+    std::uint64_t needed = tree_.slot_of_segment(segment).manifest;
+    if (digests_of(needed) != nullptr) return std::nullopt;
+    while (true) {  // ends at the root, which is always there
+        const std::uint64_t parent = tree_.slot_of_manifest(needed).manifest;
+        if (digests_of(parent) != nullptr) return needed;
+        needed = parent;
+    }
+}
+
+SegmentVerdict ManifestVerifier::check(std::uint64_t segment, const Sha256Digest& digest) const {
+    if (segment >= tree_.segments()) return SegmentVerdict::kInvalid;
+    const ManifestSlot slot = tree_.slot_of_segment(segment);
+    const auto* listed = digests_of(slot.manifest);
+    if (listed == nullptr) return SegmentVerdict::kUnknown;
+    return (*listed)[slot.position] == digest ? SegmentVerdict::kValid : SegmentVerdict::kInvalid;
+}
+
+SegmentVerdict ManifestVerifier::check(const wire::DataView& packet) {
+    const auto segment = segment_number(packet.name(), object_.view());
+    if (!segment) return SegmentVerdict::kInvalid;
+    return check(*segment, sha256_.digest(packet.whole()));
+}
+
+}  // namespace innet::security

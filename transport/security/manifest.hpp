@@ -1,0 +1,86 @@
+#pragma once
+// A large object signed once: manifests list the implicit digests of its segments, and the root
+// manifest carries the object's only public-key signature (docs/protocol.md, "Manifests").
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/buffer/packet_ref.hpp"
+#include "transport/security/keyring.hpp"
+#include "transport/security/manifest_tree.hpp"
+#include "transport/security/sha256.hpp"
+#include "transport/wire/data.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet::security {
+
+/// 256 digests keep a manifest below the 8800 bytes that foreign clients take.
+inline constexpr std::uint64_t kDefaultManifestFanOut = 256;
+
+/// `<object>/32=manifest/seg=<manifest>`.
+wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest);
+
+/// Makes the manifests of one object.
+///
+///     ManifestBuilder builder(object);
+///     for (const auto& packet : segments) builder.add(sha256.digest(packet.bytes()));
+///     const auto manifests = builder.build(pool, *ed25519_signer);
+class ManifestBuilder {
+  public:
+    /// `fan_out`: digests in one manifest, 2 to 2048.
+    explicit ManifestBuilder(wire::Name object, std::uint64_t fan_out = kDefaultManifestFanOut);
+
+    /// The implicit digest of the next segment: SHA-256 over its whole Data packet.
+    void add(const Sha256Digest& segment_digest) { digests_.push_back(segment_digest); }
+
+    /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
+    /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
+    std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
+
+  private:
+    wire::Name object_;
+    std::uint64_t fan_out_;
+    std::vector<Sha256Digest> digests_;
+};
+
+/// What a manifest says of a segment. kUnknown: the manifest that lists it has not come yet.
+enum class SegmentVerdict : std::uint8_t { kValid, kInvalid, kUnknown };
+
+/// Checks the segments of one object against its manifests, in any order. Holds 32 bytes a segment,
+/// of the manifests that came.
+class ManifestVerifier {
+  public:
+    /// `root` is the object's root manifest, and its signature has been verified by its key (a
+    /// digest alone proves nothing here). Nothing when it is not a well-formed root manifest.
+    static std::optional<ManifestVerifier> from_verified_root(const wire::DataView& root);
+
+    wire::NameView object() const { return object_.view(); }
+    const ManifestTree& tree() const { return tree_; }
+
+    /// Takes another manifest of the object, after its parent. False, and nothing changed, when its
+    /// parent has not come or does not list just these bytes, or when it is malformed.
+    [[nodiscard]] bool add_manifest(const wire::DataView& manifest);
+    /// The manifest to fetch next so that `segment` can be checked; nothing when it can be already,
+    /// or when there is no such segment.
+    std::optional<std::uint64_t> missing_manifest(std::uint64_t segment) const;
+
+    SegmentVerdict check(std::uint64_t segment, const Sha256Digest& digest) const;
+    /// The same for a packet `<object>/seg=<k>`; any other name is kInvalid.
+    SegmentVerdict check(const wire::DataView& packet);
+
+  private:
+    ManifestVerifier(wire::Name object, ManifestTree tree);
+
+    /// Digests of manifest `manifest`'s children; null until it has come.
+    const std::vector<Sha256Digest>* digests_of(std::uint64_t manifest) const;
+    bool store(std::uint64_t manifest, wire::ByteView digests);
+
+    wire::Name object_;
+    ManifestTree tree_;
+    std::unordered_map<std::uint64_t, std::vector<Sha256Digest>> digests_;
+    Sha256 sha256_;
+};
+
+}  // namespace innet::security
