@@ -126,6 +126,13 @@ bool NameView::operator==(NameView other) const {
     return value_.size() == other.value_.size() && is_prefix_of(other);
 }
 
+std::strong_ordering Name::operator<=>(const Name& other) const {
+    // VAR-NUMBERs order as their encodings do, so comparing bytes compares type, length and value.
+    const std::size_t common = std::min(value_.size(), other.value_.size());
+    const int order = common == 0 ? 0 : std::memcmp(value_.data(), other.value_.data(), common);
+    return order != 0 ? order <=> 0 : value_.size() <=> other.value_.size();
+}
+
 Name& Name::append(std::string_view text) {
     return append(ByteView(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
 }

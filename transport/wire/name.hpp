@@ -63,7 +63,8 @@ class Name {
     Name& append(std::uint32_t type, ByteView value);
     Name& append_number(std::uint32_t type, std::uint64_t number);
     bool operator==(const Name& other) const = default;
-    auto operator<=>(const Name& other) const = default;
+    /// NDN's canonical order.
+    std::strong_ordering operator<=>(const Name& other) const;
 
   private:
     std::vector<std::uint8_t> value_;
