@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from innet.topology import Host, Interface, Link, Switch, Topology
 
 from innet.emulation.network import Network
 from innet.emulation.process_identity import ProcessIdentity
 from innet.errors import EmulationError
+from innet.topology import Host, Interface, Link, Switch, Topology
 
 TopologyFactory = Callable[..., Topology]
 

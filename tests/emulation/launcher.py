@@ -11,9 +11,8 @@ import signal
 import sys
 from typing import Literal, cast
 
-from innet.topology import Host, Interface, Link, Switch, Topology
-
 from innet.emulation.network import Network
+from innet.topology import Host, Interface, Link, Switch, Topology
 
 # The worker's child leaves the worker's session and outlives it, as a daemon does.
 WORKER = """

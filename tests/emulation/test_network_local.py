@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from innet.topology import Topology
 
 from innet.emulation.network import Network
 from innet.emulation.node_config import NodeConfig
 from innet.emulation.runs import find_run, list_runs
 from innet.errors import EmulationError
+from innet.topology import Topology
 
 TopologyFactory = Callable[..., Topology]
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from innet.topology import Topology
 
 from innet.emulation.link_counters import DirectedLink
 from innet.emulation.network import Network
 from innet.emulation.processes import SupervisedProcess
+from innet.topology import Topology
 
 pytestmark = pytest.mark.netns
 

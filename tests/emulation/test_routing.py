@@ -1,4 +1,4 @@
-"""Next hops: shortest, hosts spared, equal paths shared."""
+"""Next hops: shortest, without loops, equal paths shared."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
-from innet.topology import Host, Interface, Link, Switch, Topology
 
 from innet.emulation.routing import LinkEnd, link_ends, next_hops
+from innet.topology import Host, Interface, Link, Switch, Topology
 
 
 def make_topology(
