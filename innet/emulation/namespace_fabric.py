@@ -9,16 +9,15 @@ import socket
 import sys
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
+from innet.emulation.kernel_layout import host_addresses, lay_out
 from innet.emulation.kernel_network import (
     FDS_PER_MESSAGE,
     BuildReply,
     CountersReply,
     CountersRequest,
     KernelNetwork,
-    host_addresses,
-    plan_kernel_network,
 )
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, PortShape
@@ -30,9 +29,7 @@ from innet.emulation.processes import (
 )
 from innet.emulation.routing import NextHops
 from innet.errors import EmulationError
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 UDP_PORT = 6363
 """NDN's registered port; each link end has an address of its own, so one port serves all."""
@@ -85,7 +82,7 @@ class NamespaceFabric:
         Raises:
             EmulationError: the kernel refused; the message says what would help.
         """
-        fabric = cls(topology, plan_kernel_network(topology, hops), on_spawn, run_id)
+        fabric = cls(topology, lay_out(topology, hops), on_spawn, run_id)
         try:
             await fabric._build()
         except BaseException:

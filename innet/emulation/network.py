@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from innet.emulation.fabric import Fabric
 from innet.emulation.link_counters import DirectedLink, LinkCounters
@@ -38,9 +38,7 @@ from innet.emulation.runs import (
 )
 from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 HOST_SLOTS = 4096
 """Reductions that a host can have in progress at once, when it evaluates a sum by itself."""

@@ -11,7 +11,7 @@ import pytest
 from innet.emulation.link_counters import DirectedLink
 from innet.emulation.network import Network
 from innet.emulation.processes import SupervisedProcess
-from innet.topology import Topology
+from innet.topology import Host, Topology
 
 pytestmark = pytest.mark.netns
 
@@ -219,3 +219,9 @@ async def test_two_runs_do_not_meet(line: TopologyFactory) -> None:
         async with Network(line(), mode="netns", output=lines) as network:
             _, count, _ = await transfer(network, lines, 1000)
         assert count == 1000
+
+
+async def test_a_host_alone_is_a_network_too() -> None:
+    topology = Topology(name="alone", nodes={"h0": Host(name="h0")})
+    async with Network(topology, mode="netns") as network:
+        assert await network.spawn("h0", ["true"]).wait() == 0
