@@ -174,7 +174,7 @@ class SupervisedProcess:
         self._ended.set_result(returncode)
 
 
-ExitCallback = Callable[[SupervisedProcess], None]
+ExitCallback = Callable[[SupervisedProcess], object]
 
 
 class ProcessGroup:

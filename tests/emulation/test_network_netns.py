@@ -31,7 +31,7 @@ print(peer[0], count, time.monotonic() - begin)
 
 TCP_SOURCE = """
 import socket, sys
-connection = socket.create_connection((sys.argv[1], 5000))
+connection = socket.create_connection((sys.argv[1], 5000), timeout=30)
 connection.sendall(bytes(int(sys.argv[2])))
 """
 

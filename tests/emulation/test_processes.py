@@ -64,6 +64,17 @@ async def test_a_process_that_prints_much_without_a_line_end_is_read_to_its_end(
     assert sum(len(line) for _, line in lines.seen) == 3_000_000
 
 
+async def test_what_is_in_the_pipe_when_a_process_ends_is_not_lost() -> None:
+    lines = Lines()
+    group = ProcessGroup("run", lines)
+    code = "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); print('x\\n' * 200_000)"
+    process = group.spawn(python("h0", code))
+    # The event loop must stand still until the process has ended, so that nothing is read before.
+    os.waitid(os.P_PID, process.identity.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    await process.wait()
+    assert len(lines.seen) == 200_001
+
+
 async def test_every_callback_learns_which_signal_ended_which_process() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)

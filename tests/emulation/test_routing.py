@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from innet.emulation.routing import LinkEnd, link_ends, next_hops
@@ -91,6 +91,7 @@ def connected(draw: st.DrawFn) -> Topology:
     return make_topology(hosts, switches, [(a, b, draw(delays_s)) for a, b in sorted(edges)])
 
 
+@settings(deadline=None)  # how long depends on who else is busy on the machine
 @given(connected())
 def test_every_node_reaches_every_other_without_a_loop(topology: Topology) -> None:
     for source in topology.nodes:
