@@ -35,6 +35,7 @@ UDP_PORT = 6363
 """NDN's registered port; each link end has an address of its own, so one port serves all."""
 
 _HOLDER = "namespace-holder"
+_HOLDER_MODULE = "innet.emulation.namespace_holder"
 _BUILD_TIMEOUT_S = 60.0
 _COUNTERS_TIMEOUT_S = 10.0
 # A line of counters is about 200 bytes for each directed link.
@@ -151,7 +152,8 @@ class NamespaceFabric:
             self._holder = self._holders.spawn(
                 ProcessSpec(
                     label=_HOLDER,
-                    argv=(sys.executable, "-m", "innet.emulation.namespace_holder", *map(str, fds)),
+                    # -P: a module in the user's directory must not stand in for one of ours.
+                    argv=(sys.executable, "-P", "-m", _HOLDER_MODULE, *map(str, fds)),
                     pass_fds=fds,
                 )
             )

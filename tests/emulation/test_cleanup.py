@@ -147,6 +147,22 @@ async def test_a_cancellation_during_the_clean_up_does_not_break_it(
     assert list_runs() == []
 
 
+async def test_a_network_stays_guarded_when_one_inside_it_ends(
+    line: Callable[[], Topology],
+) -> None:
+    async def job() -> None:
+        async with Network(line()):
+            async with Network(line()):
+                pass
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+
+    with pytest.raises(SystemExit) as ended:
+        await job()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert list_runs() == []
+
+
 def test_the_next_launch_removes_what_a_killed_launcher_left(witness: WitnessFactory) -> None:
     with launched("local", "wait") as (launcher, killed_run_id):
         killed_run = witness(killed_run_id)
@@ -211,3 +227,18 @@ def test_a_launcher_without_rights_makes_its_network_in_a_user_namespace(
         launcher.send_signal(signal.SIGINT)
         launcher.communicate(timeout=TIMEOUT_S)
     run.assert_nothing_is_left()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root's rights away, and there are none")
+def test_a_launcher_without_any_right_says_what_to_do_and_leaves_nothing(registry: Path) -> None:
+    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    launcher = subprocess.run(
+        [*without_rights, sys.executable, str(LAUNCHER), "netns", "wait"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert launcher.returncode == 1
+    assert "Use mode local, run as root" in launcher.stderr
+    assert not registry.exists()

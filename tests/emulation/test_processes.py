@@ -90,6 +90,25 @@ async def test_every_callback_learns_which_signal_ended_which_process() -> None:
     assert "ready" in process.failure_report()
 
 
+async def test_failing_callbacks_and_outputs_hold_nothing_up() -> None:
+    def fail(*_arguments: object) -> None:
+        raise BrokenPipeError
+
+    reported: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _loop, context: reported.append(context["exception"])
+    )
+    group = ProcessGroup("run", fail)
+    ended: list[SupervisedProcess] = []
+    group.on_exit(fail)
+    group.on_exit(ended.append)
+    process = group.spawn(python("h0", "print('one'); print('two')"))
+    assert await process.wait() == 0
+    assert ended == [process]
+    assert list(process.tail) == ["one", "two"]
+    assert [type(error) for error in reported] == [BrokenPipeError] * 2
+
+
 async def test_an_exit_code_is_reported() -> None:
     process = ProcessGroup("run", Lines()).spawn(python("h0", "raise SystemExit(7)"))
     assert await process.wait() == 7
