@@ -6,8 +6,8 @@ Where to begin: :class:`innet.emulation.network.Network`. The modules, from the 
 * ``processes``, ``output``: the supervised node processes and what they print;
 * ``runs``: the registry of runs on this machine, and the removal of dead ones;
 * ``local_fabric``, ``namespace_fabric``: the links of the modes ``local`` and ``netns``;
-* ``kernel_network``, ``shaping``, ``namespace_holder``: what the kernel is asked to build, and
-  the process that builds and holds it;
+* ``kernel_layout``, ``kernel_network``, ``shaping``: what the kernel is asked to build;
+* ``namespace_holder``: the process that builds it and holds it;
 * ``routing``: next hops; ``node_config``: the file that every node process is started with.
 
 This package imports none of them by itself, because each node process needs ``node_config`` alone.

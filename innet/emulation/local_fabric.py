@@ -11,15 +11,12 @@ import errno
 import socket
 from collections.abc import Collection
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, PortShape
 from innet.emulation.processes import Namespace
 from innet.errors import EmulationError
-
-if TYPE_CHECKING:
-    from innet.topology import Link, Topology
+from innet.topology import Link, Topology
 
 _LOOPBACK = "127.0.0.1"
 

@@ -9,16 +9,15 @@ import socket
 import sys
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
+from innet.emulation.kernel_layout import host_addresses, lay_out
 from innet.emulation.kernel_network import (
     FDS_PER_MESSAGE,
     BuildReply,
     CountersReply,
     CountersRequest,
     KernelNetwork,
-    host_addresses,
-    plan_kernel_network,
 )
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, PortShape
@@ -30,14 +29,13 @@ from innet.emulation.processes import (
 )
 from innet.emulation.routing import NextHops
 from innet.errors import EmulationError
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 UDP_PORT = 6363
 """NDN's registered port; each link end has an address of its own, so one port serves all."""
 
 _HOLDER = "namespace-holder"
+_HOLDER_MODULE = "innet.emulation.namespace_holder"
 _BUILD_TIMEOUT_S = 60.0
 _COUNTERS_TIMEOUT_S = 10.0
 # A line of counters is about 200 bytes for each directed link.
@@ -85,7 +83,7 @@ class NamespaceFabric:
         Raises:
             EmulationError: the kernel refused; the message says what would help.
         """
-        fabric = cls(topology, plan_kernel_network(topology, hops), on_spawn, run_id)
+        fabric = cls(topology, lay_out(topology, hops), on_spawn, run_id)
         try:
             await fabric._build()
         except BaseException:
@@ -154,7 +152,8 @@ class NamespaceFabric:
             self._holder = self._holders.spawn(
                 ProcessSpec(
                     label=_HOLDER,
-                    argv=(sys.executable, "-m", "innet.emulation.namespace_holder", *map(str, fds)),
+                    # -P: a module in the user's directory must not stand in for one of ours.
+                    argv=(sys.executable, "-P", "-m", _HOLDER_MODULE, *map(str, fds)),
                     pass_fds=fds,
                 )
             )

@@ -6,11 +6,11 @@ launcher. Then the kernel takes namespaces, veth pairs and queues away by itself
 ``kill -9``. Without root, this process first enters a user namespace of its own, in which it may
 build networks; the launcher needs no rights and stays where it is.
 
-Protocol, on the inherited Unix sockets named by the two arguments (control, descriptors):
-the launcher writes a line with a :class:`KernelNetwork`; this process sends the namespace
-descriptors, in the order of the network's namespaces with the user namespace, if any, as the last,
-and answers with a :class:`BuildReply`. Each further line is a
-:class:`CountersRequest`, answered with a :class:`CountersReply`. End of file on the control socket ends the process.
+Protocol, on the inherited Unix sockets named by the two arguments (control, descriptors): the
+launcher writes a line with a :class:`KernelNetwork`; this process sends the descriptors of its
+namespaces in the same order, then that of the user namespace, if it made one, and answers with a
+:class:`BuildReply`. Each further line is a :class:`CountersRequest`, answered with a
+:class:`CountersReply`. End of file on the control socket ends the process.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self, get_args
 
 from innet.emulation.fabric import Fabric
 from innet.emulation.link_counters import DirectedLink, LinkCounters
@@ -38,9 +38,7 @@ from innet.emulation.runs import (
 )
 from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
-
-if TYPE_CHECKING:
-    from innet.topology import Topology
+from innet.topology import Topology
 
 HOST_SLOTS = 4096
 """Reductions that a host can have in progress at once, when it evaluates a sum by itself."""
@@ -60,7 +58,7 @@ class Network:
 
         async with Network(topology, mode="netns") as network:
             for switch in topology.switches:
-                network.spawn(switch, [sys.executable, "-m", "innet.node",
+                network.spawn(switch, [sys.executable, "-P", "-m", "innet.node",
                                        str(network.config_path(switch))])
             worker = network.spawn("h0", [sys.executable, "train.py"])
             if await worker.wait() != 0:
@@ -84,7 +82,14 @@ class Network:
             run_id: name of the run, ``None`` for a new one.
             seed: from it each node's own seed is derived.
             output: takes each line that a process prints; ``None`` prints them to the console.
+
+        Raises:
+            EmulationError: there is no such mode.
         """
+        if mode not in get_args(Mode):
+            raise EmulationError(
+                f"a network cannot be launched in mode {mode!r}. Choose local or netns."
+            )
         self._topology = topology
         self._mode: Mode = mode
         self._run_id = run_id or new_run_id(topology.name)

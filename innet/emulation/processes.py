@@ -174,7 +174,7 @@ class SupervisedProcess:
         self._ended.set_result(returncode)
 
 
-ExitCallback = Callable[[SupervisedProcess], None]
+ExitCallback = Callable[[SupervisedProcess], object]
 
 
 class ProcessGroup:
@@ -192,7 +192,7 @@ class ProcessGroup:
     ) -> None:
         """``on_spawn`` is called with each new process, before anything can end it unrecorded."""
         self._run_id = run_id
-        self._output = output
+        self._output: OutputSink | None = output
         self._on_spawn = on_spawn
         self._exit_callbacks: list[ExitCallback] = []
         self._processes: dict[str, SupervisedProcess] = {}
@@ -292,16 +292,27 @@ class ProcessGroup:
             process.send_signal(signal.SIGKILL)
             returncode = popen.wait()
             reader.finish()
-            process._set_ended(returncode)
             for callback in self._exit_callbacks:
-                callback(process)
+                loop.call_soon(callback, process)  # each on its own: one may fail
+            process._set_ended(returncode)
 
         loop.add_reader(pidfd, ended)
 
     def _emitter(self, process: SupervisedProcess) -> Callable[[str], None]:
         def emit(line: str) -> None:
             process.tail.append(line)
-            self._output(process.label, line)
+            if self._output is not None:
+                try:
+                    self._output(process.label, line)
+                except Exception as error:
+                    # The console may be gone (a broken pipe); the processes go on without it.
+                    self._output = None
+                    asyncio.get_running_loop().call_exception_handler(
+                        {
+                            "message": "output can no longer be shown",
+                            "exception": error,
+                        }
+                    )
 
         return emit
 

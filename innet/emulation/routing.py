@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import networkx as nx
 
-if TYPE_CHECKING:
-    from innet.topology import Link, Topology
+from innet.topology import Link, Topology
 
 # Costs are whole numbers, so that equal paths compare equal: nanoseconds above hops.
 _HOP_COST = 1

@@ -1,4 +1,4 @@
-"""Turns the signals that end a program into the orderly end of an asyncio task."""
+"""Turns the signals that end a program into the orderly end of asyncio tasks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
+from typing import ClassVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -15,31 +16,36 @@ class TerminationSignals:
 
     Python's own SIGTERM ends a program where it stands, and a second Ctrl-C breaks into the
     clean-up that the first began; with handlers in the event loop neither leaves anything behind.
+    Several can be installed at once, as with one network inside another: each gets the signal.
     """
+
+    _installed: ClassVar[list[TerminationSignals]] = []
+    _caught: ClassVar[list[signal.Signals]] = []
 
     def __init__(self, hurry: Callable[[], None]) -> None:
         """``hurry`` is called on each signal after the first."""
         self._hurry = hurry
         self._received: signal.Signals | None = None
         self._task: asyncio.Task[object] | None = None
-        self._caught: list[signal.Signals] = []
 
     def install(self) -> None:
         """Catch the signals on behalf of the current task; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._task = asyncio.current_task()
-        for signum in _SIGNALS:
-            # One that is ignored stays so: that is what nohup and the shell's & have asked for.
-            if signal.getsignal(signum) != signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(signum, self._on_signal, signum)
-                self._caught.append(signum)
+        if not self._installed:
+            self._catch()
+        self._installed.append(self)
 
     def restore(self) -> None:
         """Give the signals back; what arrives from now on ends the program as usual."""
-        for signum in self._caught:
-            asyncio.get_running_loop().remove_signal_handler(signum)
-        self._caught.clear()
+        if self not in self._installed:
+            return
+        self._installed.remove(self)
+        if not self._installed:
+            for signum in self._caught:
+                asyncio.get_running_loop().remove_signal_handler(signum)
+            self._caught.clear()
 
     def raise_received(self) -> None:
         """End the program the way the signal asked for.
@@ -52,6 +58,19 @@ class TerminationSignals:
             raise KeyboardInterrupt
         if self._received is not None:
             raise SystemExit(128 + self._received)
+
+    @classmethod
+    def _catch(cls) -> None:
+        for signum in _SIGNALS:
+            # One that is ignored stays so: that is what nohup and the shell's & have asked for.
+            if signal.getsignal(signum) != signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(signum, cls._deliver, signum)
+                cls._caught.append(signum)
+
+    @classmethod
+    def _deliver(cls, signum: signal.Signals) -> None:
+        for installed in tuple(cls._installed):
+            installed._on_signal(signum)
 
     def _on_signal(self, signum: signal.Signals) -> None:
         if self._received is None:

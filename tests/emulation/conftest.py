@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from innet.topology import Host, Interface, Link, Switch, Topology
 
 from innet.emulation.network import Network
 from innet.emulation.process_identity import ProcessIdentity
+from innet.emulation.runs import find_run
 from innet.errors import EmulationError
+from innet.topology import Host, Interface, Link, Switch, Topology
 
 TopologyFactory = Callable[..., Topology]
 
@@ -59,15 +60,33 @@ def line() -> TopologyFactory:
 
 
 @pytest.fixture
-def descendants() -> Callable[[str], list[ProcessIdentity]]:
-    """Lists the live processes that carry a run's id in their environment."""
-    return _descendants
+def witness(registry: Path) -> Callable[[str], Witness]:
+    """Takes down what a live run consists of, to look for it when the run is over."""
+    return lambda run_id: Witness(run_id, registry)
 
 
-@pytest.fixture
-def namespace_users() -> Callable[[str], list[str]]:
-    """Lists what keeps the namespace with a given ``net:[inode]`` alive."""
-    return _namespace_users
+class Witness:
+    """What a run consists of: its processes, and those that keep its namespaces alive."""
+
+    def __init__(self, run_id: str, registry: Path) -> None:
+        self.processes = _processes_of(run_id)
+        self._run_id = run_id
+        self._registry = registry
+        self._namespaces = [os.readlink(path) for path in find_run(run_id).namespaces.values()]
+        # By process: the kernel uses the inode number of a dead namespace again.
+        self._holders = {
+            process: namespace
+            for namespace in self._namespaces
+            for process in _holders_of(namespace)
+        }
+
+    def assert_nothing_is_left(self) -> None:
+        """Fail if a process, namespace or file of the run exists."""
+        assert _processes_of(self._run_id) == set()
+        assert [process for process in self._holders if process.is_alive()] == []
+        mounts = Path("/proc/self/mountinfo").read_text()
+        assert [namespace for namespace in self._namespaces if namespace in mounts] == []
+        assert not self._registry.exists()
 
 
 def _line(**link: object) -> Topology:
@@ -90,31 +109,47 @@ async def _launch_smallest() -> None:
         pass
 
 
-def _descendants(run_id: str) -> list[ProcessIdentity]:
+def _processes_of(run_id: str) -> set[ProcessIdentity]:
+    """The live processes that carry a run's id in their environment."""
     marker = f"INNET_RUN_ID={run_id}".encode()
-    found = []
-    for directory in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (directory / "environ").read_bytes()
-        except OSError:
-            continue
-        identity = ProcessIdentity.of(int(directory.name))
-        if marker in environment.split(b"\0") and identity is not None and identity.is_alive():
-            found.append(identity)
-    return found
+    return {
+        process
+        for process in _live_processes()
+        if marker in _read(Path(f"/proc/{process.pid}/environ")).split(b"\0")
+    }
 
 
-def _namespace_users(namespace: str) -> list[str]:
-    users = []
-    for process in Path("/proc").glob("[0-9]*"):
-        for path in (process / "ns/net", *_listed(process / "fd")):
-            try:
-                if os.readlink(path) == namespace:
-                    users.append(str(path))
-            except OSError:
-                continue
-    mounts = Path("/proc/self/mountinfo").read_text()
-    return [*users, *(mount for mount in mounts.splitlines() if namespace in mount)]
+def _holders_of(namespace: str) -> set[ProcessIdentity]:
+    """The processes that are in a namespace, or have it open."""
+    return {
+        process
+        for process in _live_processes()
+        for path in (
+            Path(f"/proc/{process.pid}/ns/net"),
+            *_listed(Path(f"/proc/{process.pid}/fd")),
+        )
+        if _target(path) == namespace
+    }
+
+
+def _live_processes() -> list[ProcessIdentity]:
+    pids = (int(directory.name) for directory in Path("/proc").glob("[0-9]*"))
+    found = (ProcessIdentity.of(pid) for pid in pids)
+    return [process for process in found if process is not None and process.is_alive()]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _target(link: Path) -> str | None:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return None
 
 
 def _listed(directory: Path) -> list[Path]:

@@ -1,7 +1,8 @@
 """A program that launches a network, as the command line does; the clean-up tests end it.
 
-Arguments: the mode, and what to do once the network is up: ``wait``, ``raise`` or ``leave``.
-Prints the run's id, then works with a stray grandchild in the network that ignores SIGTERM.
+Arguments: the mode, and what to do once the network is up: ``wait``, or to ``raise`` or ``leave``
+after a line of input. Prints the run's id when a stray grandchild that ignores SIGTERM works in the
+network.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import signal
 import sys
 from typing import Literal, cast
 
-from innet.topology import Host, Interface, Link, Switch, Topology
-
 from innet.emulation.network import Network
+from innet.topology import Host, Interface, Link, Switch, Topology
 
 # The worker's child leaves the worker's session and outlives it, as a daemon does.
 WORKER = """
@@ -49,10 +49,11 @@ async def main() -> None:
         network.spawn("h0", [sys.executable, "-c", WORKER])
         await ready.wait()
         print(network.run_id, flush=True)
-        if sys.argv[2] == "raise":
-            raise RuntimeError("the job failed")
         if sys.argv[2] == "wait":
             await asyncio.Event().wait()
+        await asyncio.to_thread(sys.stdin.readline)
+        if sys.argv[2] == "raise":
+            raise RuntimeError("the job failed")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
@@ -10,19 +11,30 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from innet.emulation.network import Network
 from innet.emulation.process_identity import ProcessIdentity
-from innet.emulation.runs import RunRecord, find_run, list_runs, remove_run, remove_stale_runs
+from innet.emulation.runs import find_run, list_runs, remove_run, remove_stale_runs
 from innet.errors import EmulationError
+from innet.topology import Topology
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MODES = ["local", pytest.param("netns", marks=pytest.mark.netns)]
 TIMEOUT_S = 60
 
-Descendants = Callable[[str], list[ProcessIdentity]]
-NamespaceUsers = Callable[[str], list[str]]
+
+class Witness(Protocol):
+    """See the fixture ``witness``."""
+
+    processes: set[ProcessIdentity]
+
+    def assert_nothing_is_left(self) -> None: ...
+
+
+WitnessFactory = Callable[[str], Witness]
 
 
 @contextmanager
@@ -30,6 +42,7 @@ def launched(mode: str, action: str, *prefix: str) -> Iterator[tuple[subprocess.
     """A launcher whose network is up, and the id of its run."""
     with subprocess.Popen(
         [*prefix, sys.executable, str(LAUNCHER), mode, action],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -43,7 +56,7 @@ def launched(mode: str, action: str, *prefix: str) -> Iterator[tuple[subprocess.
             launcher.kill()
 
 
-def wait_for_end(processes: list[ProcessIdentity]) -> None:
+def wait_for_end(processes: set[ProcessIdentity]) -> None:
     """Wait until the processes, which are not our children, have ended."""
     for process in processes:
         try:
@@ -57,117 +70,118 @@ def wait_for_end(processes: list[ProcessIdentity]) -> None:
             os.close(pidfd)
 
 
-def network_namespaces(record: RunRecord) -> list[str]:
-    return [os.readlink(path) for path in record.namespaces.values()]
-
-
-@pytest.fixture
-def nothing_is_left(
-    registry: Path, descendants: Descendants, namespace_users: NamespaceUsers
-) -> Callable[[str, list[str]], None]:
-    """Asserts that no process, namespace or file of a run exists."""
-
-    def check(run_id: str, namespaces: list[str]) -> None:
-        assert descendants(run_id) == []
-        assert [user for namespace in namespaces for user in namespace_users(namespace)] == []
-        assert not registry.exists()
-
-    return check
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("action", "signum", "returncode"),
+    ("signum", "returncode"),
     [
-        ("wait", signal.SIGINT, -signal.SIGINT),
-        ("wait", signal.SIGTERM, 128 + signal.SIGTERM),
-        ("wait", signal.SIGHUP, 128 + signal.SIGHUP),
+        (signal.SIGINT, -signal.SIGINT),
+        (signal.SIGTERM, 128 + signal.SIGTERM),
+        (signal.SIGHUP, 128 + signal.SIGHUP),
     ],
     ids=["ctrl-c", "terminated", "hung-up"],
 )
 def test_a_signalled_launcher_cleans_up(
-    mode: str,
-    action: str,
-    signum: signal.Signals,
-    returncode: int,
-    nothing_is_left: Callable[[str, list[str]], None],
+    mode: str, signum: signal.Signals, returncode: int, witness: WitnessFactory
 ) -> None:
-    with launched(mode, action) as (launcher, run_id):
-        namespaces = network_namespaces(find_run(run_id))
+    with launched(mode, "wait") as (launcher, run_id):
+        run = witness(run_id)
         launcher.send_signal(signum)
         launcher.communicate(timeout=TIMEOUT_S)
     assert launcher.returncode == returncode
-    nothing_is_left(run_id, namespaces)
+    run.assert_nothing_is_left()
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("action", "returncode"), [("leave", 0), ("raise", 1)])
 def test_a_launcher_that_ends_by_itself_cleans_up(
-    mode: str,
-    action: str,
-    returncode: int,
-    nothing_is_left: Callable[[str, list[str]], None],
+    mode: str, action: str, returncode: int, witness: WitnessFactory
 ) -> None:
     with launched(mode, action) as (launcher, run_id):
+        run = witness(run_id)
+        assert launcher.stdin is not None
+        launcher.stdin.write("now\n")
         _, errors = launcher.communicate(timeout=TIMEOUT_S)
     assert launcher.returncode == returncode
     assert ("the job failed" in errors) == (action == "raise")
-    nothing_is_left(run_id, [])
+    run.assert_nothing_is_left()
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_second_signal_does_not_break_the_clean_up(
-    mode: str, nothing_is_left: Callable[[str, list[str]], None]
-) -> None:
+def test_a_second_signal_does_not_break_the_clean_up(mode: str, witness: WitnessFactory) -> None:
     with launched(mode, "wait") as (launcher, run_id):
-        namespaces = network_namespaces(find_run(run_id))
+        run = witness(run_id)
         launcher.send_signal(signal.SIGTERM)
         launcher.send_signal(signal.SIGINT)
         launcher.communicate(timeout=TIMEOUT_S)
-    nothing_is_left(run_id, namespaces)
+    run.assert_nothing_is_left()
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_children_die_with_a_killed_launcher_and_down_removes_the_rest(
-    mode: str,
-    descendants: Descendants,
-    nothing_is_left: Callable[[str, list[str]], None],
+    mode: str, witness: WitnessFactory
 ) -> None:
     with launched(mode, "wait") as (launcher, run_id):
         record = find_run(run_id)
-        namespaces = network_namespaces(record)
-        everything = descendants(run_id)
+        run = witness(run_id)
         launcher.kill()
         launcher.wait()
-    children = [process.identity for process in record.processes]
-    assert len(everything) == len(children) + 1  # and the stray grandchild
+    children = {process.identity for process in record.processes}
+    assert len(run.processes - children) == 1  # the stray grandchild
     wait_for_end(children)
     assert find_run(run_id).is_stale
     remove_run(find_run(run_id))
-    nothing_is_left(run_id, namespaces)
+    run.assert_nothing_is_left()
 
 
-def test_the_next_launch_removes_what_a_killed_launcher_left(
-    descendants: Descendants, nothing_is_left: Callable[[str, list[str]], None]
+async def test_a_cancellation_during_the_clean_up_does_not_break_it(
+    line: Callable[[], Topology],
 ) -> None:
+    async def job() -> None:
+        async with Network(line(), run_id="cancelled") as network:
+            network.spawn("h0", ["sleep", "1000"])
+            network.processes.on_exit(lambda _process: task.cancel())
+
+    task = asyncio.create_task(job())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list_runs() == []
+
+
+async def test_a_network_stays_guarded_when_one_inside_it_ends(
+    line: Callable[[], Topology],
+) -> None:
+    async def job() -> None:
+        async with Network(line()):
+            async with Network(line()):
+                pass
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+
+    with pytest.raises(SystemExit) as ended:
+        await job()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert list_runs() == []
+
+
+def test_the_next_launch_removes_what_a_killed_launcher_left(witness: WitnessFactory) -> None:
     with launched("local", "wait") as (launcher, killed_run_id):
+        killed_run = witness(killed_run_id)
         launcher.kill()
         launcher.wait()
     with launched("local", "wait") as (launcher, run_id):
         assert [run.run_id for run in list_runs()] == [run_id]
-        assert descendants(killed_run_id) == []
         launcher.send_signal(signal.SIGINT)
         launcher.communicate(timeout=TIMEOUT_S)
-    nothing_is_left(run_id, [])
+    killed_run.assert_nothing_is_left()
 
 
-def test_down_ends_a_live_run_too(nothing_is_left: Callable[[str, list[str]], None]) -> None:
+def test_down_ends_a_live_run_too(witness: WitnessFactory) -> None:
     with launched("local", "wait") as (launcher, run_id):
-        # The launcher is a child of the test, so its zombie stays until it is waited for.
+        run = witness(run_id)
         remove_run(find_run())
         launcher.communicate(timeout=TIMEOUT_S)
     assert launcher.returncode == 128 + signal.SIGTERM
-    nothing_is_left(run_id, [])
+    run.assert_nothing_is_left()
 
 
 def test_a_live_run_is_not_stale() -> None:
@@ -200,16 +214,31 @@ def test_an_unreadable_record_is_an_error_that_names_its_directory(registry: Pat
 @pytest.mark.netns
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root, every netns test tests this")
 def test_a_launcher_without_rights_makes_its_network_in_a_user_namespace(
-    nothing_is_left: Callable[[str, list[str]], None],
+    witness: WitnessFactory,
 ) -> None:
     # SETFCAP alone: the kernel asks for it to map root into a user namespace, and only root.
     unprivileged = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]
     with launched("netns", "wait", *unprivileged) as (launcher, run_id):
         record = find_run(run_id)
-        namespaces = network_namespaces(record)
+        run = witness(run_id)
         worker = next(p for p in record.processes if p.node == "h0").identity.pid
         assert os.readlink(f"/proc/{worker}/ns/user") != os.readlink("/proc/self/ns/user")
         assert os.readlink(f"/proc/{worker}/ns/net") == os.readlink(record.namespaces["h0"])
         launcher.send_signal(signal.SIGINT)
         launcher.communicate(timeout=TIMEOUT_S)
-    nothing_is_left(run_id, namespaces)
+    run.assert_nothing_is_left()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root's rights away, and there are none")
+def test_a_launcher_without_any_right_says_what_to_do_and_leaves_nothing(registry: Path) -> None:
+    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    launcher = subprocess.run(
+        [*without_rights, sys.executable, str(LAUNCHER), "netns", "wait"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert launcher.returncode == 1
+    assert "Use mode local, run as root" in launcher.stderr
+    assert not registry.exists()

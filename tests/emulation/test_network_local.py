@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
-from innet.topology import Topology
 
 from innet.emulation.network import Network
-from innet.emulation.node_config import NodeConfig
+from innet.emulation.node_config import Mode, NodeConfig
 from innet.emulation.runs import find_run, list_runs
 from innet.errors import EmulationError
+from innet.topology import Topology
 
 TopologyFactory = Callable[..., Topology]
 
@@ -107,6 +108,11 @@ async def test_a_malformed_run_id_is_refused(line: TopologyFactory, run_id: str)
         async with Network(line(), run_id=run_id):
             pass
     assert list_runs() == []
+
+
+def test_an_unknown_mode_is_refused(line: TopologyFactory) -> None:
+    with pytest.raises(EmulationError, match="local or netns"):
+        Network(line(), mode=cast(Mode, "sim"))
 
 
 async def test_a_socket_path_that_the_kernel_would_cut_is_refused(

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from innet.topology import Topology
 
 from innet.emulation.link_counters import DirectedLink
 from innet.emulation.network import Network
 from innet.emulation.processes import SupervisedProcess
+from innet.topology import Host, Topology
 
 pytestmark = pytest.mark.netns
 
@@ -31,7 +31,7 @@ print(peer[0], count, time.monotonic() - begin)
 
 TCP_SOURCE = """
 import socket, sys
-connection = socket.create_connection((sys.argv[1], 5000))
+connection = socket.create_connection((sys.argv[1], 5000), timeout=30)
 connection.sendall(bytes(int(sys.argv[2])))
 """
 
@@ -219,3 +219,9 @@ async def test_two_runs_do_not_meet(line: TopologyFactory) -> None:
         async with Network(line(), mode="netns", output=lines) as network:
             _, count, _ = await transfer(network, lines, 1000)
         assert count == 1000
+
+
+async def test_a_host_alone_is_a_network_too() -> None:
+    topology = Topology(name="alone", nodes={"h0": Host(name="h0")})
+    async with Network(topology, mode="netns") as network:
+        assert await network.spawn("h0", ["true"]).wait() == 0

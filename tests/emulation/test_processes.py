@@ -64,6 +64,17 @@ async def test_a_process_that_prints_much_without_a_line_end_is_read_to_its_end(
     assert sum(len(line) for _, line in lines.seen) == 3_000_000
 
 
+async def test_what_is_in_the_pipe_when_a_process_ends_is_not_lost() -> None:
+    lines = Lines()
+    group = ProcessGroup("run", lines)
+    code = "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); print('x\\n' * 200_000)"
+    process = group.spawn(python("h0", code))
+    # The event loop must stand still until the process has ended, so that nothing is read before.
+    os.waitid(os.P_PID, process.identity.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    await process.wait()
+    assert len(lines.seen) == 200_001
+
+
 async def test_every_callback_learns_which_signal_ended_which_process() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
@@ -77,6 +88,25 @@ async def test_every_callback_learns_which_signal_ended_which_process() -> None:
     pid = process.identity.pid
     assert process.describe() == f"h3 (pid {pid}) was killed by signal 9 (SIGKILL)"
     assert "ready" in process.failure_report()
+
+
+async def test_failing_callbacks_and_outputs_hold_nothing_up() -> None:
+    def fail(*_arguments: object) -> None:
+        raise BrokenPipeError
+
+    reported: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _loop, context: reported.append(context["exception"])
+    )
+    group = ProcessGroup("run", fail)
+    ended: list[SupervisedProcess] = []
+    group.on_exit(fail)
+    group.on_exit(ended.append)
+    process = group.spawn(python("h0", "print('one'); print('two')"))
+    assert await process.wait() == 0
+    assert ended == [process]
+    assert list(process.tail) == ["one", "two"]
+    assert [type(error) for error in reported] == [BrokenPipeError] * 2
 
 
 async def test_an_exit_code_is_reported() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from innet.topology import Interface, Link
 
 from innet.emulation.shaping import ETHERNET_HEADER_BYTES, SUPERPACKET_BYTES, TokenBucket
 from innet.errors import EmulationError
+from innet.topology import Interface, Link
 
 
 def make_link(rate_bps: float | None, queue_bytes: int, mtu_bytes: int) -> Link:
