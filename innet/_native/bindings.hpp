@@ -1,0 +1,12 @@
+#pragma once
+// The border between Python and the packet path. Each `bind_*` adds one class to the module.
+
+#include <nanobind/nanobind.h>
+
+namespace innet::bindings {
+
+void bind_names(nanobind::module_& module);
+void bind_operations(nanobind::module_& module);
+void bind_node(nanobind::module_& module);
+
+}  // namespace innet::bindings

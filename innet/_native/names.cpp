@@ -1,0 +1,37 @@
+// `Name`: an NDN name made once and used many times.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <string>
+
+#include "innet/_native/bindings.hpp"
+#include "innet/_native/name_argument.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+
+wire::Name name_from_uri(std::string_view uri) {
+    auto name = wire::Name::from_uri(uri);
+    if (!name) {
+        throw nb::value_error(("not an NDN name: " + std::string(uri)).c_str());
+    }
+    return *name;
+}
+
+void bind_names(nb::module_& module) {
+    nb::class_<wire::Name>(module, "Name", "An NDN name.")
+        .def(
+            "__init__",
+            [](wire::Name* self, std::string_view uri) { new (self) wire::Name(name_from_uri(uri)); },
+            nb::arg("uri"))
+        .def("__str__", [](const wire::Name& name) { return name.view().to_uri(); })
+        .def("__repr__",
+             [](const wire::Name& name) { return "Name('" + name.view().to_uri() + "')"; })
+        .def("__eq__", [](const wire::Name& a, const wire::Name& b) { return a == b; })
+        .def("__hash__", [](const wire::Name& name) { return name.view().hash(); })
+        .def("__len__", [](const wire::Name& name) { return name.view().size(); });
+}
+
+}  // namespace innet::bindings

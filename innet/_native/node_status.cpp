@@ -1,0 +1,169 @@
+#include "innet/_native/node_status.hpp"
+
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+namespace {
+
+nb::dict node_dict(const forwarding::NodeCounters& c) {
+    nb::dict d;
+    d["malformed"] = c.malformed;
+    d["loops"] = c.loops;
+    d["pit_aggregated"] = c.pit_aggregated;
+    d["pit_expired"] = c.pit_expired;
+    d["pit_full"] = c.pit_full;
+    d["pit_entries"] = c.pit_entries;
+    d["unsolicited_data"] = c.unsolicited_data;
+    d["invalid_signature"] = c.invalid_signature;
+    d["unknown_key"] = c.unknown_key;
+    d["no_route"] = c.no_route;
+    d["hop_limit_exceeded"] = c.hop_limit_exceeded;
+    d["cache_hits"] = c.cache_hits;
+    d["cache_misses"] = c.cache_misses;
+    d["cache_inserts"] = c.cache_inserts;
+    d["cache_evictions"] = c.cache_evictions;
+    d["cache_bytes"] = c.cache_bytes;
+    d["cache_entries"] = c.cache_entries;
+    return d;
+}
+
+nb::dict reducer_dict(const reduction::ReducerCounters& c) {
+    nb::dict d;
+    d["reductions_started"] = c.reductions_started;
+    d["reductions_completed"] = c.reductions_completed;
+    d["reductions_abandoned"] = c.reductions_abandoned;
+    d["reductions_parked"] = c.reductions_parked;
+    d["refused_no_slot"] = c.refused_no_slot;
+    d["fallback_evaluations"] = c.fallback_evaluations;
+    d["operand_retransmissions"] = c.operand_retransmissions;
+    d["mismatches"] = c.mismatches;
+    d["overflows"] = c.overflows;
+    d["slots_in_use"] = c.slots_in_use;
+    d["slots_in_use_max"] = c.slots_in_use_max;
+    return d;
+}
+
+nb::dict endpoint_dict(const EndpointCounters& c) {
+    nb::dict d;
+    d["interests_expressed"] = c.interests_expressed;
+    d["segments_fetched"] = c.segments_fetched;
+    d["bytes_fetched"] = c.bytes_fetched;
+    d["segments_served"] = c.segments_served;
+    d["retransmissions_by_gap"] = c.retransmissions_by_gap;
+    d["retransmissions_by_timeout"] = c.retransmissions_by_timeout;
+    d["refreshes_of_held"] = c.refreshes_of_held;
+    d["holds_received"] = c.holds_received;
+    d["nacks_received"] = c.nacks_received;
+    d["self_evaluations"] = c.self_evaluations;
+    d["marks_received"] = c.marks_received;
+    d["unexpected_data"] = c.unexpected_data;
+    d["retained_bytes"] = c.retained_bytes;
+    return d;
+}
+
+nb::dict face_dict(const forwarding::FaceCounters& c) {
+    nb::dict d;
+    d["interests_in"] = c.interests_in;
+    d["interests_out"] = c.interests_out;
+    d["data_in"] = c.data_in;
+    d["data_out"] = c.data_out;
+    d["nacks_in"] = c.nacks_in;
+    d["nacks_out"] = c.nacks_out;
+    d["holds_in"] = c.holds_in;
+    d["holds_out"] = c.holds_out;
+    d["bytes_in"] = c.bytes_in;
+    d["bytes_out"] = c.bytes_out;
+    d["malformed_in"] = c.malformed_in;
+    return d;
+}
+
+nb::dict port_dict(const port::PortCounters& c) {
+    nb::dict d;
+    d["enqueued"] = c.enqueued;
+    d["sent"] = c.sent;
+    d["sent_bytes"] = c.bytes;
+    d["dropped_queue"] = c.dropped_queue;
+    d["dropped_loss"] = c.dropped_loss;
+    d["marked"] = c.marked;
+    d["depth_bytes"] = c.depth_bytes;
+    d["max_depth_bytes"] = c.max_depth_bytes;
+    return d;
+}
+
+nb::dict link_dict(const driver::LinkStatus& link) {
+    nb::dict d = face_dict(link.face_counters);
+    d["face"] = link.face;
+    d["port"] = port_dict(link.port_counters);
+    d["receive_calls"] = link.socket_counters.receive_calls;
+    d["send_calls"] = link.socket_counters.send_calls;
+    d["messages_sent"] = link.socket_counters.messages_sent;
+    d["refused"] = link.socket_counters.refused;
+    d["send_errors"] = link.socket_counters.send_errors;
+    d["backlog_packets"] = link.backlog_packets;
+    d["backlog_dropped"] = link.backlog_dropped;
+    return d;
+}
+
+nb::dict rule_dict(const reduction::Rule& rule) {
+    nb::dict d;
+    d["group"] = rule.group.view().to_uri();
+    d["interval"] = rule.interval.view().to_uri().substr(1);
+    d["primary"] = rule.primary;
+    nb::list operands;
+    for (const reduction::Operand& operand : rule.operands) {
+        operands.append(nb::make_tuple(operand.interval.view().to_uri().substr(1),
+                                       operand.hint.view().to_uri()));
+    }
+    d["operands"] = operands;
+    return d;
+}
+
+}  // namespace
+
+NodeStatus read_status(driver::Engine& engine, const driver::NodeThread& thread) {
+    NodeStatus status;
+    status.node = engine.node.counters();
+    status.reducer = engine.node.reducer().counters();
+    status.endpoint = engine.endpoint.counters();
+    status.links = thread.link_status();
+    status.routes = engine.node.routes();
+    status.rules = engine.node.reducer().rules();
+    status.operations = engine.endpoint.describe_operations();
+    status.pool_bytes_in_use = engine.pool.bytes_in_use();
+    status.pool_bytes_reserved = engine.pool.bytes_reserved();
+    return status;
+}
+
+nb::dict status_dict(const NodeStatus& status) {
+    nb::dict d;
+    d["node"] = node_dict(status.node);
+    d["reducer"] = reducer_dict(status.reducer);
+    d["endpoint"] = endpoint_dict(status.endpoint);
+    nb::list links;
+    for (const driver::LinkStatus& link : status.links) {
+        links.append(link_dict(link));
+    }
+    d["links"] = links;
+    nb::list routes;
+    for (const auto& route : status.routes) {
+        routes.append(nb::make_tuple(route.prefix.view().to_uri(), route.face, route.cost));
+    }
+    d["routes"] = routes;
+    nb::list rules;
+    for (const reduction::Rule& rule : status.rules) {
+        rules.append(rule_dict(rule));
+    }
+    d["rules"] = rules;
+    nb::list operations;
+    for (const std::string& operation : status.operations) {
+        operations.append(nb::str(operation.c_str()));
+    }
+    d["operations"] = operations;
+    d["pool_bytes_in_use"] = status.pool_bytes_in_use;
+    d["pool_bytes_reserved"] = status.pool_bytes_reserved;
+    return d;
+}
+
+}  // namespace innet::bindings

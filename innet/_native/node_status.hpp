@@ -1,0 +1,29 @@
+#pragma once
+// What a node tells about itself.
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "switch_emulator/driver/node_thread.hpp"
+
+namespace innet::bindings {
+
+/// A copy taken on the node's thread; turned into Python objects afterwards, on the caller's.
+struct NodeStatus {
+    forwarding::NodeCounters node;
+    reduction::ReducerCounters reducer;
+    EndpointCounters endpoint;
+    std::vector<driver::LinkStatus> links;
+    std::vector<forwarding::Node::Route> routes;
+    std::vector<reduction::Rule> rules;
+    std::vector<std::string> operations;
+    std::size_t pool_bytes_in_use = 0;
+    std::size_t pool_bytes_reserved = 0;
+};
+
+NodeStatus read_status(driver::Engine& engine, const driver::NodeThread& thread);
+nanobind::dict status_dict(const NodeStatus& status);
+
+}  // namespace innet::bindings

@@ -1,0 +1,129 @@
+// `Segmentation`, `Targets`, `Publication`, `Fetch`: what an operation is made of.
+
+#include "innet/_native/operations.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+
+#include "innet/_native/bindings.hpp"
+#include "innet/_native/name_argument.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+namespace {
+
+wire::Name with_operation(const wire::Name& base, const wire::Name& kind, std::uint64_t seq) {
+    wire::Name name = base;
+    const wire::NameView view = kind.view();
+    for (std::size_t i = 0; i < view.size(); ++i) {
+        const wire::Element component = view.component(i);
+        name.append(component.type, component.value);
+    }
+    return name.append_number(wire::kSequenceNumComponent, seq);
+}
+
+Targets make_targets(const std::vector<std::tuple<std::string, std::string, bool>>& entries) {
+    Targets result;
+    for (const auto& [name, hint, can_self_evaluate] : entries) {
+        result.targets.push_back(
+            {name_from_uri(name), hint.empty() ? wire::Name() : name_from_uri(hint),
+             can_self_evaluate});
+    }
+    return result;
+}
+
+Publication make_publication(const wire::Name& prefix, const wire::Name& kind, std::uint64_t seq,
+                             ReadableBytes tensor, const Segmentation& segmentation,
+                             std::uint64_t elements, std::string description, bool exclusive) {
+    Publication result;
+    result.spec.prefix = prefix;
+    result.spec.kind = kind;
+    result.spec.seq = seq;
+    result.spec.tensor = {tensor.data(), tensor.size()};
+    result.spec.segmentation = segmentation;
+    result.spec.tensor_elements = elements;
+    result.spec.description = std::move(description);
+    result.spec.exclusive_seq = exclusive;
+    result.owner = nb::cast(tensor);
+    return result;
+}
+
+Fetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t seq,
+                 const Segmentation& segmentation, std::uint64_t first_segment,
+                 std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
+                 bool by_block) {
+    Fetch result;
+    for (const FetchTarget& target : targets.targets) {
+        FetchTarget full = target;
+        full.name = with_operation(target.name, kind, seq);
+        result.spec.targets.push_back(std::move(full));
+    }
+    result.spec.shard_rule = by_block ? ShardRule::kBlock : ShardRule::kSegmentModulo;
+    result.spec.segmentation = segmentation;
+    result.spec.first_segment = first_segment;
+    result.spec.end_segment = end_segment;
+    result.spec.tensor_elements = elements;
+    result.spec.into = {into.data(), into.size()};
+    result.owner = nb::cast(into);
+    return result;
+}
+
+}  // namespace
+
+void bind_operations(nb::module_& module) {
+    nb::class_<Segmentation>(module, "Segmentation", "How a tensor is cut into segments.")
+        .def(
+            "__init__",
+            [](Segmentation* self, std::uint64_t blocks, std::uint64_t block_bytes,
+               std::uint64_t segment_bytes) {
+                if (blocks == 0 || segment_bytes == 0) {
+                    throw nb::value_error("blocks and segment_bytes must be positive");
+                }
+                new (self) Segmentation{blocks, block_bytes, segment_bytes};
+            },
+            nb::arg("blocks"), nb::arg("block_bytes"), nb::arg("segment_bytes"))
+        .def_prop_ro("segments", &Segmentation::segments)
+        .def_prop_ro("segments_per_block", &Segmentation::segments_per_block);
+    nb::class_<Targets>(module, "Targets", "Who answers for a value: (name, hint, is an interval).")
+        .def(
+            "__init__",
+            [](Targets* self,
+               const std::vector<std::tuple<std::string, std::string, bool>>& entries) {
+                new (self) Targets(make_targets(entries));
+            },
+            nb::arg("entries"));
+    nb::class_<Publication>(module, "Publication", "A tensor offered under a name.")
+        .def(
+            "__init__",
+            [](Publication* self, const wire::Name& prefix, const wire::Name& kind,
+               std::uint64_t seq, ReadableBytes tensor, const Segmentation& segmentation,
+               std::uint64_t elements, std::string description, bool exclusive) {
+                new (self) Publication(make_publication(prefix, kind, seq, std::move(tensor),
+                                                        segmentation, elements,
+                                                        std::move(description), exclusive));
+            },
+            nb::arg("prefix"), nb::arg("kind"), nb::arg("seq"), nb::arg("tensor"),
+            nb::arg("segmentation"), nb::arg("elements"), nb::arg("description"),
+            nb::arg("exclusive") = true);
+    nb::class_<Fetch>(module, "Fetch", "Segments of a named tensor, wanted in a buffer.")
+        .def(
+            "__init__",
+            [](Fetch* self, const Targets& targets, const wire::Name& kind, std::uint64_t seq,
+               const Segmentation& segmentation, std::uint64_t first_segment,
+               std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
+               bool by_block) {
+                new (self) Fetch(make_fetch(targets, kind, seq, segmentation, first_segment,
+                                            end_segment, elements, std::move(into), by_block));
+            },
+            nb::arg("targets"), nb::arg("kind"), nb::arg("seq"), nb::arg("segmentation"),
+            nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"),
+            nb::arg("into"), nb::arg("by_block") = false);
+}
+
+}  // namespace innet::bindings

@@ -1,0 +1,29 @@
+#pragma once
+// Keys as Python gives them.
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/security/keyring.hpp"
+
+namespace innet::bindings {
+
+/// One key: to sign with (secret, salt), or to verify with (secret is the public key for Ed25519).
+struct SigningKey {
+    wire::SignatureType type = wire::SignatureType::kDigestSha256;
+    wire::Name name;
+    std::vector<std::uint8_t> secret;
+    std::array<std::uint8_t, 6> salt{};
+};
+
+/// Throws ValueError when the key is malformed.
+std::unique_ptr<security::Signer> make_signer(const SigningKey& key);
+security::Keyring make_keyring(const std::vector<SigningKey>& keys);
+[[nodiscard]] bool add_key(security::Keyring& keyring, const SigningKey& key);
+
+void bind_signing(nanobind::module_& module);
+
+}  // namespace innet::bindings

@@ -1,0 +1,44 @@
+#pragma once
+// Where the node's thread leaves finished operations and other threads wait for them.
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "switch_emulator/driver/file_descriptor.hpp"
+#include "transport/endpoint/operation.hpp"
+
+namespace innet::driver {
+
+/// Thread-safe. An operation is waited for by one thread (`wait`) or handed to the collector
+/// (`collect`, woken through `event_fd`), as its submitter said.
+class CompletionBoard {
+  public:
+    CompletionBoard();
+
+    /// Call before the operation is submitted.
+    void expect(OperationId id, bool for_collector);
+    /// From the node's thread.
+    void post(std::vector<OperationCompletion>& completions);
+    /// The completion of `id`, or nothing when `timeout` passed first. Taken once.
+    std::optional<OperationCompletion> wait(OperationId id, Duration timeout);
+    bool done(OperationId id) const;
+    /// Everything that ended for the collector.
+    std::vector<OperationCompletion> collect();
+    /// Readable when `collect` has something; becomes unreadable by `collect`.
+    int event_fd() const { return event_fd_.get(); }
+
+  private:
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::unordered_map<OperationId, OperationCompletion> waiting_;
+    std::unordered_set<OperationId> collected_ids_;
+    std::vector<OperationCompletion> collected_;
+    FileDescriptor event_fd_;
+};
+
+}  // namespace innet::driver

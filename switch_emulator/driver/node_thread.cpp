@@ -1,0 +1,313 @@
+#include "switch_emulator/driver/node_thread.hpp"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace innet::driver {
+namespace {
+
+constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+constexpr int kMaxEvents = 64;
+/// Receive calls per socket and round: bounds how long one busy link keeps the others waiting.
+constexpr int kReceiveRounds = 4;
+/// Packets a link without a port model may hold back while its socket is full.
+constexpr std::size_t kMaxBacklogPackets = 16384;
+
+}  // namespace
+
+struct NodeThread::Link {
+    Link(UdpSocket udp, FaceId id) : socket(std::move(udp)), face(id) {}
+
+    UdpSocket socket;
+    FaceId face;
+    std::optional<port::PortModel> port;
+    std::vector<OutgoingPacket> ready;  ///< leaves next; [sent, size) is still here
+    std::size_t sent = 0;
+    std::uint64_t backlog_dropped = 0;
+    bool waits_for_room = false;
+
+    std::size_t backlog() const { return ready.size() - sent; }
+};
+
+NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
+                       security::Keyring keyring, std::unique_ptr<security::Signer> signer)
+    : keyring_(std::move(keyring)),
+      signer_(std::move(signer)),
+      node_(node_options, pool_, keyring_, signer_.get()),
+      endpoint_(endpoint_options, node_options.own_name, node_, pool_, *signer_),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    node_.set_application(&endpoint_);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kWakeTag;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+}
+
+NodeThread::~NodeThread() { stop("the node was closed"); }
+
+std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::string& error) {
+    auto socket = UdpSocket::open(options.endpoints, options.socket_buffer_bytes, error);
+    if (!socket) {
+        return std::nullopt;
+    }
+    const FaceId face = node_.add_face();
+    auto link = std::make_unique<Link>(std::move(*socket), face);
+    if (options.shape) {
+        link->port.emplace(*options.shape);
+    }
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = links_.size();
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link->socket.fd(), &event) != 0) {
+        error = "epoll_ctl refused the socket";
+        return std::nullopt;
+    }
+    links_.push_back(std::move(link));
+    return face;
+}
+
+void NodeThread::start() {
+    {
+        const std::lock_guard lock(mutex_);
+        accepting_ = true;
+    }
+    thread_ = std::thread([this] { run(); });
+}
+
+void NodeThread::stop(const std::string& why) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!stopping_) {
+            stopping_ = true;
+            stop_reason_ = why;
+        }
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+    }
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+bool NodeThread::post(std::function<void(Engine&)> function) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!accepting_) {
+            return false;
+        }
+        posted_.push_back(std::move(function));
+    }
+    if (!wake_pending_.exchange(true)) {
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+    }
+    return true;
+}
+
+bool NodeThread::call(const std::function<void(Engine&)>& function) {
+    std::mutex done_mutex;
+    std::condition_variable done_changed;
+    bool done = false;
+    const bool queued = post([&](Engine& engine) {
+        function(engine);
+        const std::lock_guard lock(done_mutex);
+        done = true;
+        done_changed.notify_one();
+    });
+    if (!queued) {
+        return false;
+    }
+    std::unique_lock lock(done_mutex);
+    done_changed.wait(lock, [&] { return done; });
+    return true;
+}
+
+TimePoint NodeThread::clock_now() {
+    return TimePoint(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+void NodeThread::run() {
+    ::pthread_setname_np(::pthread_self(), "innet-node");
+    while (true) {
+        wait_for_events();
+        run_posted();
+        run_timers();
+        node_.run_pending(now_);
+        endpoint_.take_completions(finished_);
+        flush();
+        if (!finished_.empty()) {
+            completions_.post(finished_);
+        }
+        const std::lock_guard lock(mutex_);
+        if (stopping_ && posted_.empty()) {
+            accepting_ = false;
+            break;
+        }
+    }
+    endpoint_.abort_all(stop_reason_, now_);
+    endpoint_.take_completions(finished_);
+    completions_.post(finished_);
+}
+
+void NodeThread::wait_for_events() {
+    std::array<epoll_event, kMaxEvents> events{};
+    const TimePoint deadline = next_deadline();
+    timespec timeout{};
+    timespec* limit = nullptr;
+    if (deadline != kNever) {
+        const auto left = std::max(Duration::zero(), deadline - clock_now()).count();
+        timeout.tv_sec = left / 1'000'000'000;
+        timeout.tv_nsec = left % 1'000'000'000;
+        limit = &timeout;
+    }
+    const int count = ::epoll_pwait2(epoll_.get(), events.data(), kMaxEvents, limit, nullptr);
+    now_ = clock_now();
+    for (int i = 0; i < count; ++i) {
+        const epoll_event& event = events[static_cast<std::size_t>(i)];
+        if (event.data.u64 == kWakeTag) {
+            std::uint64_t drained = 0;
+            wake_pending_.store(false);
+            [[maybe_unused]] const auto read = ::read(wake_.get(), &drained, sizeof drained);
+            continue;
+        }
+        Link& link = *links_[event.data.u64];
+        if ((event.events & EPOLLOUT) != 0) {
+            set_writable_interest(link, false);
+        }
+        receive(link);
+    }
+}
+
+void NodeThread::receive(Link& link) {
+    for (int round = 0; round < kReceiveRounds; ++round) {
+        const bool more = link.socket.receive(pool_, received_);
+        for (PacketRef& packet : received_) {
+            node_.on_packet(link.face, std::move(packet), now_);
+        }
+        received_.clear();
+        if (!more) {
+            return;
+        }
+    }
+}
+
+void NodeThread::run_posted() {
+    {
+        const std::lock_guard lock(mutex_);
+        running_.swap(posted_);
+    }
+    Engine engine{node_, endpoint_, keyring_, pool_, now_};
+    for (auto& function : running_) {
+        function(engine);
+    }
+    running_.clear();
+}
+
+void NodeThread::run_timers() {
+    if (node_.next_deadline() <= now_) {
+        node_.on_timer(now_);
+    }
+    if (endpoint_.next_deadline() <= now_) {
+        endpoint_.on_timer(now_);
+    }
+}
+
+void NodeThread::flush() {
+    for (auto& link : links_) {
+        flush_link(*link);
+    }
+}
+
+void NodeThread::flush_link(Link& link) {
+    std::vector<OutgoingPacket>& queue = node_.outbox().queue(link.face);
+    if (link.port) {
+        for (OutgoingPacket& packet : queue) {
+            link.port->enqueue(std::move(packet), now_);
+        }
+        queue.clear();
+        link.port->take_ready(now_, link.ready);
+    } else if (!queue.empty()) {
+        const std::size_t room = kMaxBacklogPackets - std::min(kMaxBacklogPackets, link.backlog());
+        const std::size_t taken = std::min(room, queue.size());
+        if (link.ready.empty() && taken == queue.size()) {
+            link.ready.swap(queue);
+        } else {
+            std::move(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(taken),
+                      std::back_inserter(link.ready));
+            link.backlog_dropped += queue.size() - taken;
+        }
+        queue.clear();
+    }
+    if (link.backlog() == 0 || link.waits_for_room) {
+        return;
+    }
+    link.sent += link.socket.send(std::span(link.ready).subspan(link.sent));
+    if (link.backlog() == 0) {
+        link.ready.clear();
+        link.sent = 0;
+    } else {
+        set_writable_interest(link, true);
+        if (link.sent > link.backlog()) {  // keeps moving the rest to the front cheap
+            link.ready.erase(link.ready.begin(),
+                             link.ready.begin() + static_cast<std::ptrdiff_t>(link.sent));
+            link.sent = 0;
+        }
+    }
+}
+
+void NodeThread::set_writable_interest(Link& link, bool wanted) {
+    if (link.waits_for_room == wanted) {
+        return;
+    }
+    link.waits_for_room = wanted;
+    epoll_event event{};
+    event.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    event.data.u64 = link.face;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, link.socket.fd(), &event);
+}
+
+TimePoint NodeThread::next_deadline() const {
+    TimePoint deadline = std::min(node_.next_deadline(), endpoint_.next_deadline());
+    for (const auto& link : links_) {
+        if (link->port) {
+            deadline = std::min(deadline, link->port->next_deadline());
+        }
+    }
+    return deadline;
+}
+
+std::vector<LinkStatus> NodeThread::link_status() const {
+    std::vector<LinkStatus> result;
+    for (const auto& link : links_) {
+        LinkStatus status;
+        status.face = link->face;
+        status.face_counters = node_.face_counters(link->face);
+        status.socket_counters = link->socket.counters();
+        if (link->port) {
+            status.port_counters = link->port->counters();
+        }
+        status.backlog_packets = link->backlog();
+        status.backlog_dropped = link->backlog_dropped;
+        result.push_back(status);
+    }
+    return result;
+}
+
+double NodeThread::cpu_seconds() const {
+    clockid_t clock{};
+    timespec spent{};
+    auto& thread = const_cast<std::thread&>(thread_);
+    if (!thread_.joinable() || ::pthread_getcpuclockid(thread.native_handle(), &clock) != 0 ||
+        ::clock_gettime(clock, &spent) != 0) {
+        return 0.0;
+    }
+    return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
+}
+
+}  // namespace innet::driver

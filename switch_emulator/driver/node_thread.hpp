@@ -1,0 +1,112 @@
+#pragma once
+// The socket driver: one thread that runs a node, its endpoint and its links' port models over UDP.
+//
+// Everything the engine owns is touched by that thread alone. Other threads reach it through `call` (run
+// this there and wait) and `post` (run this there), and wait for operations on the completion board.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "switch_emulator/driver/completion_board.hpp"
+#include "switch_emulator/driver/udp_socket.hpp"
+#include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/port/port_model.hpp"
+#include "transport/endpoint/endpoint.hpp"
+#include "transport/security/keyring.hpp"
+
+namespace innet::driver {
+
+struct LinkOptions {
+    UdpEndpoints endpoints;
+    int socket_buffer_bytes = 4 << 20;
+    /// What the emulator's own port must do; absent when the kernel shapes the link, or nobody does.
+    std::optional<port::PortOptions> shape;
+};
+
+struct LinkStatus {
+    FaceId face = kNoFace;
+    forwarding::FaceCounters face_counters;
+    SocketCounters socket_counters;
+    port::PortCounters port_counters;
+    std::uint64_t backlog_packets = 0;
+    std::uint64_t backlog_dropped = 0;
+};
+
+/// The parts of a running node, for functions run on its thread.
+struct Engine {
+    forwarding::Node& node;
+    Endpoint& endpoint;
+    security::Keyring& keyring;
+    PacketPool& pool;
+    TimePoint now;
+};
+
+class NodeThread {
+  public:
+    /// Operations submitted and tensors published are signed by `signer`; so are the node's sums.
+    NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
+               security::Keyring keyring, std::unique_ptr<security::Signer> signer);
+    ~NodeThread();
+    NodeThread(const NodeThread&) = delete;
+    NodeThread& operator=(const NodeThread&) = delete;
+
+    /// Before `start`. The face's number, or nothing with `error` set.
+    std::optional<FaceId> add_link(const LinkOptions& options, std::string& error);
+    void start();
+    /// Ends the thread; operations in flight end as aborted. Safe to call twice.
+    void stop(const std::string& why);
+
+    /// Runs `function` on the node's thread and waits for it. False when the node is not running.
+    bool call(const std::function<void(Engine&)>& function);
+    /// Queues `function` for the node's thread. False when the node is not running.
+    bool post(std::function<void(Engine&)> function);
+
+    CompletionBoard& completions() { return completions_; }
+    /// On the node's thread (inside `call`).
+    std::vector<LinkStatus> link_status() const;
+    /// Seconds the node's thread has spent on a processor.
+    double cpu_seconds() const;
+
+  private:
+    struct Link;
+
+    static TimePoint clock_now();
+    void run();
+    void wait_for_events();
+    void receive(Link& link);
+    void run_posted();
+    void run_timers();
+    void flush();
+    void flush_link(Link& link);
+    void set_writable_interest(Link& link, bool wanted);
+    TimePoint next_deadline() const;
+
+    // Destroyed from the bottom up: whatever holds packets goes before the pool does.
+    PacketPool pool_;
+    security::Keyring keyring_;
+    std::unique_ptr<security::Signer> signer_;
+    forwarding::Node node_;
+    Endpoint endpoint_;
+    CompletionBoard completions_;
+    std::vector<OperationCompletion> finished_;
+    std::vector<std::unique_ptr<Link>> links_;
+    std::vector<PacketRef> received_;
+    FileDescriptor epoll_;
+    FileDescriptor wake_;
+    std::mutex mutex_;
+    std::vector<std::function<void(Engine&)>> posted_;
+    std::vector<std::function<void(Engine&)>> running_;
+    bool accepting_ = false;
+    bool stopping_ = false;
+    std::string stop_reason_;
+    TimePoint now_{};
+    std::atomic<bool> wake_pending_ = false;
+    std::thread thread_;
+};
+
+}  // namespace innet::driver
