@@ -1,0 +1,85 @@
+"""Asks a control socket. Blocking; use it from threads, never inside an event loop."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import zmq
+from pydantic import ValidationError
+
+from innet.control.protocol import Answer, Request
+from innet.errors import ControlError
+
+DEFAULT_TIMEOUT_S = 10.0
+
+
+class ControlClient:
+    """A connection to one control socket, such as ``ipc:///run/innet/x/s0.ctl``.
+
+    >>> with ControlClient("ipc:///nowhere/s0.ctl", who="s0") as client:   # doctest: +SKIP
+    ...     client.ask("status")
+    """
+
+    def __init__(self, address: str, *, who: str) -> None:
+        self._address = address
+        self._who = who
+        self._context = zmq.Context.instance()
+        self._socket: zmq.Socket[bytes] | None = None
+
+    def ask(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> Any:
+        """The result of ``method``.
+
+        Raises:
+            ControlError: nobody answers within ``timeout_s``, or the answer is a refusal.
+        """
+        socket = self._connected()
+        socket.send(Request(method=method, params=params).model_dump_json().encode())
+        if not socket.poll(round(timeout_s * 1000)):
+            self.close()
+            raise ControlError(
+                f"{self._who} did not answer {method!r} within {timeout_s:g} s. "
+                "Is it still running? `innet status` tells."
+            )
+        return self._result(method, socket.recv())
+
+    def _result(self, method: str, document: bytes) -> Any:
+        try:
+            answer = Answer.model_validate_json(document)
+        except ValidationError as error:
+            raise ControlError(
+                f"{self._who} answered {method!r} with something else than a control message; "
+                "are all nodes of this run of the same version of innet?"
+            ) from error
+        if not answer.ok:
+            raise ControlError(f"{self._who}: {answer.error}")
+        return answer.result
+
+    def _connected(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            self._socket = self._context.socket(zmq.REQ)
+            self._socket.linger = 0
+            self._socket.connect(self._address)
+        return self._socket
+
+    def close(self) -> None:
+        """Close the connection; the next question opens it again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def ipc_address(path: object) -> str:
+    """The ZeroMQ address of a Unix socket's path."""
+    return f"ipc://{path}"

@@ -1,0 +1,45 @@
+"""Requests and answers on a control socket: one JSON document each, over ZeroMQ REQ and REP.
+
+    {"method": "status", "params": {}}
+    {"ok": true, "result": {...}}
+    {"ok": false, "error": "no group named g7; ..."}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+CONTROLLER_VARIABLE = "INNET_CONTROLLER"
+"""Environment variable with the address of the controller's socket."""
+
+
+class Request(BaseModel):
+    """What a client asks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    method: str
+    params: dict[str, Any] = {}
+
+
+class Answer(BaseModel):
+    """What a server says to it: a result, or an error for people."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ok: bool
+    result: Any = None
+    error: str = ""
+
+
+class RuleMessage(BaseModel):
+    """One reduction rule, as :class:`innet.plans.Rule` has it, in plain types."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    interval: str
+    operands: list[tuple[str, str]]
+    """(interval, node that answers for it)."""
+    primary: bool

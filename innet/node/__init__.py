@@ -1,0 +1,5 @@
+"""A node at run time: opened from its configuration file, in a switch process or inside a worker."""
+
+from innet.node.runtime import open_node
+
+__all__ = ["open_node"]

@@ -1,0 +1,42 @@
+"""The process of a switch: ``python -m innet.node CONFIG``. Started by the launcher."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from innet.control.agent import NodeAgent
+from innet.emulation.node_config import NodeConfig
+from innet.errors import InnetError
+from innet.node.runtime import open_node
+from innet.security.keys import KEYS_VARIABLE, NodeKeys
+from innet.settings import SETTINGS_VARIABLE, Settings
+
+
+def main(arguments: list[str]) -> int:
+    """Run one node until it is told to stop by a signal; 0 when it ended as asked."""
+    if len(arguments) != 1:
+        print("usage: python -m innet.node CONFIG (started by `innet up`)", file=sys.stderr)
+        return 2
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        config = NodeConfig.load(Path(arguments[0]))
+        settings = Settings.load(Path(os.environ[SETTINGS_VARIABLE]))
+        keys = NodeKeys.load(Path(os.environ[KEYS_VARIABLE]))
+        node = open_node(config, settings, keys)
+    except (InnetError, KeyError) as error:
+        print(f"innet node: {error}", file=sys.stderr)
+        return 1
+    with NodeAgent(node, config):
+        stop.wait()
+    node.stop(f"{config.node} was told to stop")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,78 @@
+"""Opens the native node that a configuration file describes."""
+
+from __future__ import annotations
+
+from innet._native import _core
+from innet.emulation.node_config import FaceConfig, NodeConfig, PortShape
+from innet.errors import EmulationError
+from innet.security import NodeKeys
+from innet.settings import Settings
+
+
+def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:
+    """Open the node of ``config`` with its links and routes, and start it.
+
+    Raises:
+        EmulationError: a socket cannot be opened.
+    """
+    node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
+    for index, face in enumerate(config.faces):
+        _add_link(node, config, settings, face, index)
+    node.start()
+    for route in config.routes:
+        node.add_route(f"/n/{route.node}", route.face)
+    return node
+
+
+def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings:
+    result = _core.NodeSettings()
+    result.own_name = f"/n/{config.node}"
+    result.seed = config.seed
+    is_switch = config.kind == "switch"
+    result.reduction_slots = config.slots if is_switch else settings.collectives.host_slots
+    result.cache_bytes = config.cache_bytes
+    result.cache_policy = config.cache_policy
+    transport = settings.transport
+    result.pit_capacity = transport.pit_capacity
+    result.interest_lifetime_s = transport.interest_lifetime_s
+    result.min_rto_s = transport.min_rto_s
+    result.max_rto_s = transport.max_rto_s
+    result.timeouts_before_self_evaluation = transport.timeouts_before_self_evaluation
+    result.initial_window = transport.initial_window
+    result.max_window = transport.max_window
+    result.target_queue_delay_s = transport.target_queue_delay_s
+    return result
+
+
+def _add_link(
+    node: _core.Node, config: NodeConfig, settings: Settings, face: FaceConfig, index: int
+) -> None:
+    try:
+        node.add_link(
+            local_address=face.local_address,
+            local_port=face.local_port,
+            peer_address=face.peer_address,
+            peer_port=face.peer_port,
+            fd=-1 if face.fd is None else face.fd,
+            socket_buffer_bytes=settings.transport.socket_buffer_bytes,
+            shape=_shape(face.shape, config.seed * 1009 + index),
+        )
+    except RuntimeError as error:
+        raise EmulationError(
+            f"{config.node} cannot open its link to {face.peer}: {error}. "
+            "Is an older run still up? `innet status` lists them, `innet down` ends one."
+        ) from error
+
+
+def _shape(shape: PortShape, seed: int) -> _core.PortShape | None:
+    """None when the kernel, or nobody, shapes the link: packets then bypass the port model."""
+    if shape.rate_bps is None and shape.delay_s == 0 and shape.loss == 0:
+        return None
+    return _core.PortShape(
+        rate_bps=shape.rate_bps,
+        delay_s=shape.delay_s,
+        loss=shape.loss,
+        queue_bytes=shape.queue_bytes,
+        mark_bytes=shape.mark_bytes,
+        seed=seed,
+    )

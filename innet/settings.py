@@ -1,0 +1,111 @@
+"""Everything that can be set beside the topology: one place, one schema, one default each.
+
+The command line sets them with ``--set transport.max_window=128``; a program passes a
+:class:`Settings`. The launcher writes them into the run directory, where every node reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from innet.errors import InnetError
+
+SETTINGS_VARIABLE = "INNET_SETTINGS"
+"""Environment variable with the path of the settings file of a run."""
+
+Signature = Literal["gmac", "hmac", "digest", "ed25519"]
+
+
+class SettingsError(InnetError):
+    """A setting is unknown or has a value that it cannot take."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TransportSettings(_Model):
+    """How Interests are sent, repeated and bounded."""
+
+    interest_lifetime_s: float = Field(
+        default=1.0, gt=0, description="how long an Interest waits; a held one is refreshed then"
+    )
+    min_rto_s: float = Field(default=0.01, gt=0, description="shortest retransmission timeout")
+    max_rto_s: float = Field(default=0.5, gt=0, description="longest retransmission timeout")
+    initial_window: int = Field(default=32, ge=1, description="segments asked for at first")
+    max_window: int = Field(default=512, ge=4, description="segments in flight per flow at most")
+    target_queue_delay_s: float = Field(
+        default=0.005, gt=0, description="queueing delay above which the window shrinks"
+    )
+    timeouts_before_self_evaluation: int = Field(
+        default=5, ge=1, description="unanswered repetitions before the asker adds by itself"
+    )
+    pit_capacity: int = Field(default=65536, ge=64, description="pending Interests per node")
+    socket_buffer_bytes: int = Field(
+        default=4 << 20, ge=65536, description="send and receive buffer of each link's socket"
+    )
+
+
+class CollectiveSettings(_Model):
+    """How collectives behave."""
+
+    timeout_s: float = Field(default=60.0, gt=0, description="deadline of an operation")
+    operations_in_flight: int = Field(
+        default=4, ge=1, le=64, description="operations of a group under way at once"
+    )
+    host_slots: int = Field(
+        default=2048, ge=1, description="reductions that a host works on at once by itself"
+    )
+
+
+class SecuritySettings(_Model):
+    """How packets are signed."""
+
+    signature: Signature = Field(default="gmac", description="signature of every segment")
+
+
+class Settings(_Model):
+    """All settings of a run."""
+
+    transport: TransportSettings = TransportSettings()
+    collectives: CollectiveSettings = CollectiveSettings()
+    security: SecuritySettings = SecuritySettings()
+
+    def with_assignments(self, assignments: Iterable[str]) -> Settings:
+        """A copy with assignments such as ``transport.max_window=128`` applied.
+
+        Raises:
+            SettingsError: an assignment is malformed, unknown or out of range.
+        """
+        document = self.model_dump()
+        for assignment in assignments:
+            key, equals, value = assignment.partition("=")
+            section, dot, name = key.strip().partition(".")
+            if not equals or not dot or name not in document.get(section, {}):
+                known = ", ".join(f"{s}.{n}" for s, fields in document.items() for n in fields)
+                raise SettingsError(
+                    f"{assignment!r} sets nothing. Write section.name=value, with one of: {known}"
+                )
+            document[section][name] = value.strip()
+        try:
+            return Settings.model_validate(document)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise SettingsError(f"{place}: {first['msg']} (given: {first['input']!r})") from error
+
+    @classmethod
+    def load(cls, path: Path) -> Settings:
+        """Read the settings file of a run.
+
+        Raises:
+            SettingsError: the file cannot be read or holds something else.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise SettingsError(f"cannot read the settings {path}: {error}") from error
