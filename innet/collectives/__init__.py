@@ -1,0 +1,10 @@
+"""Collectives over named reductions: "publish mine, fetch those names".
+
+``communicator`` is what users hold; each collective has a file of its own that says what it
+publishes and what it fetches. ``work`` is an operation under way, ``arrays`` the border to NumPy.
+"""
+
+from innet.collectives.communicator import Communicator, init
+from innet.collectives.work import Work
+
+__all__ = ["Communicator", "Work", "init"]

@@ -1,0 +1,125 @@
+"""NumPy arrays as the packet path takes them: contiguous bytes with a type's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from innet.errors import CollectiveError
+
+Array = npt.NDArray[Any]
+
+REDUCTIONS = ("sum", "min", "max", "prod")
+_REDUCIBLE = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+}
+_KIND_LETTERS = {"f": "f", "i": "i", "u": "u", "c": "c", "b": "bool"}
+
+
+def reduction_type(array: Array, op: str) -> str:
+    """The wire's name of the array's type, such as ``f32``.
+
+    Raises:
+        CollectiveError: the operation or the type cannot be reduced.
+    """
+    if op not in REDUCTIONS:
+        raise CollectiveError(f"unknown reduction {op!r}; known: {', '.join(REDUCTIONS)}")
+    name = _REDUCIBLE.get(array.dtype.name)
+    if name is None:
+        raise CollectiveError(
+            f"arrays of {array.dtype} cannot be reduced; types: {', '.join(_REDUCIBLE)}. "
+            "Convert with array.astype()."
+        )
+    _require_little_endian(array)
+    return name
+
+
+def copied_type(array: Array) -> str:
+    """The wire's name of a type that is only copied: any type without Python objects.
+
+    Raises:
+        CollectiveError: the elements are not plain memory.
+    """
+    if array.dtype.hasobject:
+        raise CollectiveError(
+            f"arrays of {array.dtype} hold Python objects; send bytes, such as "
+            "numpy.frombuffer(pickle.dumps(x), numpy.uint8)"
+        )
+    _require_little_endian(array)
+    known = _REDUCIBLE.get(array.dtype.name)
+    if known is not None:
+        return known
+    letter = _KIND_LETTERS.get(array.dtype.kind, "v")
+    return f"{letter}{array.dtype.itemsize * 8}"
+
+
+def byte_view(array: Array) -> npt.NDArray[np.uint8]:
+    """The memory of a contiguous array as bytes."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def as_input(array: Array) -> Array:
+    """``array`` itself when contiguous, else a contiguous copy."""
+    return np.ascontiguousarray(array).reshape(np.shape(array))
+
+
+class Output:
+    """Where a result lands: in the caller's array, or beside it when that is not contiguous."""
+
+    def __init__(self, array: Array) -> None:
+        if not array.flags.writeable:
+            raise CollectiveError("the result's array is read-only; pass a writable one as out=")
+        self._array = array
+        direct = array.flags.c_contiguous
+        self.memory: Array = array if direct else np.empty(array.shape, array.dtype)
+
+    def finish(self) -> Array:
+        """The caller's array, filled."""
+        if self.memory is not self._array:
+            np.copyto(self._array, self.memory)
+        return self._array
+
+
+def output_like(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Output:
+    """An output of ``shape`` and ``dtype``, in ``out`` when that is given.
+
+    Raises:
+        CollectiveError: ``out`` has another shape or type.
+    """
+    if out is None:
+        return Output(np.empty(shape, dtype))
+    if out.shape != shape or out.dtype != dtype:
+        raise CollectiveError(
+            f"out= has shape {out.shape} and type {out.dtype}; the result has {shape} and {dtype}"
+        )
+    return Output(out)
+
+
+def split_blocks(array: Array, blocks: int, operation: str) -> tuple[int, ...]:
+    """The shape of one of ``blocks`` equal parts of ``array`` along its first axis.
+
+    Raises:
+        CollectiveError: the first axis does not divide.
+    """
+    if array.ndim == 0 or array.shape[0] % blocks != 0:
+        raise CollectiveError(
+            f"{operation} over {blocks} ranks needs an array whose first axis is a multiple of "
+            f"{blocks}; got shape {array.shape}"
+        )
+    return (array.shape[0] // blocks, *array.shape[1:])
+
+
+def _require_little_endian(array: Array) -> None:
+    if array.dtype.byteorder == ">":
+        raise CollectiveError(
+            f"arrays of {array.dtype} are big-endian, the wire is not; convert with "
+            "array.astype(array.dtype.newbyteorder('<'))"
+        )

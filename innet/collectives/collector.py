@@ -1,0 +1,77 @@
+"""The thread that hands finished operations to callbacks and event loops."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable
+
+from innet._native import _core
+
+_log = logging.getLogger(__name__)
+
+
+class Collector:
+    """Waits for operations of a node; started with the first one handed over."""
+
+    def __init__(self, node: _core.Node) -> None:
+        self._node = node
+        self._lock = threading.Lock()
+        self._callbacks: dict[int, Callable[[int, str], None]] = {}
+        self._thread: threading.Thread | None = None
+        self._stop_read = self._stop_write = -1
+
+    def wait(self, operation: int, timeout_s: float) -> tuple[int, str] | None:
+        """Status and detail of an operation that was not handed over."""
+        return self._node.wait(operation, timeout_s)
+
+    def done(self, operation: int) -> bool:
+        """Whether the operation has ended."""
+        return self._node.done(operation)
+
+    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        """Call ``callback(status, detail)`` on the collector's thread when ``operation`` ends."""
+        with self._lock:
+            self._callbacks[operation] = callback
+            if self._thread is None:
+                self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
+                self._thread = threading.Thread(
+                    target=self._run, name="innet-collector", daemon=True
+                )
+                self._thread.start()
+        self._node.hand_to_collector(operation)
+
+    def close(self) -> None:
+        """Deliver what has ended and stop the thread."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        os.write(self._stop_write, b"x")
+        if thread is not threading.current_thread():
+            thread.join()
+        os.close(self._stop_read)
+        os.close(self._stop_write)
+
+    def _run(self) -> None:
+        poller = select.poll()
+        poller.register(self._node.collector_fd, select.POLLIN)
+        poller.register(self._stop_read, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll()}
+            self._deliver_ended()
+            if self._stop_read in ready:
+                return
+
+    def _deliver_ended(self) -> None:
+        for operation, status, detail in self._node.collect():
+            with self._lock:
+                callback = self._callbacks.pop(operation, None)
+            if callback is None:
+                continue
+            try:
+                callback(status, detail)
+            except Exception:  # one user's callback must not end everybody's
+                _log.exception("a callback of an operation failed")

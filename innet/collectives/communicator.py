@@ -1,0 +1,361 @@
+"""The communicator: what a worker's program holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from innet._native import _core
+from innet.collectives.allgather import allgather
+from innet.collectives.allreduce import allreduce
+from innet.collectives.alltoall import alltoall
+from innet.collectives.arrays import Array, Output, byte_view
+from innet.collectives.barrier import barrier
+from innet.collectives.broadcast import broadcast
+from innet.collectives.collector import Collector
+from innet.collectives.failures import error_of, error_of_failure
+from innet.collectives.gather import gather
+from innet.collectives.group import Variants
+from innet.collectives.operation import Operation
+from innet.collectives.point_to_point import PointToPoint
+from innet.collectives.reduce import reduce
+from innet.collectives.reduce_scatter import reduce_scatter
+from innet.collectives.scatter import scatter
+from innet.collectives.work import Work
+from innet.errors import Cancelled, CollectiveError
+from innet.plans import PlanChooser
+from innet.worker import Worker, current_worker
+from innet.worker.context import before_close
+
+T = TypeVar("T")
+
+DEFAULT_GROUP = "g0"
+
+
+def init(
+    *, group: str = DEFAULT_GROUP, algorithm: str | None = None, timeout_s: float | None = None
+) -> Communicator:
+    """Join a group of all the job's ranks and get its communicator.
+
+    Every rank calls it with the same arguments; it returns when all have.
+
+    Args:
+        group: name of the group; several groups of the same ranks may exist at once.
+        algorithm: ``inc``, ``ring``, ``ps``, ``halving-doubling`` or ``auto``, with options behind
+            a colon such as ``ps:server=h3``; by default what ``innet run --algorithm`` chose.
+        timeout_s: how long to wait for the other ranks, and each operation's deadline; by default
+            the setting ``collectives.timeout_s``.
+
+    Raises:
+        EmulationError: this process was not started by ``innet run``.
+        PlanError: the algorithm is unknown or does not fit the topology.
+        DeadlineExceeded: some ranks did not come.
+
+    Example::
+
+        import innet, numpy as np
+        comm = innet.init()
+        total = comm.allreduce(np.full(4, comm.rank, np.float32))
+    """
+    worker = current_worker()
+    timeout_s = timeout_s or worker.settings.collectives.timeout_s
+    algorithm = algorithm or worker.default_algorithm()
+    plans = worker.join_group(group, algorithm, timeout_s)
+    chooser = PlanChooser(worker.topology(), worker.job.ranks) if algorithm == "auto" else None
+    return Communicator(worker, group, Variants(plans, worker.rank, chooser), timeout_s)
+
+
+class Communicator:
+    """Collectives among the ranks of one group.
+
+    All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
+    as a future (``iallreduce``) that can be waited for or awaited. Arrays are NumPy's; a result
+    goes into ``out`` when that is given (which may be the input: in place), else into a new array.
+    """
+
+    def __init__(self, worker: Worker, group: str, variants: Variants, timeout_s: float) -> None:
+        self._worker = worker
+        self._node = worker.node
+        self._group = group
+        self._variants = variants
+        self._timeout_s = timeout_s
+        self.rank = worker.rank
+        self.size = len(worker.job.ranks)
+        self._segment_bytes = worker.job.segment_bytes
+        self._in_flight = worker.settings.collectives.operations_in_flight
+        self._seq = 0
+        self._since_synchronised = 0
+        self._closed = False
+        self._kinds: dict[str, _core.Name] = {}
+        prefixes = [variant.own for variant in variants.all]
+        for prefix in prefixes:
+            self._node.register_producer(str(prefix), str(self.rank))
+        self._stream = self._node.open_stream(prefixes, self._in_flight)
+        self._collector = Collector(self._node)
+        self._messages = PointToPoint(
+            self._node, self._collector, variants.first, self.rank, self._segment_bytes
+        )
+        before_close(self.close)
+
+    # Collectives, each as a future and blocking.
+
+    def iallreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Work[Array]:
+        """Start an :meth:`allreduce`."""
+        return self._start(allreduce(self._variants, array, op, out))
+
+    def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
+        """Reduce over all ranks with ``sum``, ``min``, ``max`` or ``prod``; everyone gets the result.
+
+        Types: float32, float64, float16, bfloat16 (ml_dtypes), int32, int64, uint8.
+
+        Raises:
+            MismatchError: ranks called different operations, shapes or types.
+            ReductionOverflow: an integer result does not fit its type.
+            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
+        """
+        return self.iallreduce(array, op, out).wait()
+
+    def ireduce(
+        self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
+    ) -> Work[Array | None]:
+        """Start a :meth:`reduce`."""
+        self._check_rank(root)
+        return self._start(reduce(self._variants, self.rank, array, root, op, out))
+
+    def reduce(
+        self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
+    ) -> Array | None:
+        """Reduce over all ranks; ``root`` gets the result, the others ``None``."""
+        return self.ireduce(array, root, op, out).wait()
+
+    def ireduce_scatter(
+        self, array: Array, op: str = "sum", out: Array | None = None
+    ) -> Work[Array]:
+        """Start a :meth:`reduce_scatter`."""
+        return self._start(reduce_scatter(self._variants, self.rank, self.size, array, op, out))
+
+    def reduce_scatter(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
+        """Reduce over all ranks; rank r gets block r of ``size`` equal blocks along the first axis."""
+        return self.ireduce_scatter(array, op, out).wait()
+
+    def iallgather(self, array: Array, out: Array | None = None) -> Work[Array]:
+        """Start an :meth:`allgather`."""
+        return self._start(allgather(self._variants, self.rank, self.size, array, out))
+
+    def allgather(self, array: Array, out: Array | None = None) -> Array:
+        """Everybody's arrays, stacked: shape ``(size, *array.shape)``."""
+        return self.iallgather(array, out).wait()
+
+    def ibroadcast(self, array: Array, root: int = 0) -> Work[Array]:
+        """Start a :meth:`broadcast`."""
+        self._check_rank(root)
+        return self._start(broadcast(self._variants, self.rank, array, root))
+
+    def broadcast(self, array: Array, root: int = 0) -> Array:
+        """Fill everybody's ``array`` with the root's; returns it."""
+        return self.ibroadcast(array, root).wait()
+
+    def igather(
+        self, array: Array, root: int = 0, out: Array | None = None
+    ) -> Work[Array | None]:
+        """Start a :meth:`gather`."""
+        self._check_rank(root)
+        return self._start(gather(self._variants, self.rank, self.size, array, root, out))
+
+    def gather(self, array: Array, root: int = 0, out: Array | None = None) -> Array | None:
+        """Everybody's arrays, stacked, at ``root``; ``None`` elsewhere."""
+        return self.igather(array, root, out).wait()
+
+    def iscatter(
+        self, array: Array | None, root: int = 0, out: Array | None = None
+    ) -> Work[Array]:
+        """Start a :meth:`scatter`."""
+        self._check_rank(root)
+        return self._start(scatter(self._variants, self.rank, self.size, array, root, out))
+
+    def scatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Array:
+        """Rank r gets block r of the root's ``array``; other ranks pass ``None`` and ``out``."""
+        return self.iscatter(array, root, out).wait()
+
+    def ialltoall(self, array: Array, out: Array | None = None) -> Work[Array]:
+        """Start an :meth:`alltoall`."""
+        return self._start(alltoall(self._variants, self.rank, self.size, array, out))
+
+    def alltoall(self, array: Array, out: Array | None = None) -> Array:
+        """Block r of ``array`` goes to rank r; block r of the result came from rank r."""
+        return self.ialltoall(array, out).wait()
+
+    def ibarrier(self) -> Work[None]:
+        """Start a :meth:`barrier`."""
+        return self._start(barrier(self._variants))
+
+    def barrier(self) -> None:
+        """Wait until every rank has come here."""
+        self.ibarrier().wait()
+
+    # Messages between two ranks.
+
+    def isend(self, array: Array, to: int, tag: int = 0) -> Work[None]:
+        """Start a :meth:`send`."""
+        self._check_peer(to)
+        operation, what = self._messages.send(array, to, tag, self._timeout_s)
+        return self._work(operation, what, None, lambda: None)
+
+    def send(self, array: Array, to: int, tag: int = 0) -> None:
+        """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
+        self.isend(array, to, tag).wait()
+
+    def irecv(self, array: Array, source: int, tag: int = 0) -> Work[Array]:
+        """Start a :meth:`recv`."""
+        self._check_peer(source)
+        output = Output(array)
+        operation, what, confirm = self._messages.receive(output, source, tag, self._timeout_s)
+
+        def finish() -> Array:
+            confirm()
+            return output.finish()
+
+        return self._work(operation, what, None, finish)
+
+    def recv(self, array: Array, source: int, tag: int = 0) -> Array:
+        """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
+        return self.irecv(array, source, tag).wait()
+
+    # About the group.
+
+    def explain(self, size_bytes: int) -> str:
+        """Why an allreduce of ``size_bytes`` per rank goes the way it goes, in sentences."""
+        return self._variants.explain(size_bytes)
+
+    def describe_plans(self) -> str:
+        """The plans of the group: who adds what."""
+        return "\n\n".join(variant.plan.describe() for variant in self._variants.all)
+
+    def stats(self) -> dict[str, Any]:
+        """Counters of this rank's node; see ``innet status``."""
+        status: dict[str, Any] = self._node.status()
+        return status
+
+    def close(self) -> None:
+        """Leave the group, after staying until the others have what they need from this rank."""
+        if self._closed:
+            return
+        self._closed = True
+        self._worker.leave_group(self._group)
+        self._collector.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+
+    # How operations run.
+
+    def _start(self, operation: Operation[T]) -> Work[T]:
+        self._require_open()
+        if operation.synchronising:
+            self._since_synchronised = 0
+        else:
+            self._since_synchronised += 1
+        work = self._submit(operation)
+        if self._since_synchronised >= self._in_flight:
+            # Nothing in a row of broadcasts and their like tells their root that all have them; a
+            # barrier that nobody waits for does, and lets it drop what it kept.
+            self._since_synchronised = 0
+            self._submit(barrier(self._variants)).add_done_callback(lambda _: None)
+        return work
+
+    def _submit(self, operation: Operation[T]) -> Work[T]:
+        seq = self._seq
+        self._seq += 1
+        kind = self._kind(operation.kind)
+        segmentation = _core.Segmentation(
+            operation.blocks, operation.block_bytes, self._segment_bytes
+        )
+        publication = None
+        if operation.publishes is not None:
+            publication = _core.Publication(
+                operation.variant.own,
+                kind,
+                seq,
+                byte_view(operation.publishes),
+                segmentation,
+                operation.elements,
+                f"rank {self.rank}: {operation.what}",
+            )
+        fetches = self._fetches(operation, kind, seq, segmentation)
+        number = self._node.submit(
+            publication,
+            fetches,
+            timeout_s=self._timeout_s,
+            in_place=operation.in_place,
+            stream=self._stream,
+            seq=seq,
+            synchronising=operation.synchronising,
+        )
+        return self._work(number, operation.what, seq, operation.finish)
+
+    def _fetches(
+        self,
+        operation: Operation[T],
+        kind: _core.Name,
+        seq: int,
+        segmentation: _core.Segmentation,
+    ) -> list[_core.Fetch]:
+        per_block = segmentation.segments_per_block
+        fetches = []
+        for wanted in operation.wants:
+            first = 0 if wanted.block is None else wanted.block * per_block
+            end = segmentation.segments if wanted.block is None else first + per_block
+            fetches.append(
+                _core.Fetch(
+                    wanted.targets,
+                    kind,
+                    seq,
+                    segmentation,
+                    first,
+                    end,
+                    operation.elements,
+                    byte_view(wanted.into),
+                    wanted.by_block,
+                )
+            )
+        return fetches
+
+    def _work(
+        self, operation: int, what: str, seq: int | None, finish: Callable[[], T]
+    ) -> Work[T]:
+        def error(status: int, detail: str) -> BaseException | None:
+            return error_of(status, detail, what, seq, self._worker.failure)
+
+        return Work(operation, self._collector, finish, error)
+
+    def _kind(self, text: str) -> _core.Name:
+        kind = self._kinds.get(text)
+        if kind is None:
+            kind = self._kinds[text] = _core.Name(f"/{text}")
+        return kind
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise Cancelled("the communicator is closed")
+        if self._worker.failure is not None:
+            raise error_of_failure(self._worker.failure)
+
+    def _check_rank(self, root: int) -> None:
+        if not 0 <= root < self.size:
+            raise CollectiveError(f"there is no rank {root}; ranks are 0 to {self.size - 1}")
+
+    def _check_peer(self, peer: int) -> None:
+        self._require_open()
+        self._check_rank(peer)
+        if peer == self.rank:
+            raise CollectiveError(f"rank {peer} cannot send messages to itself; copy the array")

@@ -1,0 +1,44 @@
+"""From the packet path's status of an ended operation to the error a person reads."""
+
+from __future__ import annotations
+
+from innet._native import _core
+from innet.errors import (
+    Cancelled,
+    CollectiveError,
+    DeadlineExceeded,
+    MismatchError,
+    RankFailed,
+    ReductionOverflow,
+)
+
+Failure = tuple[str, int | None]
+"""What ended the job, and the rank that failed if one did."""
+
+_ERRORS: dict[int, type[CollectiveError]] = {
+    _core.STATUS_DEADLINE_EXCEEDED: DeadlineExceeded,
+    _core.STATUS_MISMATCH: MismatchError,
+    _core.STATUS_OVERFLOW: ReductionOverflow,
+    _core.STATUS_CANCELLED: Cancelled,
+}
+
+
+def error_of(
+    status: int, detail: str, what: str, seq: int | None, failure: Failure | None
+) -> CollectiveError | None:
+    """The error of an operation that ended with ``status``; ``None`` when it went well."""
+    if status == _core.STATUS_DONE:
+        return None
+    if status == _core.STATUS_ABORTED and failure is not None:
+        return error_of_failure(failure, what, seq)
+    kind = _ERRORS.get(status, CollectiveError)
+    return kind(detail, operation=what, seq=seq)
+
+
+def error_of_failure(
+    failure: Failure, what: str = "", seq: int | None = None
+) -> CollectiveError:
+    """The error that a failed rank (or another end of the job) means for an operation."""
+    why, rank = failure
+    kind = CollectiveError if rank is None else RankFailed
+    return kind(why, operation=what, seq=seq)

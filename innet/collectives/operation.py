@@ -1,0 +1,62 @@
+"""What one collective publishes and fetches, before it has a sequence number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from innet._native import _core
+from innet.collectives.arrays import Array
+from innet.collectives.group import Variant
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Segments of a named value, and where they go.
+
+    ``block`` picks one block of the value; ``None`` takes all of them.
+    """
+
+    targets: _core.Targets
+    into: Array
+    block: int | None = None
+    by_block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[T]):
+    """One collective of one rank.
+
+    Attributes:
+        what: for people, such as ``allreduce(sum.f32, 4096 elements)``.
+        variant: the plan it follows.
+        kind: the name component that says what is published, such as ``sum.f32``.
+        elements: elements of the whole tensor; must be the same on every rank.
+        block_bytes: bytes of one of ``blocks`` equal blocks of the tensor.
+        publishes: the tensor this rank offers, or ``None``.
+        wants: what it fetches.
+        finish: makes the result once all is there.
+        in_place: the fetch lands over the published tensor.
+        synchronising: the end of it proves that every rank had started it.
+    """
+
+    what: str
+    variant: Variant
+    kind: str
+    elements: int
+    block_bytes: int
+    finish: Callable[[], T]
+    blocks: int = 1
+    publishes: Array | None = None
+    wants: Sequence[Wanted] = field(default_factory=tuple)
+    in_place: bool = False
+    synchronising: bool = True
+
+
+def describe(name: str, kind: str, array: Array, **details: Any) -> str:
+    """``allreduce(sum.f32, 4096 elements)`` and the like."""
+    more = "".join(f", {key}={value}" for key, value in details.items())
+    return f"{name}({kind}, shape {tuple(array.shape)}{more})"

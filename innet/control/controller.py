@@ -1,0 +1,264 @@
+"""The controller of a run: SHArP's aggregation manager.
+
+It knows the topology, makes the plan of each group, installs its rules on the switches, lets ranks
+meet (at the start and at the end of a group) and tells everybody when one of them is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from innet.control.client import ControlClient
+from innet.control.protocol import RuleMessage
+from innet.control.server import ControlServer
+from innet.errors import ControlError
+from innet.plans import Plan, PlanChooser, make_plan
+from innet.topology import Topology
+
+ConnectToNode = Callable[[str], ControlClient]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Group:
+    """A group of ranks and its plans, one per algorithm it may use.
+
+    Attributes:
+        name: as users know it.
+        algorithm: as asked for; ``auto`` has several plans.
+        ranks: node of each rank.
+        plans: plan by name prefix of its rules, such as ``/j1/g0.inc``.
+    """
+
+    name: str
+    algorithm: str
+    ranks: tuple[str, ...]
+    plans: dict[str, Plan]
+    joined: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+
+
+class Controller:
+    """Answers ``join_group``, ``leave_group``, ``fail`` and ``groups`` on a control socket."""
+
+    def __init__(
+        self, topology: Topology, job: str, socket_path: Path, connect: ConnectToNode
+    ) -> None:
+        self._topology = topology
+        self._job = job
+        self._connect = connect
+        self._lock = threading.RLock()
+        self._groups: dict[str, Group] = {}
+        self._gone: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self._server = ControlServer(
+            socket_path,
+            {
+                "join_group": self.join_group,
+                "leave_group": self.leave_group,
+                "fail": self.fail,
+                "groups": self.groups,
+            },
+            who="the controller",
+        )
+
+    def join_group(
+        self, group: str, algorithm: str, ranks: Sequence[str], rank: int
+    ) -> dict[str, Any]:
+        """Rank ``rank`` is there. The first to come makes the plan and has its rules installed.
+
+        The answer tells who is ``missing``; a rank asks again until nobody is.
+
+        Raises:
+            PlanError: the algorithm is unknown or does not fit.
+            ControlError: ranks disagree about the group, a switch does not answer, or a node that
+                the group needs is gone.
+        """
+        with self._lock:
+            known = self._groups.get(group)
+            if known is None:
+                known = self._create(group, algorithm, tuple(ranks))
+            elif (known.algorithm, known.ranks) != (algorithm, tuple(ranks)):
+                raise ControlError(
+                    f"rank {rank} joins group {group!r} as {algorithm} over {list(ranks)}, others "
+                    f"as {known.algorithm} over {list(known.ranks)}; call innet.init() with the "
+                    "same arguments on every rank"
+                )
+            self._require_alive(known)
+            known.joined.add(rank)
+            return {
+                "missing": sorted(set(range(len(known.ranks))) - known.joined),
+                "plans": {prefix: plan.to_dict() for prefix, plan in known.plans.items()},
+            }
+
+    def leave_group(self, group: str, rank: int) -> dict[str, Any]:
+        """Rank ``rank`` needs nothing more of the group; it stays until nobody is ``missing``.
+
+        Ranks whose node is gone are not waited for.
+        """
+        with self._lock:
+            known = self._groups.get(group)
+            if known is None:
+                return {"missing": []}
+            known.left.add(rank)
+            absent = {r for r, node in enumerate(known.ranks) if self._is_gone(node)}
+            missing = set(range(len(known.ranks))) - known.left - absent
+            if not missing:
+                self._remove(known)
+            return {"missing": sorted(missing)}
+
+    def fail(self, node: str, why: str) -> None:
+        """``node`` can go on no longer; everybody else hears ``why``."""
+        with self._lock:
+            if node in self._gone:
+                return
+            self._gone[node] = why
+            concerned = {
+                (other, group.ranks.index(node))
+                for group in self._groups.values()
+                if node in group.ranks
+                for other in group.ranks
+                if not self._is_gone(other)
+            }
+        for other, rank in concerned:
+            self._tell(other, f"rank {rank} ({node}) {why}", rank)
+
+    def end(self, node: str) -> None:
+        """The process of ``node`` has ended as it should; nobody waits for it any more."""
+        with self._lock:
+            self._ended.add(node)
+
+    def forget(self) -> None:
+        """A job is over: drop its groups, and who failed in it."""
+        with self._lock:
+            for group in list(self._groups.values()):
+                self._remove(group)
+            self._gone.clear()
+            self._ended.clear()
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups there are, for status displays."""
+        with self._lock:
+            return [
+                {
+                    "name": group.name,
+                    "algorithm": group.algorithm,
+                    "ranks": list(group.ranks),
+                    "joined": sorted(group.joined),
+                }
+                for group in self._groups.values()
+            ]
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.close()
+
+    def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
+        plans = self._make_plans(name, algorithm, ranks)
+        group = Group(name, algorithm, ranks, plans)
+        for prefix, plan in plans.items():
+            self._install(prefix, plan)
+        self._groups[name] = group
+        return group
+
+    def _make_plans(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> dict[str, Plan]:
+        if algorithm == "auto":
+            chooser = PlanChooser(self._topology, ranks)
+            return {self._prefix(name, variant): p for variant, p in chooser.plans.items()}
+        base, _, options = algorithm.partition(":")
+        plan = make_plan(base, self._topology, ranks, **plan_options(options))
+        return {self._prefix(name, base): plan}
+
+    def _prefix(self, group: str, variant: str) -> str:
+        return f"/{self._job}/{group}.{variant}"
+
+    def _install(self, prefix: str, plan: Plan) -> None:
+        for switch in self._topology.switches:
+            rules = rule_messages(plan, switch)
+            if rules:
+                with self._connect(switch) as client:
+                    client.ask("install_group", group=prefix, rules=rules)
+
+    def _remove(self, group: Group) -> None:
+        self._groups.pop(group.name, None)
+        for prefix, plan in group.plans.items():
+            for switch in self._topology.switches:
+                if plan.rules_for(switch):
+                    self._remove_rules(switch, prefix)
+
+    def _remove_rules(self, switch: str, prefix: str) -> None:
+        try:
+            with self._connect(switch) as client:
+                client.ask("remove_group", group=prefix)
+        except ControlError as error:
+            _log.warning("the rules of %s stay on %s: %s", prefix, switch, error)
+
+    def _require_alive(self, group: Group) -> None:
+        for rank, node in enumerate(group.ranks):
+            if node in self._gone:
+                raise ControlError(f"rank {rank} ({node}) {self._gone[node]}")
+            if node in self._ended and rank not in group.joined:
+                raise ControlError(
+                    f"rank {rank} ({node}) ended without joining group {group.name!r}"
+                )
+
+    def _is_gone(self, node: str) -> bool:
+        return node in self._gone or node in self._ended
+
+    def _tell(self, node: str, why: str, rank: int) -> None:
+        try:
+            with self._connect(node) as client:
+                client.ask("abort", timeout_s=2.0, why=why, rank=rank)
+        except ControlError as error:
+            _log.info("%s could not be told that %s: %s", node, why, error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def rule_messages(plan: Plan, node: str) -> list[dict[str, Any]]:
+    """The rules of ``plan`` for ``node`` as control messages."""
+    return [
+        RuleMessage(
+            interval=str(rule.interval),
+            operands=[(str(operand.interval), operand.node) for operand in rule.operands],
+            primary=rule.primary,
+        ).model_dump()
+        for rule in plan.rules_for(node)
+    ]
+
+
+def plan_options(text: str) -> dict[str, Any]:
+    """Options behind an algorithm's name: ``inc:roots=s0+s1`` or ``ps:server=h3``.
+
+    A value with ``+`` is a list; ``place=0-7@h3+0-3@s1`` is a mapping.
+
+    >>> plan_options("roots=spine0+spine1")
+    {'roots': ('spine0', 'spine1')}
+    """
+    options: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ControlError(f"plan option {part!r} is not of the form name=value")
+        parts = tuple(value.split("+"))
+        if key == "place":
+            options[key] = dict(item.split("@", 1) for item in parts if "@" in item)
+        else:
+            options[key] = parts if key == "roots" else value
+    return options

@@ -1,0 +1,285 @@
+"""A running network: namespaces or loopback, switch processes, controller; and jobs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from innet.control.client import ControlClient, ipc_address
+from innet.control.controller import Controller
+from innet.emulation.network import Network
+from innet.emulation.node_config import IP_UDP_HEADER_BYTES, Mode
+from innet.emulation.output import OutputSink
+from innet.emulation.processes import SupervisedProcess
+from innet.errors import ControlError, EmulationError
+from innet.plans import rank_order
+from innet.security import NodeKeys, deal_keys
+from innet.security.keys import KEYS_VARIABLE
+from innet.settings import SETTINGS_VARIABLE, Settings
+from innet.topology import Topology, dump_yaml
+from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
+
+JOB_NAME = "j"
+SEGMENT_OVERHEAD_BYTES = 224
+"""Room left in a packet for names, metadata, signature and link headers around a segment."""
+SEGMENT_ALIGNMENT_BYTES = 64
+MAX_SEGMENT_BYTES = 32768
+NETNS_MASTER_PORT = 29500
+_SWITCH_START_TIMEOUT_S = 30.0
+_FAILURE_GRACE_S = 10.0
+
+
+class JobFailed(EmulationError):
+    """Workers of a job ended with an error; the message names them and what they said last."""
+
+
+class Session:
+    """A launched network with everything that runs on it.
+
+    Example::
+
+        async with Session(load_topology("star8"), mode="netns") as session:
+            await session.run_workers([sys.executable, "train.py"], algorithm="ring")
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        mode: Mode = "local",
+        settings: Settings | None = None,
+        run_id: str | None = None,
+        output: OutputSink | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.topology = topology
+        self.settings = settings or Settings()
+        self.network = Network(topology, mode, run_id, seed=seed, output=output)
+        self._stack = AsyncExitStack()
+        self._controller: Controller | None = None
+        self._switches: list[SupervisedProcess] = []
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.network)
+            await asyncio.to_thread(self._write_files)
+            self._controller = Controller(
+                self.topology, JOB_NAME, self._controller_socket, self.connect
+            )
+            stack.callback(self._controller.close)
+            self._start_switches()
+            await self._wait_for_switches()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    def connect(self, node: str) -> ControlClient:
+        """A client of the node's control socket."""
+        return ControlClient(ipc_address(self.network.config(node).control_socket), who=node)
+
+    async def status(self) -> dict[str, dict[str, Any]]:
+        """What every node that runs says about itself."""
+        running = {process.spec.node for process in self.network.processes.processes}
+        nodes = [node for node in self.topology.nodes if node in running]
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(self._node_status, node) for node in nodes), return_exceptions=True
+        )
+        return {n: a for n, a in zip(nodes, answers, strict=True) if isinstance(a, dict)}
+
+    async def run_workers(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        algorithm: str = "auto",
+        hosts: Sequence[str] | None = None,
+    ) -> None:
+        """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
+
+        Each gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as PyTorch's launchers
+        set them. When one fails, the others are told, and ended if they do not end by themselves.
+
+        Raises:
+            JobFailed: a worker ended with an error.
+        """
+        ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
+        job_path = self._write_job(ranks)
+        common = {
+            **(env or {}),
+            **self._node_environment(ranks[0]),
+            ALGORITHM_VARIABLE: algorithm,
+            JOB_VARIABLE: str(job_path),
+            "WORLD_SIZE": str(len(ranks)),
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "MASTER_ADDR": self.network.config(ranks[0]).ip_address or "127.0.0.1",
+            "MASTER_PORT": str(self._master_port()),
+        }
+        workers = [
+            self.network.spawn(
+                node, argv, {**common, KEYS_VARIABLE: str(self._keys_path(node)), "RANK": str(rank)}
+            )
+            for rank, node in enumerate(ranks)
+        ]
+        try:
+            await self._supervise(workers)
+        finally:
+            await asyncio.to_thread(self._entered_controller().forget)
+
+    async def _supervise(self, workers: Sequence[SupervisedProcess]) -> None:
+        controller = self._entered_controller()
+        waiting = {asyncio.ensure_future(worker.wait()): worker for worker in workers}
+        pending = set(waiting)
+        failed: list[SupervisedProcess] = []
+        deadline_s: float | None = None
+        while pending:
+            timeout_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            done, pending = await asyncio.wait(
+                pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            for future in done:
+                worker = waiting[future]
+                if future.result() == 0:
+                    await asyncio.to_thread(controller.end, worker.spec.node)
+                    continue
+                failed.append(worker)
+                deadline_s = deadline_s or time.monotonic() + _FAILURE_GRACE_S
+                await asyncio.to_thread(controller.fail, worker.spec.node, worker.describe())
+            if not done:
+                await self._end_stragglers([waiting[future] for future in pending])
+        if failed:
+            raise JobFailed(_failure_report(failed, len(workers)))
+
+    async def _end_stragglers(self, workers: Sequence[SupervisedProcess]) -> None:
+        import signal
+
+        for worker in workers:
+            worker.send_signal(signal.SIGKILL)
+        await asyncio.gather(*(worker.wait() for worker in workers))
+
+    def _start_switches(self) -> None:
+        for switch in self.topology.switches:
+            argv = [sys.executable, "-m", "innet.node", str(self.network.config_path(switch))]
+            environment = {
+                **self._node_environment(switch),
+                KEYS_VARIABLE: str(self._keys_path(switch)),
+            }
+            self._switches.append(self.network.spawn(switch, argv, environment))
+
+    async def _wait_for_switches(self) -> None:
+        await asyncio.gather(
+            *(self._wait_for_switch(s, p) for s, p in zip(self.topology.switches, self._switches, strict=True))
+        )
+
+    async def _wait_for_switch(self, switch: str, process: SupervisedProcess) -> None:
+        deadline_s = time.monotonic() + _SWITCH_START_TIMEOUT_S
+        while True:
+            try:
+                await asyncio.to_thread(self._ping, switch)
+                return
+            except ControlError as error:
+                if process.returncode is not None:
+                    raise EmulationError(
+                        f"switch {switch} did not start.\n{process.failure_report()}"
+                    ) from error
+                if time.monotonic() > deadline_s:
+                    raise EmulationError(
+                        f"switch {switch} did not answer within {_SWITCH_START_TIMEOUT_S:g} s; "
+                        "is the machine overloaded?"
+                    ) from error
+
+    def _ping(self, node: str) -> None:
+        with self.connect(node) as client:
+            client.ask("ping", timeout_s=1.0)
+
+    def _node_status(self, node: str) -> dict[str, Any]:
+        with self.connect(node) as client:
+            status: dict[str, Any] = client.ask("status", timeout_s=5.0)
+            return status
+
+    def _write_files(self) -> None:
+        self._settings_path.write_text(self.settings.model_dump_json(indent=2))
+        dealt = deal_keys(self.topology.nodes, self.settings.security.signature)
+        for node, keys in dealt.items():
+            keys.save(self._keys_path(node))
+
+    def _write_job(self, ranks: tuple[str, ...]) -> Path:
+        unknown = [node for node in ranks if node not in self.topology.hosts]
+        if unknown or len(set(ranks)) != len(ranks) or not ranks:
+            raise EmulationError(
+                f"ranks must be placed on different hosts of {self.topology.name}; "
+                f"got {', '.join(ranks) or 'none'}; it has {', '.join(self.topology.hosts)}"
+            )
+        job = JobFile(
+            ranks=ranks,
+            topology=dump_yaml(self.topology),
+            segment_bytes=segment_bytes(self.topology),
+            controller_socket=self._controller_socket,
+        )
+        path = self.network.run_dir / "job.json"
+        path.write_text(job.model_dump_json(indent=2))
+        return path
+
+    def _node_environment(self, node: str) -> dict[str, str]:
+        return {SETTINGS_VARIABLE: str(self._settings_path), "PYTHONUNBUFFERED": "1"}
+
+    def _keys_path(self, node: str) -> Path:
+        return self.network.run_dir / f"{node}.keys"
+
+    @property
+    def _settings_path(self) -> Path:
+        return self.network.run_dir / "settings.json"
+
+    @property
+    def _controller_socket(self) -> Path:
+        return self.network.run_dir / "controller.ctl"
+
+    def _entered_controller(self) -> Controller:
+        if self._controller is None:
+            raise EmulationError("the session is not open. Enter it first: async with ...")
+        return self._controller
+
+    def _master_port(self) -> int:
+        if self.network.mode == "netns":
+            return NETNS_MASTER_PORT
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+
+def segment_bytes(topology: Topology) -> int:
+    """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
+
+    Raises:
+        EmulationError: an MTU leaves no room for a segment.
+    """
+    mtu_bytes = min(link.mtu_bytes for link in topology.links)
+    room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, MAX_SEGMENT_BYTES)
+    aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
+    if aligned <= 0:
+        raise EmulationError(
+            f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name and "
+            "signature needs at least 576"
+        )
+    return aligned
+
+
+def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
+    first = failed[0]
+    others = len(failed) - 1
+    ending = f"; {others} more of {size} workers ended with an error after it" if others else ""
+    return f"{first.failure_report()}{ending}"

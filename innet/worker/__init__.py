@@ -1,0 +1,8 @@
+"""A worker process: its node, its place in the job, and the groups it joins.
+
+The launcher describes it in the environment; :func:`current_worker` opens it once per process.
+"""
+
+from innet.worker.context import Worker, close_worker, current_worker
+
+__all__ = ["Worker", "close_worker", "current_worker"]

@@ -1,0 +1,44 @@
+"""What the launcher tells a worker about its job, as one file in the run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from innet.errors import EmulationError
+
+JOB_VARIABLE = "INNET_JOB"
+"""Environment variable with the path of the job file."""
+ALGORITHM_VARIABLE = "INNET_ALGORITHM"
+"""Environment variable with the algorithm that ``innet.init()`` uses when it is given none."""
+RANK_VARIABLE = "RANK"
+"""Environment variable with the worker's rank, as PyTorch's launchers set it."""
+
+
+class JobFile(BaseModel):
+    """A job: which nodes hold its ranks, over which network."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ranks: tuple[str, ...]
+    """Node of each rank."""
+    topology: str
+    """The topology as YAML."""
+    segment_bytes: int
+    """Content of a full segment: what the smallest MTU on the way leaves room for."""
+    controller_socket: Path
+
+    @classmethod
+    def load(cls, path: Path) -> JobFile:
+        """Read the file.
+
+        Raises:
+            EmulationError: it cannot be read or holds something else.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise EmulationError(
+                f"cannot read the job {path}: {error}. Start workers with `innet run`."
+            ) from error
