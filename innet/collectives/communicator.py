@@ -210,7 +210,9 @@ class Communicator:
         """Start a :meth:`recv`."""
         self._check_peer(source)
         output = Output(array)
-        operation, what, confirm = self._messages.receive(output, source, tag, self._timeout_s)
+        operation, what, confirm = self._messages.receive(
+            output.memory, source, tag, self._timeout_s
+        )
 
         def finish() -> Array:
             confirm()
