@@ -24,7 +24,9 @@ void bind_names(nb::module_& module) {
     nb::class_<wire::Name>(module, "Name", "An NDN name.")
         .def(
             "__init__",
-            [](wire::Name* self, std::string_view uri) { new (self) wire::Name(name_from_uri(uri)); },
+            [](wire::Name* self, std::string_view uri) {
+                new (self) wire::Name(name_from_uri(uri));
+            },
             nb::arg("uri"))
         .def("__str__", [](const wire::Name& name) { return name.view().to_uri(); })
         .def("__repr__",

@@ -241,34 +241,38 @@ reduction::Rule make_rule(const std::string& group, const std::string& interval,
 }
 
 void bind_control(nb::class_<PythonNode>& node) {
-    node.def("add_route",
-             [](PythonNode& self, const std::string& prefix, FaceId face, std::uint32_t cost) {
-                 const wire::Name name = name_from_uri(prefix);
-                 self.call([&](Engine& engine) { engine.node.add_route(name, face, cost); });
-             },
-             "prefix"_a, "face"_a, "cost"_a = 0)
-        .def("install_rule",
-             [](PythonNode& self, const std::string& group, const std::string& interval,
-                const std::vector<std::pair<std::string, std::string>>& operands, bool primary) {
-                 const reduction::Rule rule = make_rule(group, interval, operands, primary);
-                 self.call([&](Engine& engine) { engine.node.reducer().install(rule); });
-             },
-             "group"_a, "interval"_a, "operands"_a, "primary"_a = true)
-        .def("remove_group",
-             [](PythonNode& self, const std::string& group) {
-                 const wire::Name name = name_from_uri(group);
-                 self.call([&](Engine& engine) { engine.node.reducer().remove_group(name); });
-             },
-             "group"_a)
-        .def("trust_key",
-             [](PythonNode& self, const SigningKey& key) {
-                 bool added = false;
-                 self.call([&](Engine& engine) { added = add_key(engine.keyring, key); });
-                 if (!added) {
-                     throw nb::value_error("the key is malformed");
-                 }
-             },
-             "key"_a)
+    node.def(
+            "add_route",
+            [](PythonNode& self, const std::string& prefix, FaceId face, std::uint32_t cost) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.node.add_route(name, face, cost); });
+            },
+            "prefix"_a, "face"_a, "cost"_a = 0)
+        .def(
+            "install_rule",
+            [](PythonNode& self, const std::string& group, const std::string& interval,
+               const std::vector<std::pair<std::string, std::string>>& operands, bool primary) {
+                const reduction::Rule rule = make_rule(group, interval, operands, primary);
+                self.call([&](Engine& engine) { engine.node.reducer().install(rule); });
+            },
+            "group"_a, "interval"_a, "operands"_a, "primary"_a = true)
+        .def(
+            "remove_group",
+            [](PythonNode& self, const std::string& group) {
+                const wire::Name name = name_from_uri(group);
+                self.call([&](Engine& engine) { engine.node.reducer().remove_group(name); });
+            },
+            "group"_a)
+        .def(
+            "trust_key",
+            [](PythonNode& self, const SigningKey& key) {
+                bool added = false;
+                self.call([&](Engine& engine) { added = add_key(engine.keyring, key); });
+                if (!added) {
+                    throw nb::value_error("the key is malformed");
+                }
+            },
+            "key"_a)
         .def("status", [](PythonNode& self) {
             NodeStatus status;
             self.call([&](Engine& engine) { status = read_status(engine, self.thread()); });
@@ -277,45 +281,51 @@ void bind_control(nb::class_<PythonNode>& node) {
 }
 
 void bind_operations_of(nb::class_<PythonNode>& node) {
-    node.def("register_producer",
-             [](PythonNode& self, const std::string& prefix, const std::string& label) {
-                 const wire::Name name = name_from_uri(prefix);
-                 self.call([&](Engine& engine) { engine.endpoint.register_producer(name, label); });
-             },
-             "prefix"_a, "label"_a)
-        .def("unregister_producer",
-             [](PythonNode& self, const std::string& prefix) {
-                 const wire::Name name = name_from_uri(prefix);
-                 self.call([&](Engine& engine) { engine.endpoint.unregister_producer(name); });
-             },
-             "prefix"_a)
-        .def("retire",
-             [](PythonNode& self, const wire::Name& prefix, std::uint64_t seq) {
-                 self.thread().post(
-                     [prefix, seq](Engine& engine) { engine.endpoint.retire(prefix, seq); });
-             },
-             "prefix"_a, "seq"_a)
+    node.def(
+            "register_producer",
+            [](PythonNode& self, const std::string& prefix, const std::string& label) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.endpoint.register_producer(name, label); });
+            },
+            "prefix"_a, "label"_a)
+        .def(
+            "unregister_producer",
+            [](PythonNode& self, const std::string& prefix) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.endpoint.unregister_producer(name); });
+            },
+            "prefix"_a)
+        .def(
+            "retire",
+            [](PythonNode& self, const wire::Name& prefix, std::uint64_t seq) {
+                self.thread().post(
+                    [prefix, seq](Engine& engine) { engine.endpoint.retire(prefix, seq); });
+            },
+            "prefix"_a, "seq"_a)
         .def("submit", &PythonNode::submit, "publication"_a.none(), "fetches"_a, nb::kw_only(),
              "timeout_s"_a, "in_place"_a = false, "for_collector"_a = false)
         .def("wait", &PythonNode::wait, "operation"_a, "timeout_s"_a)
-        .def("done",
-             [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },
-             "operation"_a)
+        .def(
+            "done",
+            [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },
+            "operation"_a)
         .def("collect", &PythonNode::collect)
         .def_prop_ro("collector_fd",
                      [](PythonNode& self) { return self.thread().completions().event_fd(); })
-        .def("cancel",
-             [](PythonNode& self, OperationId id) {
-                 self.thread().post(
-                     [id](Engine& engine) { engine.endpoint.cancel(id, engine.now); });
-             },
-             "operation"_a)
-        .def("abort_all",
-             [](PythonNode& self, const std::string& why) {
-                 self.thread().post(
-                     [why](Engine& engine) { engine.endpoint.abort_all(why, engine.now); });
-             },
-             "why"_a);
+        .def(
+            "cancel",
+            [](PythonNode& self, OperationId id) {
+                self.thread().post(
+                    [id](Engine& engine) { engine.endpoint.cancel(id, engine.now); });
+            },
+            "operation"_a)
+        .def(
+            "abort_all",
+            [](PythonNode& self, const std::string& why) {
+                self.thread().post(
+                    [why](Engine& engine) { engine.endpoint.abort_all(why, engine.now); });
+            },
+            "why"_a);
 }
 
 }  // namespace

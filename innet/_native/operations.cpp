@@ -31,9 +31,9 @@ wire::Name with_operation(const wire::Name& base, const wire::Name& kind, std::u
 Targets make_targets(const std::vector<std::tuple<std::string, std::string, bool>>& entries) {
     Targets result;
     for (const auto& [name, hint, can_self_evaluate] : entries) {
-        result.targets.push_back(
-            {name_from_uri(name), hint.empty() ? wire::Name() : name_from_uri(hint),
-             can_self_evaluate});
+        result.targets.push_back({name_from_uri(name),
+                                  hint.empty() ? wire::Name() : name_from_uri(hint),
+                                  can_self_evaluate});
     }
     return result;
 }
@@ -104,9 +104,9 @@ void bind_operations(nb::module_& module) {
             [](Publication* self, const wire::Name& prefix, const wire::Name& kind,
                std::uint64_t seq, ReadableBytes tensor, const Segmentation& segmentation,
                std::uint64_t elements, std::string description, bool exclusive) {
-                new (self) Publication(make_publication(prefix, kind, seq, std::move(tensor),
-                                                        segmentation, elements,
-                                                        std::move(description), exclusive));
+                new (self)
+                    Publication(make_publication(prefix, kind, seq, std::move(tensor), segmentation,
+                                                 elements, std::move(description), exclusive));
             },
             nb::arg("prefix"), nb::arg("kind"), nb::arg("seq"), nb::arg("tensor"),
             nb::arg("segmentation"), nb::arg("elements"), nb::arg("description"),
@@ -122,8 +122,8 @@ void bind_operations(nb::module_& module) {
                                             end_segment, elements, std::move(into), by_block));
             },
             nb::arg("targets"), nb::arg("kind"), nb::arg("seq"), nb::arg("segmentation"),
-            nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"),
-            nb::arg("into"), nb::arg("by_block") = false);
+            nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"), nb::arg("into"),
+            nb::arg("by_block") = false);
 }
 
 }  // namespace innet::bindings

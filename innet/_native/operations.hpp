@@ -11,12 +11,13 @@
 
 namespace innet::bindings {
 
-using ReadableBytes =
-    nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using ReadableBytes = nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig,
+                                        nanobind::device::cpu>;
 using WritableBytes =
     nanobind::ndarray<std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
-/// The nodes that answer for one value, by shard; made once per group and reused by every operation.
+/// The nodes that answer for one value, by shard; made once per group and reused by every
+/// operation.
 struct Targets {
     std::vector<FetchTarget> targets;  ///< names without kind and sequence number
 };

@@ -1,8 +1,9 @@
 #pragma once
 // The socket driver: one thread that runs a node, its endpoint and its links' port models over UDP.
 //
-// Everything the engine owns is touched by that thread alone. Other threads reach it through `call` (run
-// this there and wait) and `post` (run this there), and wait for operations on the completion board.
+// Everything the engine owns is touched by that thread alone. Other threads reach it through `call`
+// (run this there and wait) and `post` (run this there), and wait for operations on the completion
+// board.
 
 #include <atomic>
 #include <functional>
@@ -24,7 +25,8 @@ namespace innet::driver {
 struct LinkOptions {
     UdpEndpoints endpoints;
     int socket_buffer_bytes = 4 << 20;
-    /// What the emulator's own port must do; absent when the kernel shapes the link, or nobody does.
+    /// What the emulator's own port must do; absent when the kernel shapes the link, or nobody
+    /// does.
     std::optional<port::PortOptions> shape;
 };
 

@@ -85,12 +85,14 @@ std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int buff
         return std::nullopt;
     }
     const int on = 1;
-    // Larger buffers and receive offload are improvements, not needs: a kernel that refuses them still
-    // carries every packet, more slowly.
-    if (::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0) {
+    // Larger buffers and receive offload are improvements, not needs: a kernel that refuses them
+    // still carries every packet, more slowly.
+    if (::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) !=
+        0) {
         ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
     }
-    if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0) {
+    if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) !=
+        0) {
         ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     }
     ::setsockopt(fd.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
@@ -182,8 +184,8 @@ std::size_t UdpSocket::send(std::span<const OutgoingPacket> packets) {
             first_vector[batch] = send_vectors_.size();
             for (const OutgoingPacket& packet : packets.subspan(planned, runs[batch])) {
                 if (packet.header_size > 0) {
-                    send_vectors_.push_back({const_cast<std::uint8_t*>(packet.header.data()),
-                                             packet.header_size});
+                    send_vectors_.push_back(
+                        {const_cast<std::uint8_t*>(packet.header.data()), packet.header_size});
                 }
                 const auto bytes = packet.payload.bytes();
                 send_vectors_.push_back({const_cast<std::uint8_t*>(bytes.data()), bytes.size()});
@@ -209,8 +211,8 @@ std::size_t UdpSocket::send(std::span<const OutgoingPacket> packets) {
             if (errno == EAGAIN || errno == EWOULDBLOCK) {
                 return taken;
             }
-            // The first message met an error of its own (a closed port, a too large packet): it is lost,
-            // like a packet on the wire; those behind it are not.
+            // The first message met an error of its own (a closed port, a too large packet): it is
+            // lost, like a packet on the wire; those behind it are not.
             ++(errno == ECONNREFUSED ? counters_.refused : counters_.send_errors);
             taken += errno == ECONNREFUSED ? 0 : runs[0];
             continue;

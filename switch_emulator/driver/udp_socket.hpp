@@ -1,6 +1,6 @@
 #pragma once
-// A connected UDP socket that moves packets in batches: UDP_SEGMENT on the way out, UDP_GRO on the way
-// in, recvmmsg and sendmmsg around both.
+// A connected UDP socket that moves packets in batches: UDP_SEGMENT on the way out, UDP_GRO on the
+// way in, recvmmsg and sendmmsg around both.
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -23,15 +23,16 @@ struct UdpEndpoints {
     std::uint16_t local_port = 0;
     std::string peer_address;
     std::uint16_t peer_port = 0;
-    /// A socket bound already (inherited), or -1 to bind one here. Owned by the UdpSocket from then on.
+    /// A socket bound already (inherited), or -1 to bind one here. Owned by the UdpSocket from then
+    /// on.
     int bound_fd = -1;
 };
 
 struct SocketCounters {
     std::uint64_t receive_calls = 0;
     std::uint64_t send_calls = 0;
-    std::uint64_t messages_sent = 0;   ///< after segmentation offload: what the kernel was handed
-    std::uint64_t refused = 0;         ///< the peer's port was closed (ICMP)
+    std::uint64_t messages_sent = 0;  ///< after segmentation offload: what the kernel was handed
+    std::uint64_t refused = 0;        ///< the peer's port was closed (ICMP)
     std::uint64_t send_errors = 0;
 };
 
@@ -43,10 +44,12 @@ class UdpSocket {
 
     int fd() const { return fd_.get(); }
 
-    /// Appends what has arrived, one PacketRef per datagram, at most a batch. True when more may wait.
+    /// Appends what has arrived, one PacketRef per datagram, at most a batch. True when more may
+    /// wait.
     bool receive(PacketPool& pool, std::vector<PacketRef>& into);
 
-    /// Sends from the front of `packets`; the number taken. Fewer than all: the socket buffer is full.
+    /// Sends from the front of `packets`; the number taken. Fewer than all: the socket buffer is
+    /// full.
     std::size_t send(std::span<const OutgoingPacket> packets);
 
     const SocketCounters& counters() const { return counters_; }
@@ -56,8 +59,8 @@ class UdpSocket {
     static constexpr std::size_t kSendBatch = 16;
     static constexpr std::size_t kMaxSegments = 64;
     static constexpr std::size_t kMaxDatagramBytes = 65507;
-    /// Datagrams up to this size are copied out of their 64 KiB receive buffer, so that a small packet
-    /// that is kept for a while does not keep a large buffer with it.
+    /// Datagrams up to this size are copied out of their 64 KiB receive buffer, so that a small
+    /// packet that is kept for a while does not keep a large buffer with it.
     static constexpr std::size_t kCopyBelowBytes = 2048;
 
     explicit UdpSocket(FileDescriptor fd) : fd_(std::move(fd)) {}
