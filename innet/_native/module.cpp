@@ -1,9 +1,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string_view.h>
 
+#include "innet/_native/bindings.hpp"
 #include "transport/version.hpp"
 
 NB_MODULE(_core, module) {
     module.doc() = "The compiled part of innet: wire format, transport, node and drivers.";
     module.attr("__version__") = innet::version();
+    innet::bindings::bind_names(module);
+    innet::bindings::bind_operations(module);
+    innet::bindings::bind_node(module);
 }

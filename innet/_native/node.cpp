@@ -110,7 +110,8 @@ class PythonNode {
     }
 
     OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
-                       double timeout_s, bool in_place, bool for_collector) {
+                       double timeout_s, bool in_place, std::optional<StreamId> stream,
+                       std::uint64_t seq, bool synchronising) {
         OperationSpec spec;
         std::vector<nb::object> owners;
         if (publication != nullptr) {
@@ -124,13 +125,17 @@ class PythonNode {
         spec.in_place = in_place;
         const OperationId id = next_operation_++;
         const Duration timeout = from_seconds(timeout_s);
-        thread_.completions().expect(id, for_collector);
         owners_.emplace(id, std::move(owners));
-        const bool queued =
-            thread_.post([id, timeout, spec = std::move(spec)](Engine& engine) mutable {
-                spec.deadline = engine.now + timeout;
+        const bool queued = thread_.post([id, timeout, stream, seq, synchronising,
+                                          spec = std::move(spec)](Engine& engine) mutable {
+            spec.deadline = engine.now + timeout;
+            if (stream) {
+                engine.streams.submit(*stream, {id, seq, synchronising, std::move(spec)},
+                                      engine.now);
+            } else {
                 engine.endpoint.submit(id, std::move(spec), engine.now);
-            });
+            }
+        });
         if (!queued) {
             owners_.erase(id);
         }
@@ -149,6 +154,12 @@ class PythonNode {
         }
         owners_.erase(id);
         return std::pair(static_cast<int>(completion->status), std::move(completion->detail));
+    }
+
+    StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth) {
+        const StreamId stream = next_stream_++;
+        call([&](Engine& engine) { engine.streams.open(stream, std::move(prefixes), depth); });
+        return stream;
     }
 
     std::vector<Ended> collect() {
@@ -173,9 +184,11 @@ class PythonNode {
         }
     }
 
-    NodeThread thread_;
+    // Outlives the thread: what it may still write to stays alive until the thread has ended.
     std::unordered_map<OperationId, std::vector<nb::object>> owners_;
+    NodeThread thread_;
     OperationId next_operation_ = 1;
+    StreamId next_stream_ = 1;
 };
 
 driver::LinkOptions link_options(std::string local_address, std::uint16_t local_port,
@@ -303,12 +316,19 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
             },
             "prefix"_a, "seq"_a)
         .def("submit", &PythonNode::submit, "publication"_a.none(), "fetches"_a, nb::kw_only(),
-             "timeout_s"_a, "in_place"_a = false, "for_collector"_a = false)
+             "timeout_s"_a, "in_place"_a = false, "stream"_a = nb::none(), "seq"_a = 0,
+             "synchronising"_a = false)
+        .def("open_stream", &PythonNode::open_stream, "prefixes"_a, "depth"_a)
         .def("wait", &PythonNode::wait, "operation"_a, "timeout_s"_a)
         .def(
             "done",
             [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },
             "operation"_a)
+        .def("hand_to_collector",
+             [](PythonNode& self, OperationId id) {
+                 self.thread().completions().hand_to_collector(id);
+             },
+             "operation"_a)
         .def("collect", &PythonNode::collect)
         .def_prop_ro("collector_fd",
                      [](PythonNode& self) { return self.thread().completions().event_fd(); })
@@ -316,14 +336,14 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
             "cancel",
             [](PythonNode& self, OperationId id) {
                 self.thread().post(
-                    [id](Engine& engine) { engine.endpoint.cancel(id, engine.now); });
+                    [id](Engine& engine) { engine.streams.cancel(id, engine.now); });
             },
             "operation"_a)
         .def(
             "abort_all",
             [](PythonNode& self, const std::string& why) {
                 self.thread().post(
-                    [why](Engine& engine) { engine.endpoint.abort_all(why, engine.now); });
+                    [why](Engine& engine) { engine.streams.abort_all(why, engine.now); });
             },
             "why"_a);
 }
@@ -334,6 +354,12 @@ void bind_node(nb::module_& module) {
     bind_shape(module);
     bind_settings(module);
     bind_signing(module);
+    module.attr("STATUS_DONE") = static_cast<int>(OperationStatus::kDone);
+    module.attr("STATUS_DEADLINE_EXCEEDED") = static_cast<int>(OperationStatus::kDeadlineExceeded);
+    module.attr("STATUS_MISMATCH") = static_cast<int>(OperationStatus::kMismatch);
+    module.attr("STATUS_OVERFLOW") = static_cast<int>(OperationStatus::kOverflow);
+    module.attr("STATUS_ABORTED") = static_cast<int>(OperationStatus::kAborted);
+    module.attr("STATUS_CANCELLED") = static_cast<int>(OperationStatus::kCancelled);
     nb::class_<PythonNode> node(module, "Node", "A node running on a thread of its own.");
     node.def(nb::init<const NodeSettings&, const SigningKey&, const std::vector<SigningKey>&>(),
              "settings"_a, "signing_key"_a, "trusted_keys"_a)

@@ -29,7 +29,7 @@ class Channel:
 
     def __init__(self) -> None:
         self.next_seq = 0
-        self.unconfirmed = 0
+        self.unconfirmed: set[int] = set()
         self.room = threading.Condition()
 
 
@@ -107,7 +107,7 @@ class PointToPoint:
             channel = self._outgoing.setdefault((to, tag), Channel())
         with channel.room:
             if not channel.room.wait_for(
-                lambda: channel.unconfirmed < MESSAGES_IN_FLIGHT, timeout_s
+                lambda: len(channel.unconfirmed) < MESSAGES_IN_FLIGHT, timeout_s
             ):
                 raise CollectiveError(
                     f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} wait to be received "
@@ -115,7 +115,7 @@ class PointToPoint:
                 )
             seq = channel.next_seq
             channel.next_seq += 1
-            channel.unconfirmed += 1
+            channel.unconfirmed.add(seq)
             return channel, seq
 
     def _await_receipt(
@@ -136,9 +136,11 @@ class PointToPoint:
 
         def confirmed(_status: int, _detail: str) -> None:
             with channel.room:
-                channel.unconfirmed -= 1
+                channel.unconfirmed.remove(seq)
+                oldest = min(channel.unconfirmed, default=channel.next_seq)
                 channel.room.notify_all()
-            self._node.withdraw(self._own, kind, seq)
+            if oldest > 0:
+                self._node.retire(self._named(kind), oldest - 1)
 
         self._collector.deliver(operation, confirmed)
 
@@ -152,7 +154,10 @@ class PointToPoint:
         self._collector.deliver(operation, lambda _status, _detail: None)
         # The sender has at most MESSAGES_IN_FLIGHT without a receipt, so older ones were received.
         if seq >= MESSAGES_IN_FLIGHT:
-            self._node.withdraw(self._own, kind, seq - MESSAGES_IN_FLIGHT)
+            self._node.retire(self._named(kind), seq - MESSAGES_IN_FLIGHT)
+
+    def _named(self, kind: _core.Name) -> _core.Name:
+        return _core.Name(f"{self._own}{kind}")
 
     def _publication(
         self,

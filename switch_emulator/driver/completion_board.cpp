@@ -6,31 +6,34 @@ namespace innet::driver {
 
 CompletionBoard::CompletionBoard() : event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-void CompletionBoard::expect(OperationId id, bool for_collector) {
-    if (for_collector) {
-        const std::lock_guard lock(mutex_);
+void CompletionBoard::hand_to_collector(OperationId id) {
+    const std::lock_guard lock(mutex_);
+    if (auto ended = waiting_.extract(id)) {
+        collected_.push_back(std::move(ended.mapped()));
+        wake_collector();
+    } else {
         collected_ids_.insert(id);
     }
 }
 
+void CompletionBoard::wake_collector() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(event_fd_.get(), &one, sizeof one);
+}
+
 void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
-    bool wake_collector = false;
     {
         const std::lock_guard lock(mutex_);
         for (OperationCompletion& completion : completions) {
             if (collected_ids_.erase(completion.id) > 0) {
                 collected_.push_back(std::move(completion));
-                wake_collector = true;
+                wake_collector();
             } else {
                 waiting_.insert_or_assign(completion.id, std::move(completion));
             }
         }
     }
     changed_.notify_all();
-    if (wake_collector) {
-        const std::uint64_t one = 1;
-        [[maybe_unused]] const auto written = ::write(event_fd_.get(), &one, sizeof one);
-    }
     completions.clear();
 }
 

@@ -14,14 +14,14 @@
 
 namespace innet::driver {
 
-/// Thread-safe. An operation is waited for by one thread (`wait`) or handed to the collector
-/// (`collect`, woken through `event_fd`), as its submitter said.
+/// Thread-safe. An operation is waited for by one thread (`wait`), or handed to the collector (`collect`,
+/// woken through `event_fd`), before or after it has ended.
 class CompletionBoard {
   public:
     CompletionBoard();
 
-    /// Call before the operation is submitted.
-    void expect(OperationId id, bool for_collector);
+    /// `collect` gets the operation from now on, not `wait`.
+    void hand_to_collector(OperationId id);
     /// From the node's thread.
     void post(std::vector<OperationCompletion>& completions);
     /// The completion of `id`, or nothing when `timeout` passed first. Taken once.
@@ -33,6 +33,8 @@ class CompletionBoard {
     int event_fd() const { return event_fd_.get(); }
 
   private:
+    void wake_collector();
+
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::unordered_map<OperationId, OperationCompletion> waiting_;

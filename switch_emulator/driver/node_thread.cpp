@@ -40,6 +40,7 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
       signer_(std::move(signer)),
       node_(node_options, pool_, keyring_, signer_.get()),
       endpoint_(endpoint_options, node_options.own_name, node_, pool_, *signer_),
+      streams_(endpoint_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     node_.set_application(&endpoint_);
@@ -139,7 +140,8 @@ void NodeThread::run() {
         run_posted();
         run_timers();
         node_.run_pending(now_);
-        endpoint_.take_completions(finished_);
+        streams_.take_completions(finished_, now_);
+        node_.run_pending(now_);
         flush();
         if (!finished_.empty()) {
             completions_.post(finished_);
@@ -150,8 +152,8 @@ void NodeThread::run() {
             break;
         }
     }
-    endpoint_.abort_all(stop_reason_, now_);
-    endpoint_.take_completions(finished_);
+    streams_.abort_all(stop_reason_, now_);
+    streams_.take_completions(finished_, now_);
     completions_.post(finished_);
 }
 
@@ -202,7 +204,7 @@ void NodeThread::run_posted() {
         const std::lock_guard lock(mutex_);
         running_.swap(posted_);
     }
-    Engine engine{node_, endpoint_, keyring_, pool_, now_};
+    Engine engine{node_, endpoint_, streams_, keyring_, pool_, now_};
     for (auto& function : running_) {
         function(engine);
     }

@@ -18,6 +18,7 @@
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/port/port_model.hpp"
 #include "transport/endpoint/endpoint.hpp"
+#include "transport/endpoint/operation_streams.hpp"
 #include "transport/security/keyring.hpp"
 
 namespace innet::driver {
@@ -43,6 +44,7 @@ struct LinkStatus {
 struct Engine {
     forwarding::Node& node;
     Endpoint& endpoint;
+    OperationStreams& streams;
     security::Keyring& keyring;
     PacketPool& pool;
     TimePoint now;
@@ -94,6 +96,7 @@ class NodeThread {
     std::unique_ptr<security::Signer> signer_;
     forwarding::Node node_;
     Endpoint endpoint_;
+    OperationStreams streams_;
     CompletionBoard completions_;
     std::vector<OperationCompletion> finished_;
     std::vector<std::unique_ptr<Link>> links_;

@@ -1,0 +1,91 @@
+#include "transport/endpoint/operation_streams.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace innet {
+
+void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
+                            std::uint32_t depth) {
+    Stream& opened = streams_[stream];
+    opened.prefixes = std::move(prefixes);
+    opened.depth = std::max<std::uint32_t>(1, depth);
+}
+
+void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoint now) {
+    Stream& stream = streams_[id];
+    if (stream.in_flight < stream.depth && stream.waiting.empty()) {
+        start(id, stream, std::move(operation), now);
+    } else {
+        stream.waiting.push_back(std::move(operation));
+    }
+}
+
+void OperationStreams::start(StreamId id, Stream& stream, StreamedOperation&& operation,
+                             TimePoint now) {
+    ++stream.in_flight;
+    started_[operation.id] = {id, operation.seq, operation.synchronising};
+    endpoint_.submit(operation.id, std::move(operation.spec), now);
+}
+
+void OperationStreams::cancel(OperationId id, TimePoint now) {
+    for (auto& [stream_id, stream] : streams_) {
+        const auto waiting = std::ranges::find(stream.waiting, id, &StreamedOperation::id);
+        if (waiting != stream.waiting.end()) {
+            stream.waiting.erase(waiting);
+            refused_.push_back({id, OperationStatus::kCancelled, "cancelled before its turn"});
+            return;
+        }
+    }
+    endpoint_.cancel(id, now);
+}
+
+void OperationStreams::abort_all(const std::string& why, TimePoint now) {
+    for (auto& [stream_id, stream] : streams_) {
+        for (const StreamedOperation& operation : stream.waiting) {
+            refused_.push_back({operation.id, OperationStatus::kAborted, why});
+        }
+        stream.waiting.clear();
+    }
+    endpoint_.abort_all(why, now);
+}
+
+void OperationStreams::take_completions(std::vector<OperationCompletion>& into, TimePoint now) {
+    std::size_t seen = into.size();
+    std::ranges::move(refused_, std::back_inserter(into));
+    refused_.clear();
+    // Starting an operation can end it at once (a refusal, an empty tensor), which starts the next.
+    while (true) {
+        endpoint_.take_completions(into);
+        if (seen == into.size()) {
+            return;
+        }
+        for (; seen < into.size(); ++seen) {
+            on_ended(into[seen], now);
+        }
+    }
+}
+
+void OperationStreams::on_ended(const OperationCompletion& completion, TimePoint now) {
+    const auto found = started_.find(completion.id);
+    if (found == started_.end()) {
+        return;
+    }
+    const Started ended = found->second;
+    started_.erase(found);
+    Stream& stream = streams_[ended.stream];
+    --stream.in_flight;
+    if (completion.status == OperationStatus::kDone && ended.synchronising &&
+        ended.seq >= stream.depth) {
+        for (const wire::Name& prefix : stream.prefixes) {
+            endpoint_.retire(prefix, ended.seq - stream.depth);
+        }
+    }
+    while (stream.in_flight < stream.depth && !stream.waiting.empty()) {
+        StreamedOperation next = std::move(stream.waiting.front());
+        stream.waiting.pop_front();
+        start(ended.stream, stream, std::move(next), now);
+    }
+}
+
+}  // namespace innet
