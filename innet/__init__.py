@@ -1,5 +1,39 @@
-"""innet: distributed machine learning over named data, with reductions inside the network."""
+"""innet: distributed machine learning over named data, with reductions inside the network.
+
+In a worker that ``innet run`` started::
+
+    import innet, numpy as np
+    comm = innet.init()
+    total = comm.allreduce(np.ones(4, np.float32))
+"""
+
+from __future__ import annotations
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from innet.collectives import Communicator, Work, init
+    from innet.launch import Session
+    from innet.topology import Topology, load_topology
 
 __version__ = version("innet")
+__all__ = ["Communicator", "Session", "Topology", "Work", "init", "load_topology"]
+
+# Loaded at first use: a tool that only reads a topology does not pay for the packet path.
+_HOMES = {
+    "Communicator": "innet.collectives",
+    "Work": "innet.collectives",
+    "init": "innet.collectives",
+    "Session": "innet.launch",
+    "Topology": "innet.topology",
+    "load_topology": "innet.topology",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'innet' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
