@@ -24,7 +24,7 @@ from innet.collectives.reduce_scatter import reduce_scatter
 from innet.collectives.scatter import scatter
 from innet.collectives.work import Work
 from innet.errors import Cancelled, CollectiveError
-from innet.plans import PlanChooser
+from innet.plans import Plan, PlanChooser
 from innet.worker import Worker, current_worker
 from innet.worker.context import before_close
 
@@ -230,9 +230,18 @@ class Communicator:
         """Why an allreduce of ``size_bytes`` per rank goes the way it goes, in sentences."""
         return self._variants.explain(size_bytes)
 
-    def describe_plans(self) -> str:
-        """The plans of the group: who adds what."""
-        return "\n\n".join(variant.plan.describe() for variant in self._variants.all)
+    def plan_for(self, size_bytes: int) -> Plan:
+        """The plan of a reduction of ``size_bytes`` per rank: who adds what, and where.
+
+        Its expression, evaluated with :func:`innet.plans.evaluate_allreduce` in steps of
+        :attr:`segment_bytes`, gives the result to the bit.
+        """
+        return self._variants.for_size(size_bytes).plan
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a tensor that one packet carries."""
+        return self._segment_bytes
 
     def stats(self) -> dict[str, Any]:
         """Counters of this rank's node; see ``innet status``."""

@@ -1,0 +1,86 @@
+"""Jobs of real processes over an emulated network."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.launch import JobFailed, Session
+from innet.settings import Settings
+from innet.topology import Topology, load_topology
+
+WORKERS = Path(__file__).parent / "workers"
+
+
+@dataclass
+class JobResult:
+    """How a job ended, what its workers printed, and what the nodes counted after it."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    failure: str = ""
+    status: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def said(self, node: str) -> str:
+        """Everything that the worker on ``node`` printed."""
+        return "\n".join(line for label, line in self.lines if label == node)
+
+
+class _Recorder:
+    def __init__(self, result: JobResult) -> None:
+        self._result = result
+
+    def __call__(self, label: str, line: str) -> None:
+        self._result.lines.append((label, line))
+
+
+RunJob = Callable[..., JobResult]
+
+
+@pytest.fixture
+def run_job() -> RunJob:
+    """Runs a worker script once per host; checks nothing by itself."""
+
+    def run(
+        script: str,
+        arguments: Sequence[str] = (),
+        *,
+        topology: Topology | str = "star:4",
+        algorithm: str = "inc",
+        settings: Sequence[str] = (),
+        prepare: Callable[[Session], Any] | None = None,
+    ) -> JobResult:
+        return asyncio.run(_run(script, arguments, topology, algorithm, settings, prepare))
+
+    return run
+
+
+async def _run(
+    script: str,
+    arguments: Sequence[str],
+    topology: Topology | str,
+    algorithm: str,
+    settings: Sequence[str],
+    prepare: Callable[[Session], Any] | None,
+) -> JobResult:
+    result = JobResult()
+    loaded = load_topology(topology) if isinstance(topology, str) else topology
+    session = Session(
+        loaded, settings=Settings().with_assignments(settings), output=_Recorder(result)
+    )
+    if prepare is not None:
+        prepare(session)
+    async with session:
+        try:
+            await session.run_workers(
+                [sys.executable, str(WORKERS / script), *arguments], algorithm=algorithm
+            )
+        except JobFailed as failure:
+            result.failure = str(failure)
+        result.status = await session.status()
+    return result

@@ -1,0 +1,26 @@
+"""A result equals the plan's expression evaluated with NumPy, to the bit, whatever the network does."""
+
+import pytest
+
+from innet.topology import load_topology
+
+SEED = 20260
+
+
+@pytest.mark.parametrize("algorithm", ["inc", "ps", "ring", "halving-doubling"])
+def test_bits_equal_the_expression(run_job, algorithm):
+    print("seed", SEED)
+    result = run_job("exact_bits.py", [str(SEED)], algorithm=algorithm)
+    assert result.failure == ""
+    assert all(result.said(f"h{rank}") == "all equal" for rank in range(4))
+
+
+def test_bits_equal_the_expression_on_two_levels_with_loss(run_job):
+    print("seed", SEED)
+    lossy = load_topology("leaf-spine:2x2x4").with_overrides(loss=0.01)
+    result = run_job("exact_bits.py", [str(SEED)], topology=lossy)
+    assert result.failure == ""
+    lost = sum(
+        link["port"]["dropped_loss"] for node in result.status.values() for link in node["links"]
+    )
+    assert lost > 0, "the test needs losses to mean something"
