@@ -25,7 +25,8 @@ def contribution(rank, size, dtype, op):
     """Values whose sum depends on the order of adding (floats), or that cannot overflow (integers)."""
     random = np.random.default_rng((SEED, rank, size, dtype.num % 64))
     if dtype.kind in "iu":
-        return random.integers(0, 3 if op == "prod" else 25, size).astype(dtype)
+        largest = 25 if op != "prod" else 2 if rank < 4 else 1
+        return random.integers(0, largest + 1, size).astype(dtype)
     values = random.standard_normal(size) * 10.0 ** random.integers(-3, 4, size)
     values[: size // 50] = np.nan
     values[size // 50 : size // 25] = np.inf
