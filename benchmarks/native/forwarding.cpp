@@ -1,13 +1,13 @@
-// Processor time of each packet that passes the engine of a star switch, without sockets: eight askers, one root.
-// Per segment, eight Interests come in and one goes out, one Data comes in and eight go out.
+// Processor time of each packet that passes the engine of a star switch, without sockets: eight
+// askers, one root. Per segment, eight Interests come in and one goes out, one Data comes in and
+// eight go out.
 //
 //   forwarding [segments]
-
-#include <ctime>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <vector>
 
 #include "switch_emulator/forwarding/node.hpp"
@@ -50,8 +50,8 @@ Packets make_window(PacketPool& pool, security::Signer& signer, std::uint64_t fi
         fields.signature_type = signer.type();
         fields.key_name = signer.key_name();
         PacketRef& data = packets.data.emplace_back(pool.allocate(kContentBytes + 512));
-        const auto layout = wire::encode_data(fields, kContentBytes, signer.signature_size(),
-                                              data.writable());
+        const auto layout =
+            wire::encode_data(fields, kContentBytes, signer.signature_size(), data.writable());
         const auto buffer = data.writable();
         data.truncate(layout.size);
         const auto view = wire::DataView::parse(data.bytes());
@@ -119,9 +119,7 @@ Result run(bool verified, std::uint64_t segments) {
     if (node.face_counters(0).data_out != done || node.counters().pit_aggregated != 7 * done) {
         std::abort();
     }
-    const auto ns = [](Duration time) {
-        return static_cast<double>(time.count());
-    };
+    const auto ns = [](Duration time) { return static_cast<double>(time.count()); };
     const auto count = static_cast<double>(done);
     return {.interest_ns = ns(interest_time) / (kAskers * count),
             .data_ns = ns(data_time) / count,
@@ -130,8 +128,9 @@ Result run(bool verified, std::uint64_t segments) {
 }
 
 void report(const char* title, const Result& result) {
-    std::printf("%-28s %8.0f ns/Interest  %8.0f ns/Data  %8.0f ns/packet in  %8.0f ns/packet moved\n",
-                title, result.interest_ns, result.data_ns, result.packet_ns, result.moved_ns);
+    std::printf(
+        "%-28s %8.0f ns/Interest  %8.0f ns/Data  %8.0f ns/packet in  %8.0f ns/packet moved\n",
+        title, result.interest_ns, result.data_ns, result.packet_ns, result.moved_ns);
 }
 
 }  // namespace

@@ -31,7 +31,11 @@ void bind_names(nb::module_& module) {
         .def("__str__", [](const wire::Name& name) { return name.view().to_uri(); })
         .def("__repr__",
              [](const wire::Name& name) { return "Name('" + name.view().to_uri() + "')"; })
-        .def("__eq__", [](const wire::Name& a, const wire::Name& b) { return a == b; })
+        .def("__eq__",
+             [](const wire::Name& name, nb::object other) {
+                 const wire::Name* view = nullptr;
+                 return nb::try_cast(other, view) && view != nullptr && name == *view;
+             })
         .def("__hash__", [](const wire::Name& name) { return name.view().hash(); })
         .def("__len__", [](const wire::Name& name) { return name.view().size(); });
 }

@@ -324,19 +324,19 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
             "done",
             [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },
             "operation"_a)
-        .def("hand_to_collector",
-             [](PythonNode& self, OperationId id) {
-                 self.thread().completions().hand_to_collector(id);
-             },
-             "operation"_a)
+        .def(
+            "hand_to_collector",
+            [](PythonNode& self, OperationId id) {
+                self.thread().completions().hand_to_collector(id);
+            },
+            "operation"_a)
         .def("collect", &PythonNode::collect)
         .def_prop_ro("collector_fd",
                      [](PythonNode& self) { return self.thread().completions().event_fd(); })
         .def(
             "cancel",
             [](PythonNode& self, OperationId id) {
-                self.thread().post(
-                    [id](Engine& engine) { engine.streams.cancel(id, engine.now); });
+                self.thread().post([id](Engine& engine) { engine.streams.cancel(id, engine.now); });
             },
             "operation"_a)
         .def(

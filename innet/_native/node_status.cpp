@@ -136,7 +136,7 @@ NodeStatus read_status(driver::Engine& engine, const driver::NodeThread& thread)
     return status;
 }
 
-nb::dict status_dict(const NodeStatus& status) {
+nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     nb::dict d;
     d["node"] = node_dict(status.node);
     d["reducer"] = reducer_dict(status.reducer);
@@ -163,7 +163,7 @@ nb::dict status_dict(const NodeStatus& status) {
     d["operations"] = operations;
     d["pool_bytes_in_use"] = status.pool_bytes_in_use;
     d["pool_bytes_reserved"] = status.pool_bytes_reserved;
-    return d;
+    return nb::typed<nb::dict, nb::str, nb::any>(d);
 }
 
 }  // namespace innet::bindings

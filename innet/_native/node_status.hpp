@@ -24,6 +24,6 @@ struct NodeStatus {
 };
 
 NodeStatus read_status(driver::Engine& engine, const driver::NodeThread& thread);
-nanobind::dict status_dict(const NodeStatus& status);
+nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);
 
 }  // namespace innet::bindings

@@ -105,7 +105,7 @@ class Communicator:
         return self._start(allreduce(self._variants, array, op, out))
 
     def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
-        """Reduce over all ranks with ``sum``, ``min``, ``max`` or ``prod``; everyone gets the result.
+        """Reduce over all ranks with ``sum``, ``min``, ``max`` or ``prod``; all get the result.
 
         Types: float32, float64, float16, bfloat16 (ml_dtypes), int32, int64, uint8.
 
@@ -136,7 +136,7 @@ class Communicator:
         return self._start(reduce_scatter(self._variants, self.rank, self.size, array, op, out))
 
     def reduce_scatter(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
-        """Reduce over all ranks; rank r gets block r of ``size`` equal blocks along the first axis."""
+        """Reduce over all ranks; rank r gets block r of ``size`` along the first axis."""
         return self.ireduce_scatter(array, op, out).wait()
 
     def iallgather(self, array: Array, out: Array | None = None) -> Work[Array]:
@@ -156,9 +156,7 @@ class Communicator:
         """Fill everybody's ``array`` with the root's; returns it."""
         return self.ibroadcast(array, root).wait()
 
-    def igather(
-        self, array: Array, root: int = 0, out: Array | None = None
-    ) -> Work[Array | None]:
+    def igather(self, array: Array, root: int = 0, out: Array | None = None) -> Work[Array | None]:
         """Start a :meth:`gather`."""
         self._check_rank(root)
         return self._start(gather(self._variants, self.rank, self.size, array, root, out))
@@ -167,9 +165,7 @@ class Communicator:
         """Everybody's arrays, stacked, at ``root``; ``None`` elsewhere."""
         return self.igather(array, root, out).wait()
 
-    def iscatter(
-        self, array: Array | None, root: int = 0, out: Array | None = None
-    ) -> Work[Array]:
+    def iscatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Work[Array]:
         """Start a :meth:`scatter`."""
         self._check_rank(root)
         return self._start(scatter(self._variants, self.rank, self.size, array, root, out))
@@ -341,9 +337,7 @@ class Communicator:
             )
         return fetches
 
-    def _work(
-        self, operation: int, what: str, seq: int | None, finish: Callable[[], T]
-    ) -> Work[T]:
+    def _work(self, operation: int, what: str, seq: int | None, finish: Callable[[], T]) -> Work[T]:
         def error(status: int, detail: str) -> BaseException | None:
             return error_of(status, detail, what, seq, self._worker.failure)
 

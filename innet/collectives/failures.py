@@ -35,9 +35,7 @@ def error_of(
     return kind(detail, operation=what, seq=seq)
 
 
-def error_of_failure(
-    failure: Failure, what: str = "", seq: int | None = None
-) -> CollectiveError:
+def error_of_failure(failure: Failure, what: str = "", seq: int | None = None) -> CollectiveError:
     """The error that a failed rank (or another end of the job) means for an operation."""
     why, rank = failure
     kind = CollectiveError if rank is None else RankFailed

@@ -41,7 +41,12 @@ class PointToPoint:
     """
 
     def __init__(
-        self, node: _core.Node, collector: Collector, variant: Variant, rank: int, segment_bytes: int
+        self,
+        node: _core.Node,
+        collector: Collector,
+        variant: Variant,
+        rank: int,
+        segment_bytes: int,
     ) -> None:
         self._node = node
         self._collector = collector
@@ -82,7 +87,7 @@ class PointToPoint:
     def receive(
         self, memory: Array, source: int, tag: int, timeout_s: float
     ) -> tuple[int, str, Callable[[], None]]:
-        """Fetch the next message of rank ``source``; the last value confirms it once it is there."""
+        """Fetch the next message of rank ``source``; the last value confirms it once it came."""
         type_name = copied_type(memory)
         with self._lock:
             seq = self._incoming.get((source, tag), 0)
@@ -110,8 +115,8 @@ class PointToPoint:
                 lambda: len(channel.unconfirmed) < MESSAGES_IN_FLIGHT, timeout_s
             ):
                 raise CollectiveError(
-                    f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} wait to be received "
-                    f"for {timeout_s:g} s; does rank {to} call recv()?"
+                    f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} wait to be "
+                    f"received for {timeout_s:g} s; does rank {to} call recv()?"
                 )
             seq = channel.next_seq
             channel.next_seq += 1

@@ -23,7 +23,8 @@ def scatter(
     if rank != root:
         if out is None:
             raise CollectiveError(
-                f"scatter from rank {root}: rank {rank} must pass out= with its block's shape and type"
+                f"scatter from rank {root}: rank {rank} must pass out= with the shape "
+                "and type of its block"
             )
         output = output_like(out, out.shape, out.dtype)
         kind = f"scatter.{copied_type(out)}"

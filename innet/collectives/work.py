@@ -82,7 +82,7 @@ class Work(Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[[Work[T]], None]) -> None:
-        """Call ``callback(self)`` when the operation ends: from a thread of the runtime's, or at once."""
+        """Call ``callback(self)`` at the end: from a thread of the runtime's, or at once."""
         self._future.add_done_callback(lambda _: callback(self))
         self._deliver()
 
@@ -93,7 +93,9 @@ class Work(Generic[T]):
     def _wait_natively(self, timeout_s: float | None) -> None:
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            left_s = _SIGNAL_CHECK_S if end_s is None else min(_SIGNAL_CHECK_S, end_s - time.monotonic())
+            left_s = (
+                _SIGNAL_CHECK_S if end_s is None else min(_SIGNAL_CHECK_S, end_s - time.monotonic())
+            )
             ended = self._completion.wait(self._operation, max(0.0, left_s))
             if ended is not None:
                 self._end(*ended)

@@ -20,7 +20,7 @@ AbortListener = Callable[[str, int | None], None]
 
 
 class NodeAgent:
-    """Answers ``ping``, ``status``, ``install_group``, ``remove_group`` and ``abort`` for a node."""
+    """A node's ``ping``, ``status``, ``install_group``, ``remove_group`` and ``abort``."""
 
     def __init__(
         self, node: _core.Node, config: NodeConfig, on_abort: AbortListener | None = None

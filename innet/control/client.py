@@ -24,7 +24,7 @@ class ControlClient:
     def __init__(self, address: str, *, who: str) -> None:
         self._address = address
         self._who = who
-        self._context = zmq.Context.instance()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._socket: zmq.Socket[bytes] | None = None
 
     def ask(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> Any:

@@ -1,8 +1,8 @@
 """Requests and answers on a control socket: one JSON document each, over ZeroMQ REQ and REP.
 
-    {"method": "status", "params": {}}
-    {"ok": true, "result": {...}}
-    {"ok": false, "error": "no group named g7; ..."}
+{"method": "status", "params": {}}
+{"ok": true, "result": {...}}
+{"ok": false, "error": "no group named g7; ..."}
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class ControlServer:
         self._handlers = dict(handlers)
         self._path = path
         self._who = who
-        context = zmq.Context.instance()
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
         self._socket.linger = 0
         try:

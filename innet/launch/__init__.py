@@ -1,4 +1,4 @@
-"""Launching: a session is a running network with its switches and its controller; jobs run on it."""
+"""Launching: a session is a running network with switches and controller; jobs run on it."""
 
 from innet.launch.session import JobFailed, Session
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import sys
 import time
@@ -20,7 +21,7 @@ from innet.emulation.output import OutputSink
 from innet.emulation.processes import SupervisedProcess
 from innet.errors import ControlError, EmulationError
 from innet.plans import rank_order
-from innet.security import NodeKeys, deal_keys
+from innet.security import deal_keys
 from innet.security.keys import KEYS_VARIABLE
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.topology import Topology, dump_yaml
@@ -129,20 +130,22 @@ class Session:
             "MASTER_ADDR": self.network.config(ranks[0]).ip_address or "127.0.0.1",
             "MASTER_PORT": str(self._master_port()),
         }
-        workers = [
-            self.network.spawn(
+        workers = {
+            node: self.network.spawn(
                 node, argv, {**common, KEYS_VARIABLE: str(self._keys_path(node)), "RANK": str(rank)}
             )
             for rank, node in enumerate(ranks)
-        ]
+        }
         try:
             await self._supervise(workers)
         finally:
             await asyncio.to_thread(self._entered_controller().forget)
 
-    async def _supervise(self, workers: Sequence[SupervisedProcess]) -> None:
+    async def _supervise(self, workers: Mapping[str, SupervisedProcess]) -> None:
         controller = self._entered_controller()
-        waiting = {asyncio.ensure_future(worker.wait()): worker for worker in workers}
+        waiting = {
+            asyncio.ensure_future(worker.wait()): (node, worker) for node, worker in workers.items()
+        }
         pending = set(waiting)
         failed: list[SupervisedProcess] = []
         deadline_s: float | None = None
@@ -152,28 +155,26 @@ class Session:
                 pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
             for future in done:
-                worker = waiting[future]
+                node, worker = waiting[future]
                 if future.result() == 0:
-                    await asyncio.to_thread(controller.end, worker.spec.node)
+                    await asyncio.to_thread(controller.end, node)
                     continue
                 failed.append(worker)
                 deadline_s = deadline_s or time.monotonic() + _FAILURE_GRACE_S
-                await asyncio.to_thread(controller.fail, worker.spec.node, worker.describe())
+                await asyncio.to_thread(controller.fail, node, worker.describe())
             if not done:
-                await self._end_stragglers([waiting[future] for future in pending])
+                await self._end_stragglers([waiting[future][1] for future in pending])
         if failed:
             raise JobFailed(_failure_report(failed, len(workers)))
 
     async def _end_stragglers(self, workers: Sequence[SupervisedProcess]) -> None:
-        import signal
-
         for worker in workers:
             worker.send_signal(signal.SIGKILL)
         await asyncio.gather(*(worker.wait() for worker in workers))
 
     def _start_switches(self) -> None:
         for switch in self.topology.switches:
-            argv = [sys.executable, "-m", "innet.node", str(self.network.config_path(switch))]
+            argv = [sys.executable, "-P", "-m", "innet.node", str(self.network.config_path(switch))]
             environment = {
                 **self._node_environment(switch),
                 KEYS_VARIABLE: str(self._keys_path(switch)),
@@ -182,7 +183,10 @@ class Session:
 
     async def _wait_for_switches(self) -> None:
         await asyncio.gather(
-            *(self._wait_for_switch(s, p) for s, p in zip(self.topology.switches, self._switches, strict=True))
+            *(
+                self._wait_for_switch(s, p)
+                for s, p in zip(self.topology.switches, self._switches, strict=True)
+            )
         )
 
     async def _wait_for_switch(self, switch: str, process: SupervisedProcess) -> None:
@@ -272,8 +276,8 @@ def segment_bytes(topology: Topology) -> int:
     aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
     if aligned <= 0:
         raise EmulationError(
-            f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name and "
-            "signature needs at least 576"
+            f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name "
+            "and signature needs at least 576"
         )
     return aligned
 

@@ -1,4 +1,4 @@
-"""A node at run time: opened from its configuration file, in a switch process or inside a worker."""
+"""A node at run time, opened from its configuration: a switch process, or inside a worker."""
 
 from innet.node.runtime import open_node
 

@@ -101,7 +101,9 @@ def _deal_pairs(nodes: list[str]) -> dict[str, NodeKeys]:
     def key(node: str, secret: bytes) -> Key:
         return Key(signature="ed25519", name=f"/n/{node}/KEY", secret=secret.hex())
 
-    public = tuple(key(node, pair.public_key().public_bytes_raw()) for node, pair in private.items())
+    public = tuple(
+        key(node, pair.public_key().public_bytes_raw()) for node, pair in private.items()
+    )
     return {
         node: NodeKeys(signing=key(node, pair.private_bytes_raw()), trusted=public)
         for node, pair in private.items()

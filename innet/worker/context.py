@@ -22,7 +22,7 @@ from innet.plans import Plan
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.topology import Topology, parse_yaml
-from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, RANK_VARIABLE, JobFile
+from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 
 _POLL_S = 0.01
 _LEAVE_TIMEOUT_S = 20.0
@@ -42,7 +42,9 @@ class Worker:
         job: the job file.
     """
 
-    def __init__(self, config: NodeConfig, settings: Settings, keys: NodeKeys, job: JobFile) -> None:
+    def __init__(
+        self, config: NodeConfig, settings: Settings, keys: NodeKeys, job: JobFile
+    ) -> None:
         self.config = config
         self.settings = settings
         self.job = job

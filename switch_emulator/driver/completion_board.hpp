@@ -14,8 +14,8 @@
 
 namespace innet::driver {
 
-/// Thread-safe. An operation is waited for by one thread (`wait`), or handed to the collector (`collect`,
-/// woken through `event_fd`), before or after it has ended.
+/// Thread-safe. An operation is waited for by one thread (`wait`), or handed to the collector
+/// (`collect`, woken through `event_fd`), before or after it has ended.
 class CompletionBoard {
   public:
     CompletionBoard();

@@ -30,7 +30,8 @@ struct OutgoingPacket {
 class Outbox {
   public:
     void send(FaceId face, PacketRef payload, const wire::LpFields& fields = {});
-    /// Packets waiting for `face`; the driver moves them out and clears the vector (capacity is kept).
+    /// Packets waiting for `face`; the driver moves them out and clears the vector (capacity is
+    /// kept).
     std::vector<OutgoingPacket>& queue(FaceId face) { return queues_[face]; }
     std::size_t faces() const { return queues_.size(); }
     void resize(std::size_t faces) { queues_.resize(faces); }

@@ -16,7 +16,8 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     Recipients recipients = Recipients::kEveryone;
     switch (keyring.verify(*data)) {
         case security::Verdict::kInvalid:
-            // Who waits goes on waiting: a forger must not be able to make the true Data unsolicited.
+            // Who waits goes on waiting: a forger must not be able to make the true Data
+            // unsolicited.
             ++counters.invalid_signature;
             return;
         case security::Verdict::kUnknownKey:
@@ -77,8 +78,8 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
     }
     if (recipients == Recipients::kNetworkOnly) {
         // An asker of this node waits for Data that it can verify.
-        pit.erase_in_records_if(entry,
-                                [](const tables::InRecord& record) { return is_network(record.face); });
+        pit.erase_in_records_if(
+            entry, [](const tables::InRecord& record) { return is_network(record.face); });
         if (!entry.in_records().empty()) return;
     }
     finish(entry);

@@ -16,8 +16,7 @@ void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& intere
     on_late_rank(*entry, missing, now);
 }
 
-void Node::State::on_late_rank(tables::PitEntry& entry, wire::ByteView missing,
-                               TimePoint now) {
+void Node::State::on_late_rank(tables::PitEntry& entry, wire::ByteView missing, TimePoint now) {
     const bool news = !std::ranges::equal(entry.missing.view(), missing);
     entry.missing.assign(missing);
     entry.held = true;

@@ -84,8 +84,7 @@ void Node::State::on_interest_loop(const IncomingInterest& interest) {
     send_nack(interest.face, interest.pit_token, interest.packet, wire::NackReason::kDuplicate);
 }
 
-void Node::State::on_interest_under_way(const IncomingInterest& interest,
-                                        tables::PitEntry& entry) {
+void Node::State::on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry) {
     const bool ask_again = must_ask_again(interest, entry);
     put_in_record(interest, entry);
     if (ask_again) return on_interest_retransmission(interest, entry);
@@ -93,9 +92,10 @@ void Node::State::on_interest_under_way(const IncomingInterest& interest,
     if (entry.held) tell_of_hold(entry, *entry.find_in_record(interest.face), interest.now);
 }
 
-// A sender that repeats itself has waited for the answer to the last transmission since its own last
-// Interest. If something was sent upstream after that, it has not waited for *that* answer yet: this is
-// how eight retransmissions of one lost Data become one. A second repetition always gets through.
+// A sender that repeats itself has waited for the answer to the last transmission since its own
+// last Interest. If something was sent upstream after that, it has not waited for *that* answer
+// yet: this is how eight retransmissions of one lost Data become one. A second repetition always
+// gets through.
 bool Node::State::must_ask_again(const IncomingInterest& interest,
                                  const tables::PitEntry& entry) const {
     // Asked to evaluate by itself what it has only passed on so far.

@@ -32,7 +32,8 @@ NoncePlace find_nonce(wire::ByteView elements) {
             place.size = element->whole.size();
             break;
         }
-        // Unknown elements that may be ignored can stand anywhere; a Nonce behind one is still found.
+        // Unknown elements that may be ignored can stand anywhere; a Nonce behind one is still
+        // found.
         if (precedes_nonce(element->type)) place.offset = elements.size() - reader.rest().size();
         if (element->type == wire::kInterestLifetime) break;
     }

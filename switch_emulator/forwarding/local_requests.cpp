@@ -6,8 +6,8 @@ namespace innet::forwarding {
 
 namespace {
 
-// Requests can cause requests (an answer from this very node opens a window for the next Interest). What
-// is still waiting after so many rounds runs after the driver has had its turn.
+// Requests can cause requests (an answer from this very node opens a window for the next Interest).
+// What is still waiting after so many rounds runs after the driver has had its turn.
 constexpr int kMaxRounds = 64;
 
 FaceId face_of(RequesterId requester) {
@@ -22,37 +22,34 @@ constexpr std::size_t kInterestOverhead = 64;
 void Node::State::run_pending(TimePoint now) {
     last_seen_now = now;
     for (int round = 0; round < kMaxRounds && !requests.empty(); ++round) {
-        requests.run_waiting([&](const Request& request, wire::ByteView name_bytes,
-                                 wire::ByteView argument) {
-            const wire::NameView name = wire::NameView::trusted(name_bytes);
-            switch (request.kind) {
-                case Request::Kind::kExpress:
-                    return on_express(face_of(request.requester), name,
-                                      wire::NameView::trusted(argument), request.lifetime, now);
-                case Request::Kind::kCancel:
-                    return on_cancel(face_of(request.requester), name);
-                case Request::Kind::kPutData:
-                    return on_local_data(request.data, request.marked, now);
-                case Request::Kind::kHold:
-                    return on_local_hold(name, argument, now);
-                case Request::Kind::kNack:
-                    return on_local_nack(name, request.reason, now);
-            }
-        });
+        requests.run_waiting(
+            [&](const Request& request, wire::ByteView name_bytes, wire::ByteView argument) {
+                const wire::NameView name = wire::NameView::trusted(name_bytes);
+                switch (request.kind) {
+                    case Request::Kind::kExpress:
+                        return on_express(face_of(request.requester), name,
+                                          wire::NameView::trusted(argument), request.lifetime, now);
+                    case Request::Kind::kCancel:
+                        return on_cancel(face_of(request.requester), name);
+                    case Request::Kind::kPutData:
+                        return on_local_data(request.data, request.marked, now);
+                    case Request::Kind::kHold:
+                        return on_local_hold(name, argument, now);
+                    case Request::Kind::kNack:
+                        return on_local_nack(name, request.reason, now);
+                }
+            });
     }
 }
 
 void Node::State::on_express(FaceId face, wire::NameView name, wire::NameView hint,
                              Duration lifetime, TimePoint now) {
     if (face == kApplicationFace && application == nullptr) return;
-    PacketRef packet =
-        pool.allocate(name.value().size() + hint.value().size() + kInterestOverhead);
+    PacketRef packet = pool.allocate(name.value().size() + hint.value().size() + kInterestOverhead);
     if (!packet) return;
-    const std::size_t size = wire::encode_interest({.name = name,
-                                                    .forwarding_hint = hint,
-                                                    .nonce = next_nonce(),
-                                                    .lifetime = lifetime},
-                                                   packet.writable());
+    const std::size_t size = wire::encode_interest(
+        {.name = name, .forwarding_hint = hint, .nonce = next_nonce(), .lifetime = lifetime},
+        packet.writable());
     packet.truncate(size);
     if (const auto view = wire::InterestView::parse(packet.bytes())) {
         on_complete_interest(face, packet, *view, {}, now);

@@ -58,9 +58,7 @@ void Node::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) 
     state_->fib.add(prefix, face, cost);
 }
 
-void Node::remove_route(const wire::Name& prefix, FaceId face) {
-    state_->fib.remove(prefix, face);
-}
+void Node::remove_route(const wire::Name& prefix, FaceId face) { state_->fib.remove(prefix, face); }
 
 std::vector<Node::Route> Node::routes() const {
     std::vector<Route> routes;
@@ -126,7 +124,8 @@ void Node::express(RequesterId requester, wire::NameView name, wire::NameView hi
 }
 
 void Node::cancel(RequesterId requester, wire::NameView name) {
-    state_->requests.add({.kind = Request::Kind::kCancel, .requester = requester}, name.value(), {});
+    state_->requests.add({.kind = Request::Kind::kCancel, .requester = requester}, name.value(),
+                         {});
 }
 
 void Node::put_data(PacketRef data, bool marked) {

@@ -1,6 +1,7 @@
 #pragma once
 // A node: faces + FIB + PIT + content store + reducer. The same engine for switches and hosts.
-// Sans-IO: packets, times and randomness (one seed) come in from a driver; packets go to the outbox.
+// Sans-IO: packets, times and randomness (one seed) come in from a driver; packets go to the
+// outbox.
 
 #include <cstdint>
 #include <memory>
@@ -17,11 +18,12 @@ namespace innet::forwarding {
 enum class CachePolicy : std::uint8_t { kLru, kS3Fifo };
 
 struct NodeOptions {
-    wire::Name own_name;                 ///< /n/<node>
-    std::size_t cache_bytes = 0;         ///< 0: no content store
+    wire::Name own_name;          ///< /n/<node>
+    std::size_t cache_bytes = 0;  ///< 0: no content store
     CachePolicy cache_policy = CachePolicy::kS3Fifo;
-    std::size_t pit_capacity = 65536;    ///< entries; beyond, new Interests are nacked with Congestion
-    std::uint64_t seed = 1;              ///< nonces
+    std::size_t pit_capacity =
+        65536;               ///< entries; beyond, new Interests are nacked with Congestion
+    std::uint64_t seed = 1;  ///< nonces
     reduction::ReducerOptions reducer;
 };
 
@@ -36,14 +38,14 @@ struct FaceCounters {
 
 struct NodeCounters {
     std::uint64_t malformed = 0;
-    std::uint64_t loops = 0;               ///< same name and nonce again
-    std::uint64_t pit_aggregated = 0;      ///< Interests that found one under way
+    std::uint64_t loops = 0;           ///< same name and nonce again
+    std::uint64_t pit_aggregated = 0;  ///< Interests that found one under way
     std::uint64_t pit_expired = 0;
     std::uint64_t pit_full = 0;
     std::uint64_t pit_entries = 0;
     std::uint64_t unsolicited_data = 0;
     std::uint64_t invalid_signature = 0;
-    std::uint64_t unknown_key = 0;         ///< not cached, not delivered, not added; forwarded on
+    std::uint64_t unknown_key = 0;  ///< not cached, not delivered, not added; forwarded on
     std::uint64_t no_route = 0;
     std::uint64_t hop_limit_exceeded = 0;
     std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
@@ -60,7 +62,8 @@ class Node final : public Forwarder {
     void set_application(Application* application);
     /// Faces are numbered from 0 in the order of adding.
     FaceId add_face();
-    /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked elsewhere.
+    /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked
+    /// elsewhere.
     void close_face(FaceId face, TimePoint now);
 
     void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);

@@ -1,6 +1,6 @@
 #pragma once
-// The inside of a node, shared by the files of this room only: tables, counters, and one function per
-// pipeline, named after what happens. README.md shows how they follow each other.
+// The inside of a node, shared by the files of this room only: tables, counters, and one function
+// per pipeline, named after what happens. README.md shows how they follow each other.
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ namespace innet::forwarding {
 /// No Interest waits longer, whatever lifetime it asks for: the table must not fill for good.
 inline constexpr Duration kMaxInterestLifetime = std::chrono::seconds(60);
 
-/// An Interest for a name that was asked upstream more recently than this waits for that answer, unless
-/// its own sender has already heard nothing of that transmission (see `must_ask_again`).
+/// An Interest for a name that was asked upstream more recently than this waits for that answer,
+/// unless its own sender has already heard nothing of that transmission (see `must_ask_again`).
 inline constexpr Duration kSuppressionInterval = std::chrono::milliseconds(50);
 /// The same while a Hold says that the Interest has arrived where its Data will be made.
 inline constexpr Duration kHeldSuppressionInterval = std::chrono::milliseconds(500);
@@ -40,8 +40,8 @@ struct IncomingInterest {
 struct Answer {
     const PacketRef& packet;
     const wire::DataView& view;
-    FaceId from;    ///< it does not go back there; kNoFace: made or cached here
-    bool marked;    ///< congestion was met on the way
+    FaceId from;  ///< it does not go back there; kNoFace: made or cached here
+    bool marked;  ///< congestion was met on the way
     TimePoint now;
 };
 

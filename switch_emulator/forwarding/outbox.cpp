@@ -7,7 +7,8 @@ namespace innet {
 void Outbox::send(FaceId face, PacketRef payload, const wire::LpFields& fields) {
     OutgoingPacket& packet = queues_[face].emplace_back();
     if (!fields.empty()) {
-        // 96 bytes hold every header that a node writes: a token of 32 bytes, a mark, a Nack or a Hold.
+        // 96 bytes hold every header that a node writes: a token of 32 bytes, a mark, a Nack or a
+        // Hold.
         packet.header_size = static_cast<std::uint8_t>(
             wire::encode_lp_header(fields, payload.size(), packet.header));
     }

@@ -20,7 +20,8 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
         const auto admission = reducer.admit(entry.key.name, allow_fallback, interest.now);
         entry.in_reduction = admission == reduction::Admission::kAccepted;
         if (entry.in_reduction) return;
-        if (admission == reduction::Admission::kNoSlot) return on_reduction_refused(interest, entry);
+        if (admission == reduction::Admission::kNoSlot)
+            return on_reduction_refused(interest, entry);
     }
     if (is_network(interest.face) && interest.view.hop_limit() == 1) {
         return on_hop_limit_exceeded(interest, entry);

@@ -10,7 +10,8 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now)
     face_counters.bytes_in += packet.size();
     const auto link = wire::LpView::parse(packet.bytes());
     // Fragments of one packet are not put together again: a link's MTU is the size of its packets.
-    if (!link || (link->fragment() && link->fragment()->count > 1)) return on_malformed_packet(face);
+    if (!link || (link->fragment() && link->fragment()->count > 1))
+        return on_malformed_packet(face);
     if (link->payload().empty()) return;  // an idle packet
 
     const PacketRef payload = packet.slice_of(link->payload());

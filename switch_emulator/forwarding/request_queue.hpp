@@ -16,31 +16,34 @@ struct Request {
 
     Kind kind = Kind::kExpress;
     RequesterId requester = RequesterId::kApplication;
-    bool marked = false;                                  ///< kPutData
-    wire::NackReason reason = wire::NackReason::kNone;    ///< kNack
-    std::size_t text_offset = 0;                          ///< of the name, then of the hint or label
+    bool marked = false;                                ///< kPutData
+    wire::NackReason reason = wire::NackReason::kNone;  ///< kNack
+    std::size_t text_offset = 0;                        ///< of the name, then of the hint or label
     std::size_t name_size = 0;
-    std::size_t argument_size = 0;                        ///< hint (kExpress) or label (kHold)
-    Duration lifetime{0};                                 ///< kExpress
-    PacketRef data{};                                     ///< kPutData
+    std::size_t argument_size = 0;  ///< hint (kExpress) or label (kHold)
+    Duration lifetime{0};           ///< kExpress
+    PacketRef data{};               ///< kPutData
 };
 
-/// Requests in order of arrival, with a copy of the names they were made with. Memory is kept for reuse.
+/// Requests in order of arrival, with a copy of the names they were made with. Memory is kept for
+/// reuse.
 class RequestQueue {
   public:
     bool empty() const { return waiting_.requests.empty(); }
 
     void add(Request request, wire::ByteView name, wire::ByteView argument);
 
-    /// Runs what waits now: `run(request, name, argument)`. What is asked meanwhile waits for the next call.
+    /// Runs what waits now: `run(request, name, argument)`. What is asked meanwhile waits for the
+    /// next call.
     template <typename Run>
     void run_waiting(Run&& run) {
         std::swap(waiting_, running_);
         for (const Request& request : running_.requests) {
-            const auto name = wire::ByteView(running_.text).subspan(request.text_offset, request.name_size);
-            const auto argument = wire::ByteView(running_.text)
-                                      .subspan(request.text_offset + request.name_size,
-                                               request.argument_size);
+            const auto name =
+                wire::ByteView(running_.text).subspan(request.text_offset, request.name_size);
+            const auto argument =
+                wire::ByteView(running_.text)
+                    .subspan(request.text_offset + request.name_size, request.argument_size);
             run(request, name, argument);
         }
         running_.requests.clear();

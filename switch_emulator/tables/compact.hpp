@@ -5,8 +5,8 @@
 
 namespace innet::tables {
 
-/// `packet` itself, or a copy when the buffer that it keeps alive is more than twice its size (a datagram
-/// that came in a coalesced receive buffer) and the copy takes less.
+/// `packet` itself, or a copy when the buffer that it keeps alive is more than twice its size (a
+/// datagram that came in a coalesced receive buffer) and the copy takes less.
 PacketRef compact(const PacketRef& packet, PacketPool& pool);
 
 }  // namespace innet::tables

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::size_t kInitialBuckets = 1024;
 
-// Nodes looked at for one Interest with CanBePrefix and MustBeFresh: past that many stale ones the Interest
-// is forwarded as if nothing were here, so that no Interest costs more than a bounded time.
+// Nodes looked at for one Interest with CanBePrefix and MustBeFresh: past that many stale ones the
+// Interest is forwarded as if nothing were here, so that no Interest costs more than a bounded
+// time.
 constexpr int kMaxVisitedNodes = 64;
 
 }  // namespace
@@ -30,7 +31,9 @@ const PacketRef* ContentStore::find(const wire::InterestView& interest,
     Node* node = find_node(interest_name.hash(), interest_name.name());
     if (node == nullptr) return find_by_digest(interest_name.name());
     const bool exact = node->packet && (!interest.must_be_fresh() || node->fresh_until > now);
-    if (!exact) node = interest.can_be_prefix() ? find_below(*node, interest.must_be_fresh(), now) : nullptr;
+    if (!exact)
+        node =
+            interest.can_be_prefix() ? find_below(*node, interest.must_be_fresh(), now) : nullptr;
     if (node == nullptr) return nullptr;
     policy_->on_hit(*node);
     return &node->packet;
@@ -54,7 +57,8 @@ ContentStore::Node* ContentStore::find_node(wire::NameHash hash, wire::NameView 
         // An inner node has no bytes of its own: any Data below begins with its name.
         const Node* leaf = node;
         while (!leaf->packet) leaf = leaf->first_child;
-        if (std::ranges::equal(leaf->name.value().first(node->name_size), name.value())) return node;
+        if (std::ranges::equal(leaf->name.value().first(node->name_size), name.value()))
+            return node;
     }
     return nullptr;
 }
@@ -113,7 +117,8 @@ void ContentStore::make_room(std::size_t size_bytes) {
 ContentStore::Node& ContentStore::make_path(const NamePrefixes& name) {
     std::size_t depth = name.depth();
     Node* node = nullptr;
-    while (depth > 0 && (node = find_node(name.hash(depth), name.prefix(depth))) == nullptr) --depth;
+    while (depth > 0 && (node = find_node(name.hash(depth), name.prefix(depth))) == nullptr)
+        --depth;
     if (node == nullptr) node = &root_;
     while (depth < name.depth()) {
         ++depth;

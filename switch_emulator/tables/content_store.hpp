@@ -16,25 +16,26 @@
 
 namespace innet::tables {
 
-/// A tree of names over a hash table of its nodes: exact look-ups cost one probe, and an Interest with
-/// CanBePrefix walks down from its own node to any Data below.
+/// A tree of names over a hash table of its nodes: exact look-ups cost one probe, and an Interest
+/// with CanBePrefix walks down from its own node to any Data below.
 ///
 /// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept.
 class ContentStore {
   public:
     /// `capacity_bytes` = 0 keeps nothing.
-    ContentStore(std::size_t capacity_bytes, std::unique_ptr<EvictionPolicy> policy, PacketPool& pool);
+    ContentStore(std::size_t capacity_bytes, std::unique_ptr<EvictionPolicy> policy,
+                 PacketPool& pool);
     ~ContentStore();
     ContentStore(const ContentStore&) = delete;
     ContentStore& operator=(const ContentStore&) = delete;
 
-    /// The packet that answers the Interest, or null. `interest_name` is the Interest's name. Valid until
-    /// the next insertion.
+    /// The packet that answers the Interest, or null. `interest_name` is the Interest's name. Valid
+    /// until the next insertion.
     const PacketRef* find(const wire::InterestView& interest, const NamePrefixes& interest_name,
                           TimePoint now);
 
-    /// Keeps `packet`, which `data` shows. A slice of a much larger buffer is copied, so that it does not
-    /// keep the whole buffer alive.
+    /// Keeps `packet`, which `data` shows. A slice of a much larger buffer is copied, so that it
+    /// does not keep the whole buffer alive.
     void insert(const wire::DataView& data, const NamePrefixes& name, const PacketRef& packet,
                 TimePoint now);
 
@@ -45,8 +46,8 @@ class ContentStore {
 
   private:
     struct Node : CacheItem {
-        PacketRef packet;        ///< empty in an inner node
-        wire::NameView name;     ///< of `packet`
+        PacketRef packet;           ///< empty in an inner node
+        wire::NameView name;        ///< of `packet`
         std::size_t name_size = 0;  ///< bytes of the prefix that this node stands for
         TimePoint fresh_until;
         Node* parent = nullptr;

@@ -9,7 +9,8 @@ namespace innet::tables {
 /// Remembers the most recent (name, nonce) pairs as 64-bit hashes.
 class DeadNonceList {
   public:
-    /// At 250,000 Interests a second, some 60 ms: several times a loop's round trip inside a cluster.
+    /// At 250,000 Interests a second, some 60 ms: several times a loop's round trip inside a
+    /// cluster.
     static constexpr std::size_t kDefaultCapacity = 16384;
 
     explicit DeadNonceList(std::size_t capacity = kDefaultCapacity) : hashes_(capacity) {}

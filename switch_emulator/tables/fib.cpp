@@ -21,9 +21,8 @@ void Fib::add(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
     }
     std::erase_if(entry->next_hops, [&](const NextHop& hop) { return hop.face == face; });
     entry->next_hops.push_back({face, cost});
-    std::ranges::sort(entry->next_hops, {}, [](const NextHop& hop) {
-        return std::tuple(hop.cost, hop.face);
-    });
+    std::ranges::sort(entry->next_hops, {},
+                      [](const NextHop& hop) { return std::tuple(hop.cost, hop.face); });
 }
 
 void Fib::remove(const wire::Name& prefix, FaceId face) {

@@ -1,5 +1,6 @@
 #pragma once
-// The prefixes of one packet's name with their hashes, computed once and shared by all table lookups.
+// The prefixes of one packet's name with their hashes, computed once and shared by all table
+// lookups.
 
 #include <array>
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace innet::tables {
 
-/// Walks a name once. Prefixes are kept up to `kMaxPrefixComponents`; the hash of the whole name always is.
+/// Walks a name once. Prefixes are kept up to `kMaxPrefixComponents`; the hash of the whole name
+/// always is.
 class NamePrefixes {
   public:
     static constexpr std::size_t kMaxPrefixComponents = 32;
@@ -35,7 +37,8 @@ class NamePrefixes {
     wire::NameHash hash_ = wire::kEmptyNameHash;
     std::size_t depth_ = 0;
     std::uint32_t last_type_ = 0;
-    // Only the first depth_ + 1 are ever written or read: clearing them would cost more than the walk.
+    // Only the first depth_ + 1 are ever written or read: clearing them would cost more than the
+    // walk.
     std::array<wire::NameHash, kMaxPrefixComponents + 1> hashes_;
     std::array<std::size_t, kMaxPrefixComponents + 1> ends_;
 };

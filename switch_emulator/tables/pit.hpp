@@ -42,7 +42,7 @@ struct InRecord {
     FaceId face = kNoFace;
     bool told_of_hold = false;  ///< has heard of the entry's Hold since its last Interest
     std::uint32_t nonce = 0;
-    TimePoint arrived;          ///< its last Interest
+    TimePoint arrived;  ///< its last Interest
     TimePoint expiry;
     ShortBytes<wire::kMaxPitTokenSize> token;
 };
@@ -56,7 +56,8 @@ struct OutRecord {
     TimePoint sent;
 };
 
-/// What an Interest asks for; two with the same key share an entry. The forwarding hint is not part of it.
+/// What an Interest asks for; two with the same key share an entry. The forwarding hint is not part
+/// of it.
 struct PitKey {
     wire::NameView name;
     wire::NameHash hash = 0;
@@ -97,12 +98,12 @@ struct PitEntry : TimerLink {
     std::uint32_t interest_nonce = 0;
     PitKey key;
     TimePoint expiry;
-    bool held = false;             ///< since it was last asked for, somebody said that a rank is late
-    bool in_reduction = false;     ///< the reducer works on it
-    bool fallback_tried = false;   ///< the reducer was asked to evaluate it by any rule
+    bool held = false;          ///< since it was last asked for, somebody said that a rank is late
+    bool in_reduction = false;  ///< the reducer works on it
+    bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
     std::optional<wire::NackReason> least_severe_nack;
-    ShortBytes<16> missing;        ///< who is waited for, when held
+    ShortBytes<16> missing;  ///< who is waited for, when held
 
     RecordRange<InRecord> in_records() const { return RecordRange(first_in); }
     RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }
@@ -116,7 +117,8 @@ struct PitEntry : TimerLink {
     PitEntry* next_in_bucket = nullptr;
 };
 
-/// A bounded hash table with chained entries. Entries and records come from slabs and have stable addresses.
+/// A bounded hash table with chained entries. Entries and records come from slabs and have stable
+/// addresses.
 class Pit {
   public:
     explicit Pit(std::size_t capacity);
@@ -165,7 +167,8 @@ class Pit {
 
     std::size_t capacity_;
     std::size_t size_ = 0;
-    std::size_t prefix_entries_ = 0;  ///< with CanBePrefix: none means that no prefixes are looked up
+    std::size_t prefix_entries_ =
+        0;  ///< with CanBePrefix: none means that no prefixes are looked up
     std::size_t digest_entries_ = 0;
     std::vector<PitEntry*> buckets_;
     Slab<PitEntry> entries_;

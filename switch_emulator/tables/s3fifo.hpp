@@ -1,15 +1,17 @@
 #pragma once
-// S3-FIFO: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023.
+// S3-FIFO: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction",
+// SOSP 2023.
 
 #include "switch_emulator/tables/eviction_policy.hpp"
 #include "switch_emulator/tables/fifo_hash_set.hpp"
 
 namespace innet::tables {
 
-/// Three FIFO queues: a small one (a tenth of the bytes) that new objects must survive, a main one for
-/// those asked for more than once meanwhile, and a ghost queue that remembers the names of those that
-/// were dropped from the small one, so that they enter the main queue when they come back. A scan of
-/// objects asked for once passes through the small queue and leaves the main one alone.
+/// Three FIFO queues: a small one (a tenth of the bytes) that new objects must survive, a main one
+/// for those asked for more than once meanwhile, and a ghost queue that remembers the names of
+/// those that were dropped from the small one, so that they enter the main queue when they come
+/// back. A scan of objects asked for once passes through the small queue and leaves the main one
+/// alone.
 class S3Fifo final : public EvictionPolicy {
   public:
     explicit S3Fifo(std::size_t capacity_bytes);

@@ -7,7 +7,8 @@
 
 namespace innet::tables {
 
-/// Hands out objects from chunks that are never freed before the slab. `T` is reset by whoever takes it.
+/// Hands out objects from chunks that are never freed before the slab. `T` is reset by whoever
+/// takes it.
 template <typename T>
 class Slab {
   public:

@@ -1,6 +1,6 @@
 #pragma once
-// Coarse timers for hundreds of thousands of deadlines that are mostly cancelled before they are due
-// (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 6).
+// Coarse timers for hundreds of thousands of deadlines that are mostly cancelled before they are
+// due (Varghese and Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 6).
 
 #include <algorithm>
 #include <array>
@@ -21,8 +21,8 @@ struct TimerLink {
     bool scheduled() const { return next != nullptr; }
 };
 
-/// Slots of 1 ms. A deadline is never early, and late by at most one slot. Deadlines past the wheel's span
-/// of about four seconds wait in its last slot and are put back when that comes round.
+/// Slots of 1 ms. A deadline is never early, and late by at most one slot. Deadlines past the
+/// wheel's span of about four seconds wait in its last slot and are put back when that comes round.
 class TimingWheel {
   public:
     TimingWheel();
@@ -30,8 +30,8 @@ class TimingWheel {
     void schedule(TimerLink& link, TimePoint deadline, TimePoint now);
     void cancel(TimerLink& link);
 
-    /// Calls `on_due(link)` for each link whose deadline has come; the link is no longer scheduled then,
-    /// and may be scheduled again. Other links may be scheduled and cancelled from inside.
+    /// Calls `on_due(link)` for each link whose deadline has come; the link is no longer scheduled
+    /// then, and may be scheduled again. Other links may be scheduled and cancelled from inside.
     template <typename OnDue>
     void advance(TimePoint now, OnDue&& on_due) {
         const std::uint64_t now_tick = floor_tick(now);
@@ -55,7 +55,8 @@ class TimingWheel {
         }
     }
 
-    /// When `advance` should be called next: a lower bound of the earliest deadline; kNever when empty.
+    /// When `advance` should be called next: a lower bound of the earliest deadline; kNever when
+    /// empty.
     TimePoint next_deadline() const;
     std::size_t size() const { return size_; }
 
@@ -71,7 +72,7 @@ class TimingWheel {
 
     std::unique_ptr<std::array<TimerLink, kSlots>> slots_;  ///< heads of circular lists
     std::array<std::uint64_t, kSlots / 64> occupied_{};     ///< one bit per slot
-    std::uint64_t cursor_ = 0;                              ///< ticks up to this one have been handled
+    std::uint64_t cursor_ = 0;  ///< ticks up to this one have been handled
     std::size_t size_ = 0;
 };
 

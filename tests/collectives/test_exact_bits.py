@@ -1,4 +1,4 @@
-"""A result equals the plan's expression evaluated with NumPy, to the bit, whatever the network does."""
+"""A result equals the plan's expression evaluated with NumPy, to the bit, over any network."""
 
 import pytest
 

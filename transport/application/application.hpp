@@ -1,7 +1,7 @@
 #pragma once
-// The border between a node (which forwards) and what lives on top of it: the endpoint that publishes
-// and fetches, and the reducer that asks for operands. Neither ever calls the other re-entrantly: what
-// they ask of the forwarder is queued and done after the current packet.
+// The border between a node (which forwards) and what lives on top of it: the endpoint that
+// publishes and fetches, and the reducer that asks for operands. Neither ever calls the other
+// re-entrantly: what they ask of the forwarder is queued and done after the current packet.
 
 #include <cstdint>
 
@@ -26,23 +26,24 @@ class Requester {
     virtual void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                          TimePoint now) = 0;
     virtual void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) = 0;
-    /// The Interest reached the producer (or an aggregator that waits for one), which has nothing to
-    /// give yet. `missing` names who is waited for (a rank, in decimal).
+    /// The Interest reached the producer (or an aggregator that waits for one), which has nothing
+    /// to give yet. `missing` names who is waited for (a rank, in decimal).
     virtual void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) = 0;
 };
 
 /// What a producer says to an Interest.
 struct Production {
     enum class Kind : std::uint8_t { kNotMine, kPending, kData } kind = Kind::kNotMine;
-    PacketRef data;          ///< kData: the signed packet
-    wire::ByteView missing;  ///< kPending: who is late (lives as long as the producer's registration)
+    PacketRef data;  ///< kData: the signed packet
+    wire::ByteView
+        missing;  ///< kPending: who is late (lives as long as the producer's registration)
 };
 
 /// An application on a node: produces named data and requests it.
 class Application : public Requester {
   public:
-    /// `for_network`: the Data leaves this node, so it must carry its signature; a reducer on the same
-    /// node takes it unsigned.
+    /// `for_network`: the Data leaves this node, so it must carry its signature; a reducer on the
+    /// same node takes it unsigned.
     virtual Production produce(const wire::InterestView& interest, bool for_network,
                                TimePoint now) = 0;
 };
@@ -51,8 +52,8 @@ class Application : public Requester {
 class Forwarder {
   public:
     virtual ~Forwarder() = default;
-    /// Sends an Interest for `name` (a repetition gets a new nonce). With an empty `hint` the name itself
-    /// is routed; with the node's own name as hint, the node evaluates the name itself.
+    /// Sends an Interest for `name` (a repetition gets a new nonce). With an empty `hint` the name
+    /// itself is routed; with the node's own name as hint, the node evaluates the name itself.
     virtual void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                          Duration lifetime) = 0;
     /// The requester no longer wants `name`; the PIT entry stays if others do.

@@ -1,9 +1,10 @@
 #pragma once
 // Bounds how many operations of a group are under way, and tells when their tensors can be dropped.
 //
-// A stream has at most `depth` operations in flight; later ones wait for their turn. When an operation
-// ends whose end proves that every rank had started it (a synchronising one, such as an allreduce), every
-// rank had ended all operations `depth` before it: nobody can still need those tensors.
+// A stream has at most `depth` operations in flight; later ones wait for their turn. When an
+// operation ends whose end proves that every rank had started it (a synchronising one, such as an
+// allreduce), every rank had ended all operations `depth` before it: nobody can still need those
+// tensors.
 
 #include <cstdint>
 #include <deque>

@@ -7,9 +7,9 @@
 
 namespace innet {
 
-/// A tensor of `blocks` equal blocks of `block_bytes`, each cut into segments of `segment_bytes` (the last
-/// of a block may be shorter). An empty block still has one empty segment, so that its name exists.
-/// Segments are numbered through the blocks.
+/// A tensor of `blocks` equal blocks of `block_bytes`, each cut into segments of `segment_bytes`
+/// (the last of a block may be shorter). An empty block still has one empty segment, so that its
+/// name exists. Segments are numbered through the blocks.
 struct Segmentation {
     std::uint64_t blocks = 1;
     std::uint64_t block_bytes = 0;

@@ -38,7 +38,8 @@ def main():
     assert (swapped == 10 * everyone + rank).all()
 
     flags = comm.allreduce(np.array(rank, np.int32), op="max")
-    assert flags.shape == () and flags == size - 1, "a 0-d array keeps its shape"
+    assert flags.shape == (), "a 0-d array keeps its shape"
+    assert flags == size - 1
 
     strided = np.zeros((6, 4), np.float32)[:, ::2]
     strided += rank
@@ -74,7 +75,8 @@ def futures(comm):
     works = [comm.iallreduce(array, out=array) for array in arrays]
     for i, (work, array) in enumerate(zip(works, arrays, strict=True)):
         assert work.wait(30) is array
-        assert work.done() and work.exception() is None
+        assert work.done()
+        assert work.exception() is None
         assert (array == comm.size * i + sum(range(comm.size))).all()
 
 

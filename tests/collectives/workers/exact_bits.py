@@ -22,7 +22,7 @@ SIZES = (0, 1, 1000, 40_001)
 
 
 def contribution(rank, size, dtype, op):
-    """Values whose sum depends on the order of adding (floats), or that cannot overflow (integers)."""
+    """Floats whose sum depends on the order of adding, integers that cannot overflow."""
     random = np.random.default_rng((SEED, rank, size, dtype.num % 64))
     if dtype.kind in "iu":
         largest = 25 if op != "prod" else 2 if rank < 4 else 1

@@ -1,8 +1,8 @@
 #include "switch_under_test.hpp"
 
-#include <algorithm>
-
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 namespace innet::testing {
 
@@ -115,7 +115,8 @@ PacketRef SwitchUnderTest::signed_data(const wire::DataFields& given, std::strin
     const wire::DataLayout layout =
         wire::encode_data(fields, content.size(), by.signature_size(), buffer);
     REQUIRE(layout.size > 0);
-    std::ranges::copy(bytes(content), buffer.begin() + static_cast<std::ptrdiff_t>(layout.content_offset));
+    std::ranges::copy(bytes(content),
+                      buffer.begin() + static_cast<std::ptrdiff_t>(layout.content_offset));
     packet.truncate(layout.size);
     const auto view = wire::DataView::parse(packet.bytes());
     REQUIRE(view);
@@ -128,7 +129,8 @@ PacketRef SwitchUnderTest::with_headers(const PacketRef& packet, const wire::LpF
     PacketRef whole = pool.allocate(packet.size() + 128);
     const std::size_t header = wire::encode_lp_header(fields, packet.size(), whole.writable());
     REQUIRE(header > 0);
-    std::ranges::copy(packet.bytes(), whole.writable().begin() + static_cast<std::ptrdiff_t>(header));
+    std::ranges::copy(packet.bytes(),
+                      whole.writable().begin() + static_cast<std::ptrdiff_t>(header));
     whole.truncate(header + packet.size());
     return whole;
 }
@@ -140,7 +142,8 @@ PacketRef SwitchUnderTest::nack(std::string_view uri, std::uint32_t nonce, wire:
     return with_headers(interest(uri, nonce, options), fields);
 }
 
-PacketRef SwitchUnderTest::hold(std::string_view uri, std::uint32_t nonce, std::string_view missing) {
+PacketRef SwitchUnderTest::hold(std::string_view uri, std::uint32_t nonce,
+                                std::string_view missing) {
     wire::LpFields fields;
     fields.hold_missing = bytes(missing);
     return with_headers(interest(uri, nonce), fields);
@@ -158,7 +161,8 @@ void SwitchUnderTest::wait(Duration duration) {
 
 std::vector<Sent> SwitchUnderTest::sent(FaceId face) {
     std::vector<Sent> packets;
-    for (const OutgoingPacket& packet : node.outbox().queue(face)) packets.push_back(parse_sent(packet));
+    for (const OutgoingPacket& packet : node.outbox().queue(face))
+        packets.push_back(parse_sent(packet));
     node.outbox().queue(face).clear();
     return packets;
 }

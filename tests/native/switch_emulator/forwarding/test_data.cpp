@@ -33,7 +33,8 @@ TEST_CASE("unsolicited Data is dropped") {
 TEST_CASE("tampered Data is dropped, and the good one that comes later is taken") {
     Star star;
     star.receive_interest(0, kSegment, 1);
-    const PacketRef good = star.data(kSegment, "a value long enough to be hit in its content, mostly");
+    const PacketRef good =
+        star.data(kSegment, "a value long enough to be hit in its content, mostly");
     PacketRef bad = star.pool.copy_of(good.bytes());
     const auto content = wire::DataView::parse(good.bytes())->content();
     bad.writable()[static_cast<std::size_t>(content.data() - good.bytes().data())] ^= 0x40;

@@ -187,7 +187,8 @@ TEST_CASE("a Nack from a face that was not asked does not end the request") {
     CHECK(star.node.counters().pit_entries == 1);
 }
 
-TEST_CASE("after NoRoute the next way is tried, with a new nonce; the least severe reason is passed on") {
+TEST_CASE(
+    "after NoRoute the next way is tried, with a new nonce; the least severe reason is passed on") {
     Star star;
     star.node.add_route(name("/train1/g0"), kOtherUpstream, 2);
     star.receive_interest(0, kSegment, 10);
@@ -196,7 +197,8 @@ TEST_CASE("after NoRoute the next way is tried, with a new nonce; the least seve
     const auto other = star.sent(kOtherUpstream);
     REQUIRE(other.size() == 1);
     CHECK(other[0].nonce != 10);
-    star.receive(kOtherUpstream, star.nack(kSegment, other[0].nonce, wire::NackReason::kCongestion));
+    star.receive(kOtherUpstream,
+                 star.nack(kSegment, other[0].nonce, wire::NackReason::kCongestion));
     const auto answers = star.sent(0);
     REQUIRE(answers.size() == 1);
     CHECK(answers[0].reason == wire::NackReason::kCongestion);

@@ -54,7 +54,8 @@ struct Leaf : SwitchUnderTest {
         return all;
     }
     void give_operand(int rank) {
-        receive(static_cast<FaceId>(rank), tensor(operand_uri(rank), {1.0F + static_cast<float>(rank)}));
+        receive(static_cast<FaceId>(rank),
+                tensor(operand_uri(rank), {1.0F + static_cast<float>(rank)}));
     }
 };
 
@@ -126,7 +127,8 @@ TEST_CASE("a rule that is not primary evaluates when the way to the placed node 
     CHECK(leaf.all_operands_were_asked());
 }
 
-TEST_CASE("who is tired of waiting asks its own node to evaluate, although the Interest is under way") {
+TEST_CASE(
+    "who is tired of waiting asks its own node to evaluate, although the Interest is under way") {
     Leaf leaf;
     leaf.install(false);
     leaf.node.express(RequesterId::kApplication, name(kSum).view(), name("/n/s1").view(), 1s);

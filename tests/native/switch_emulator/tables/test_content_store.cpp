@@ -1,11 +1,10 @@
-#include "switch_emulator/tables/content_store.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <random>
 #include <string>
 
+#include "switch_emulator/tables/content_store.hpp"
 #include "switch_emulator/tables/lru.hpp"
 #include "switch_emulator/tables/s3fifo.hpp"
 
@@ -131,8 +130,8 @@ TEST_CASE("the bound holds for real memory, whatever is inserted and asked for")
         Cache cache(kCapacity, policy);
         std::mt19937 random(3);
         for (int step = 0; step < 5000; ++step) {
-            const std::string uri = "/job/" + std::to_string(random() % 20) + "/" +
-                                    std::to_string(random() % 50);
+            const std::string uri =
+                "/job/" + std::to_string(random() % 20) + "/" + std::to_string(random() % 50);
             if (random() % 2 == 0) {
                 cache.insert(uri, random() % 3000);
             } else {

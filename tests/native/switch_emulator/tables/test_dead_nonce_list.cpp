@@ -1,10 +1,10 @@
-#include "switch_emulator/tables/dead_nonce_list.hpp"
-
 #include <doctest/doctest.h>
 
 #include <deque>
 #include <random>
 #include <set>
+
+#include "switch_emulator/tables/dead_nonce_list.hpp"
 
 using innet::tables::DeadNonceList;
 using innet::tables::FifoHashSet;

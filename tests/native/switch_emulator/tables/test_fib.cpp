@@ -1,6 +1,6 @@
-#include "switch_emulator/tables/fib.hpp"
-
 #include <doctest/doctest.h>
+
+#include "switch_emulator/tables/fib.hpp"
 
 using namespace innet;
 using tables::Fib;

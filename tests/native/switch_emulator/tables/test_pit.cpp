@@ -1,9 +1,9 @@
-#include "switch_emulator/tables/pit.hpp"
-
 #include <doctest/doctest.h>
 
 #include <deque>
 #include <string>
+
+#include "switch_emulator/tables/pit.hpp"
 
 using namespace innet;
 using tables::NamePrefixes;

@@ -1,8 +1,8 @@
-#include "switch_emulator/tables/timing_wheel.hpp"
-
 #include <doctest/doctest.h>
 
 #include <vector>
+
+#include "switch_emulator/tables/timing_wheel.hpp"
 
 using namespace innet;
 using namespace std::chrono_literals;

@@ -154,7 +154,8 @@ TEST_CASE("an answer shows that the held rest of its publication is under way or
     CHECK(detector.held_count() == 0);
 }
 
-TEST_CASE("a request that is never answered among others that are is repeated less and less often") {
+TEST_CASE(
+    "a request that is never answered among others that are is repeated less and less often") {
     LossDetector detector = warmed_up();
     detector.on_sent(1, kFirst, at(100ms));
     int repeats = 0;
@@ -186,7 +187,8 @@ TEST_CASE("a forgotten request never comes back") {
     CHECK(detector.next_deadline() == kNever);
 }
 
-TEST_CASE("under random loss, holds and reordering every request ends answered, none is forgotten") {
+TEST_CASE(
+    "under random loss, holds and reordering every request ends answered, none is forgotten") {
     std::mt19937 random(7);
     const auto chance = [&](int percent) { return static_cast<int>(random() % 100) < percent; };
     LossDetector detector(5ms, 500ms, 1s);
