@@ -16,8 +16,10 @@ namespace {
 constexpr FaceId kUpstream = 4;
 constexpr auto kSum = "/train1/g0/0-3/sum.f32/seq=41/seg=9";
 
+std::string numbered(std::string text, int number) { return text.append(std::to_string(number)); }
+
 std::string operand_uri(int rank) {
-    return "/train1/g0/" + std::to_string(rank) + "/sum.f32/seq=41/seg=9";
+    return numbered("/train1/g0/", rank).append("/sum.f32/seq=41/seg=9");
 }
 
 /// Ranks 0 to 3 behind faces 0 to 3; the rest of the network behind face 4.
@@ -25,7 +27,7 @@ struct Leaf : SwitchUnderTest {
     explicit Leaf(forwarding::NodeOptions options = default_options())
         : SwitchUnderTest(5, std::move(options)) {
         for (FaceId rank = 0; rank < 4; ++rank) {
-            node.add_route(name("/n/h" + std::to_string(rank)), rank, 1);
+            node.add_route(name(numbered("/n/h", rank)), rank, 1);
         }
         node.add_route(name("/n/s1"), kUpstream, 1);
     }
@@ -36,8 +38,7 @@ struct Leaf : SwitchUnderTest {
         rule.interval = name("/0-3");
         rule.primary = primary;
         for (int rank = 0; rank < 4; ++rank) {
-            rule.operands.push_back(
-                {name("/" + std::to_string(rank)), name("/n/h" + std::to_string(rank))});
+            rule.operands.push_back({name(numbered("/", rank)), name(numbered("/n/h", rank))});
         }
         node.reducer().install(rule);
     }
