@@ -1,0 +1,202 @@
+"""A whole network in one process: real nodes over real sockets, one thread per rank.
+
+For tests that need many small networks, or want to sit on a wire and tamper with it.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from innet._native import _core
+from innet.collectives import Communicator
+from innet.collectives.group import Variants
+from innet.control.controller import rule_messages
+from innet.emulation.routing import next_hops
+from innet.plans import Plan, make_plan
+from innet.security import deal_keys
+from innet.settings import Settings
+from innet.topology import Topology
+
+Tamper = Callable[[bytes], Sequence[bytes]]
+"""Given a datagram, what to pass on instead of it."""
+
+
+@dataclass
+class _Job:
+    ranks: tuple[str, ...]
+    segment_bytes: int
+
+
+class _Member:
+    """What a communicator needs of a worker process."""
+
+    def __init__(self, node: _core.Node, rank: int, job: _Job, settings: Settings) -> None:
+        self.node = node
+        self.rank = rank
+        self.job = job
+        self.settings = settings
+        self.failure: tuple[str, int | None] | None = None
+
+    def leave_group(self, name: str) -> None:
+        """Nobody leaves before the cluster closes."""
+
+
+class _Tap:
+    """Sits between two sockets and passes on what ``tamper`` gives, in both directions."""
+
+    def __init__(self, tamper: Tamper) -> None:
+        self._tamper = tamper
+        self.ends = (_udp_socket(), _udp_socket())
+        self._stop_read, self._stop_write = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self, peers: tuple[int, int]) -> None:
+        for end, port in zip(self.ends, peers, strict=True):
+            end.connect(("127.0.0.1", port))
+        self._thread.start()
+
+    def _run(self) -> None:
+        other = {self.ends[0]: self.ends[1], self.ends[1]: self.ends[0]}
+        while True:
+            ready, _, _ = select.select([*self.ends, self._stop_read], [], [])
+            if self._stop_read in ready:
+                return
+            for end in ready:
+                for datagram in self._tamper(end.recv(65536)):
+                    other[end].send(datagram)
+
+    def close(self) -> None:
+        self._stop_write.send(b"x")
+        self._thread.join()
+        for open_socket in (*self.ends, self._stop_read, self._stop_write):
+            open_socket.close()
+
+
+class Cluster:
+    """Nodes of ``topology`` in this process, and a communicator for each host.
+
+    Args:
+        tamper: by link ``(host, switch)``, what happens to each of its datagrams.
+        segment_bytes: content of a full segment.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        plan: Plan | str = "inc",
+        *,
+        tamper: dict[tuple[str, str], Tamper] | None = None,
+        segment_bytes: int = 1024,
+        signature: str = "gmac",
+        timeout_s: float = 20.0,
+    ) -> None:
+        self.topology = topology
+        self.plan = make_plan(plan, topology) if isinstance(plan, str) else plan
+        self._tamper = tamper or {}
+        self._taps: list[_Tap] = []
+        self._settings = Settings()
+        self._keys = deal_keys(topology.nodes, signature)  # type: ignore[arg-type]
+        self.nodes = {name: self._open(name) for name in topology.nodes}
+        self._connect()
+        for name, node in self.nodes.items():
+            node.start()
+            self._install(name, node)
+        job = _Job(self.plan.ranks, segment_bytes)
+        self.members = [
+            _Member(self.nodes[name], rank, job, self._settings)
+            for rank, name in enumerate(self.plan.ranks)
+        ]
+        self.communicators = [
+            Communicator(
+                member,  # type: ignore[arg-type]
+                "g0",
+                Variants({"/j/g0": self.plan}, member.rank, None),
+                timeout_s,
+            )
+            for member in self.members
+        ]
+
+    def run(self, rank_program: Callable[[Communicator], Any]) -> list[Any]:
+        """Run the program on every rank at once; results (or the exceptions raised) by rank."""
+
+        def guarded(communicator: Communicator) -> Any:
+            try:
+                return rank_program(communicator)
+            except Exception as error:
+                return error
+
+        with ThreadPoolExecutor(len(self.communicators)) as pool:
+            return list(pool.map(guarded, self.communicators))
+
+    def status(self, node: str) -> dict[str, Any]:
+        """Counters of a node."""
+        return self.nodes[node].status()
+
+    def close(self) -> None:
+        for communicator in self.communicators:
+            communicator.close()
+        for node in self.nodes.values():
+            node.stop("the test is over")
+        for tap in self._taps:
+            tap.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self, name: str) -> _core.Node:
+        settings = _core.NodeSettings()
+        settings.own_name = f"/n/{name}"
+        settings.seed = hash(name) & 0xFFFF
+        described = self.topology.nodes[name]
+        if described.kind == "switch":
+            settings.reduction_slots = described.slots
+            settings.cache_bytes = described.cache_bytes
+        keys = self._keys[name]
+        return _core.Node(settings, keys.signing_key(), keys.trusted_keys())
+
+    def _connect(self) -> None:
+        for link in self.topology.links:
+            ends = (_udp_socket(), _udp_socket())
+            ports = (ends[0].getsockname()[1], ends[1].getsockname()[1])
+            peers = (ports[1], ports[0])
+            tamper = self._tamper.get((link.a.node, link.b.node)) or self._tamper.get(
+                (link.b.node, link.a.node)
+            )
+            if tamper is not None:
+                tap = _Tap(tamper)
+                peers = (tap.ends[0].getsockname()[1], tap.ends[1].getsockname()[1])
+                tap.start(ports)
+                self._taps.append(tap)
+            for interface, end, port, peer in zip(
+                (link.a, link.b), ends, ports, peers, strict=True
+            ):
+                self.nodes[interface.node].add_link(
+                    local_address="127.0.0.1",
+                    local_port=port,
+                    peer_address="127.0.0.1",
+                    peer_port=peer,
+                    fd=end.detach(),
+                )
+
+    def _install(self, name: str, node: _core.Node) -> None:
+        for destination, face in next_hops(self.topology)[name].items():
+            node.add_route(f"/n/{destination}", face)
+        for rule in rule_messages(self.plan, name):
+            operands = [(interval, f"/n/{at}") for interval, at in rule["operands"]]
+            node.install_rule("/j/g0", rule["interval"], operands, rule["primary"])
+
+
+def _udp_socket() -> socket.socket:
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    opened.bind(("127.0.0.1", 0))
+    return opened

@@ -1,0 +1,99 @@
+"""Ranks that call different things get an error that shows both sides, on every rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from innet.errors import (
+    CollectiveError,
+    DeadlineExceeded,
+    MismatchError,
+    ReductionOverflow,
+)
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+
+@pytest.fixture
+def cluster():
+    with Cluster(load_topology("star:3"), timeout_s=10.0) as opened:
+        yield opened
+
+
+def assert_everyone_gets(results, kind, *texts):
+    for rank, result in enumerate(results):
+        assert isinstance(result, kind), f"rank {rank}: {result!r}"
+        for text in texts:
+            assert text in str(result), f"rank {rank}: {result}"
+
+
+def test_different_lengths(cluster):
+    results = cluster.run(
+        lambda comm: comm.allreduce(np.ones(100 if comm.rank == 1 else 90, np.float32))
+    )
+    assert_everyone_gets(results, MismatchError, "100", "90")
+
+
+def test_different_lengths_with_different_numbers_of_segments(cluster):
+    results = cluster.run(
+        lambda comm: comm.allreduce(np.ones(100_000 if comm.rank == 1 else 10, np.float32))
+    )
+    assert_everyone_gets(results, MismatchError)
+
+
+def test_different_types(cluster):
+    results = cluster.run(
+        lambda comm: comm.allreduce(np.ones(10, np.float64 if comm.rank == 2 else np.float32))
+    )
+    assert_everyone_gets(results, MismatchError, "f32", "f64")
+
+
+def test_different_operations(cluster):
+    results = cluster.run(
+        lambda comm: comm.allreduce(np.ones(10), op="max" if comm.rank == 0 else "sum")
+    )
+    assert_everyone_gets(results, MismatchError, "max", "sum")
+
+
+def test_different_collectives(cluster):
+    results = cluster.run(
+        lambda comm: comm.allgather(np.ones(10)) if comm.rank == 0 else comm.allreduce(np.ones(10))
+    )
+    assert_everyone_gets(results, MismatchError, "allgather")
+
+
+def test_overflow_reaches_everybody(cluster):
+    results = cluster.run(lambda comm: comm.allreduce(np.full(10, 2**30, np.int32)))
+    assert_everyone_gets(results, ReductionOverflow)
+
+
+def test_a_rank_that_does_not_come_is_named():
+    with Cluster(load_topology("star:3"), timeout_s=1.5) as cluster:
+        results = cluster.run(lambda comm: None if comm.rank == 2 else comm.allreduce(np.ones(10)))
+        assert_everyone_gets(results[:2], DeadlineExceeded, "2", "allreduce")
+
+
+def test_a_failed_operation_does_not_spoil_the_next(cluster):
+    cluster.run(lambda comm: comm.allreduce(np.ones(10 + comm.rank, np.float32)))
+    results = cluster.run(lambda comm: comm.allreduce(np.ones(10, np.float32)))
+    assert all((result == 3).all() for result in results)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda comm: comm.allreduce(np.ones(3), op="median"),
+        lambda comm: comm.allreduce(np.ones(3, np.complex64)),
+        lambda comm: comm.allreduce(np.array(["a"], object)),
+        lambda comm: comm.allreduce(np.ones(3), out=np.ones(4)),
+        lambda comm: comm.reduce_scatter(np.ones(4)),
+        lambda comm: comm.broadcast(np.ones(3), root=3),
+        lambda comm: comm.scatter(None, root=0),
+        lambda comm: comm.send(np.ones(3), to=comm.rank),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_sent(cluster, call):
+    assert_everyone_gets(cluster.run(call), CollectiveError)
+    results = cluster.run(lambda comm: comm.allreduce(np.ones(3)))
+    assert all((result == 3).all() for result in results)

@@ -1,0 +1,76 @@
+"""A job that cannot go on ends everywhere, soon, with an error that names the cause."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from innet.launch import JobFailed, Session
+from innet.topology import load_topology
+from tests.collectives.conftest import WORKERS
+
+
+def test_a_killed_worker_is_named_to_the_others(run_job):
+    result = run_job("dies.py", ["60"])
+    assert "SIGKILL" in result.failure
+    assert "h2" in result.failure
+    for node in ("h0", "h1", "h3"):
+        kind, text, in_time = result.said(node).splitlines()[0].split("|")
+        assert kind == "RankFailed"
+        assert "rank 2" in text
+        assert "allreduce" in text
+        assert "SIGKILL" in text
+        assert in_time == "True"
+
+
+def test_an_exception_on_one_rank_ends_the_job_with_its_text(run_job):
+    result = run_job("raises.py", topology="star:3")
+    assert "ValueError: the data set is empty" in result.failure
+    for node in ("h0", "h2"):
+        assert "rank 1 (h1) failed with ValueError: the data set is empty" in result.said(node)
+
+
+def test_an_unknown_algorithm_is_refused_on_every_rank(run_job):
+    result = run_job("raises.py", topology="star:2", algorithm="butterfly")
+    for node in ("h0", "h1"):
+        assert "unknown algorithm 'butterfly'" in result.said(node)
+        assert "halving-doubling" in result.said(node), "the message lists what there is"
+
+
+@pytest.mark.slow
+def test_a_switch_stays_as_large_as_its_slots_and_cache():
+    """Through 10,000 operations the resident size of a switch does not grow."""
+
+    async def sizes() -> list[int]:
+        topology = load_topology("star:2").with_overrides(slots=64)
+        measured = []
+        async with Session(topology, output=lambda _label, _line: None) as session:
+            for group, operations in (("g0", 2000), ("g1", 4000), ("g2", 4000)):
+                await session.run_workers(
+                    [sys.executable, str(WORKERS / "many_operations.py"), str(operations), group],
+                    algorithm="inc",
+                )
+                measured.append((await session.status())["s0"]["resident_bytes"])
+        return measured
+
+    first, *later = asyncio.run(sizes())
+    # The default cache (64 MiB) is not full after the first run; it may fill up, and nothing more.
+    assert max(later) < first + (64 << 20) + (8 << 20)
+    assert later[1] < later[0] + (4 << 20), "it still grows when the cache is full"
+
+
+def test_a_failed_job_leaves_the_network_usable():
+    async def scenario() -> None:
+        lines: list[str] = []
+        async with Session(
+            load_topology("star:2"), output=lambda _label, line: lines.append(line)
+        ) as session:
+            with pytest.raises(JobFailed):
+                await session.run_workers([sys.executable, str(WORKERS / "raises.py")])
+            await session.run_workers(
+                [sys.executable, str(WORKERS / "many_operations.py"), "3", "g0"]
+            )
+
+    asyncio.run(scenario())
