@@ -1,0 +1,62 @@
+"""The tensors that are summed: known on every rank, so that each result is checked in full.
+
+All values are whole numbers below 2**24, so float32 holds every partial sum exactly and the order
+of the additions, which differs between the contenders, makes no difference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from innet.errors import CollectiveError
+
+FloatArray = npt.NDArray[np.float32]
+
+# A prime: no segment size is a multiple of it, so a misplaced segment never fits its new place.
+_PERIOD = 4093
+_TURNS = 64
+_EXACT_FLOAT32 = 1 << 24
+
+
+class Pattern:
+    """The contributions of all ranks to an allreduce of one size, and their sum.
+
+    >>> pattern = Pattern(size_bytes=16, ranks=2)
+    >>> pattern.contribution(rank=1, turn=0)
+    array([1., 2., 3., 4.], dtype=float32)
+    >>> pattern.total(turn=0)
+    array([1., 3., 5., 7.], dtype=float32)
+    """
+
+    def __init__(self, size_bytes: int, ranks: int) -> None:
+        """Args:
+            size_bytes: of each contribution; a multiple of 4.
+            ranks: how many contribute.
+
+        Raises:
+            CollectiveError: the size is no whole number of elements, or the sum of that many
+                ranks is not exact.
+        """
+        if size_bytes <= 0 or size_bytes % 4:
+            raise CollectiveError(
+                f"{size_bytes} bytes are no whole number of float32 elements. "
+                "Give a size that is a multiple of 4 bytes."
+            )
+        if ranks * (_PERIOD + _TURNS + ranks) >= _EXACT_FLOAT32:
+            raise CollectiveError(
+                f"the sum of {ranks} ranks is not exact in float32, so it cannot be checked. "
+                "Compare on a topology with fewer hosts."
+            )
+        self._ranks = ranks
+        self._base = (np.arange(size_bytes // 4) % _PERIOD).astype(np.float32)
+
+    def contribution(self, rank: int, turn: int) -> FloatArray:
+        """The tensor of ``rank``; it differs between turns, so a stale result is noticed."""
+        return self._base + np.float32(rank + turn % _TURNS)
+
+    def total(self, turn: int) -> FloatArray:
+        """The sum over all ranks."""
+        ranks = self._ranks
+        shift = ranks * (ranks - 1) // 2 + ranks * (turn % _TURNS)
+        return self._base * np.float32(ranks) + np.float32(shift)

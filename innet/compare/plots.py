@@ -1,0 +1,230 @@
+"""The plots of a report, as SVG that takes its colours from the page.
+
+matplotlib only knows fixed colours. The plots are drawn in placeholder colours, which the finished
+SVG then names as CSS variables (``--ink``, ``--grid``, ``--series-0``, ...), so that one drawing is
+readable on light and on dark pages.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from innet.compare.measurement import Comparison, Measurement
+from innet.compare.quantities import format_bytes, format_rate, format_seconds
+
+SERIES_COLOURS = 8
+"""How many methods get a colour of their own; more share them in turn."""
+
+_INK = "#0a0a01"
+_GRID = "#0a0a02"
+_LOST = "#0a0a03"
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "innet",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.edgecolor": _GRID,
+    "axes.labelcolor": _INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+}
+_WIDTH_IN = 9.0
+_HEADROOM = 1.8
+"""Room above the highest point of a logarithmic axis, for the legend."""
+_MARKERS = "osD^vPXh"
+
+
+def plot_times(comparison: Comparison) -> str:
+    """Median time over size, both logarithmic; a method's bound as a dashed line."""
+    with _figure(_WIDTH_IN, 4.6) as figure:
+        axes = figure.subplots()
+        for number, method in enumerate(comparison.methods):
+            rows = comparison.of_method(method)
+            sizes = [m.size_bytes for m in rows]
+            _line(axes, number, sizes, [m.median_s for m in rows], rows[0].title)
+            axes.fill_between(
+                sizes, [m.p10_s for m in rows], [m.p90_s for m in rows],
+                color=_colour(number), alpha=0.15, linewidth=0,
+            )  # fmt: skip
+            bounds = [(m.size_bytes, m.bound_s) for m in rows if m.bound_s is not None]
+            if bounds:
+                axes.plot(
+                    *zip(*bounds, strict=True), color=_colour(number), dashes=(3, 3), linewidth=1
+                )
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+        _size_axis(axes, comparison)
+        axes.set_title("time of an allreduce (line: median, band: p10 to p90, dashes: bound)")
+        axes.legend(loc="upper left")
+        return _svg(figure)
+
+
+def plot_ratios(comparison: Comparison) -> str | None:
+    """Median time by bound, over size; ``None`` when nothing has a bound."""
+    measured = [m for m in comparison.measurements if m.ratio_to_bound is not None]
+    if not measured:
+        return None
+    with _figure(_WIDTH_IN, 3.4) as figure:
+        axes = figure.subplots()
+        for number, method in enumerate(comparison.methods):
+            points = [
+                (m.size_bytes, m.ratio_to_bound)
+                for m in comparison.of_method(method)
+                if m.ratio_to_bound is not None
+            ]
+            if points:
+                sizes, ratios = zip(*points, strict=True)
+                _line(axes, number, sizes, ratios, comparison.of_method(method)[0].title)
+        axes.axhline(1.0, color=_INK, linewidth=1)
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        sizes_bytes = sorted({m.size_bytes for m in measured})
+        _size_axis(axes, comparison, sizes_bytes)
+        axes.set_ylim(top=_HEADROOM * max(m.ratio_to_bound or 1.0 for m in measured))
+        axes.set_title("time by bound (1 is the best that the links allow this method)")
+        axes.legend(loc="upper left", ncols=2)
+        return _svg(figure)
+
+
+def plot_bandwidths(comparison: Comparison) -> str:
+    """Size by time, over size."""
+    with _figure(_WIDTH_IN, 3.4) as figure:
+        axes = figure.subplots()
+        for number, method in enumerate(comparison.methods):
+            rows = comparison.of_method(method)
+            rates_bps = [8 * m.bandwidth_bytes_per_s for m in rows]
+            _line(axes, number, [m.size_bytes for m in rows], rates_bps, rows[0].title)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_rate(value)))
+        _size_axis(axes, comparison)
+        axes.set_title("algorithm bandwidth (size by median time)")
+        axes.legend(loc="upper left")
+        return _svg(figure)
+
+
+def plot_queues(comparison: Comparison) -> str | None:
+    """The deepest queue of each method over one allreduce of the largest size, and its drops."""
+    rows = [m for m in _largest(comparison) if m.deepest_queue is not None]
+    if not rows:
+        return None
+    deepest_bytes = max(m.deepest_queue_bytes for m in rows)
+    most_drops = max((m.deepest_queue.drops[-1] for m in rows if m.deepest_queue), default=0)
+    last_s = max(m.deepest_queue.time_s[-1] for m in rows if m.deepest_queue)
+    with _figure(_WIDTH_IN, 0.5 + 1.25 * len(rows)) as figure:
+        panels = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, row in zip(panels, rows, strict=True):
+            _queue_panel(axes, row, comparison.methods.index(row.method), most_drops)
+            axes.set_ylim(0, 1.08 * deepest_bytes)
+            axes.set_yticks(_byte_ticks(deepest_bytes))
+            axes.set_xlim(0, last_s)
+        panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g} s"))
+        return _svg(figure)
+
+
+def plot_links(comparison: Comparison) -> str | None:
+    """Bytes on every directed link for one allreduce of the largest size, in multiples of M."""
+    rows = [m for m in _largest(comparison) if m.links]
+    if not rows:
+        return None
+    names = [str(link) for link in rows[0].links]
+    with _figure(_WIDTH_IN, 0.9 + 0.95 * len(rows)) as figure:
+        panels = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, row in zip(panels, rows, strict=True):
+            multiples = [link.bytes_per_operation / row.size_bytes for link in row.links]
+            number = comparison.methods.index(row.method)
+            axes.bar(range(len(multiples)), multiples, width=0.72, color=_colour(number))
+            axes.set_title(f"{row.title}: at most {max(multiples):.2f} M on a link")
+            axes.yaxis.set_major_locator(MaxNLocator(3))
+            axes.grid(axis="x", visible=False)
+        if len(names) <= 40:
+            panels[-1].set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
+        else:
+            panels[-1].xaxis.set_major_locator(NullLocator())
+            panels[-1].set_xlabel(f"{len(names)} directed links")
+        return _svg(figure)
+
+
+def _queue_panel(axes: Axes, row: Measurement, number: int, most_drops: int) -> None:
+    queue = row.deepest_queue
+    assert queue is not None
+    axes.fill_between(queue.time_s, queue.depth_bytes, color=_colour(number), alpha=0.8, step="mid")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
+    drops = queue.drops[-1]
+    axes.set_title(
+        f"{row.title}: queue {queue.source} → {queue.destination}, "
+        f"{drops} {'packet' if drops == 1 else 'packets'} dropped"
+    )
+    if most_drops:
+        twin = axes.twinx()
+        twin.plot(queue.time_s, queue.drops, color=_LOST, linewidth=1.4)
+        twin.set_ylim(0, 1.08 * most_drops)
+        twin.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+        twin.tick_params(axis="y", colors=_LOST)
+        twin.grid(visible=False)
+
+
+def _byte_ticks(most_bytes: int) -> list[int]:
+    """Zero and two or three powers of two, or their multiples, up to ``most_bytes``."""
+    step = 1 << max(0, most_bytes.bit_length() - 2)
+    return list(range(0, most_bytes + 1, step))
+
+
+def _largest(comparison: Comparison) -> list[Measurement]:
+    size_bytes = comparison.sizes_bytes[-1]
+    found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
+    return [m for m in found if m is not None]
+
+
+def _line(axes: Axes, number: int, x: Sequence[float], y: Sequence[float], label: str) -> None:
+    marker = _MARKERS[number % len(_MARKERS)]
+    axes.plot(x, y, color=_colour(number), marker=marker, label=label)
+
+
+def _size_axis(axes: Axes, comparison: Comparison, sizes_bytes: list[int] | None = None) -> None:
+    sizes_bytes = sizes_bytes or comparison.sizes_bytes
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes_bytes, [format_bytes(size) for size in sizes_bytes])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("size of each rank's tensor")
+
+
+def _colour(number: int) -> str:
+    return f"#0a0b{number % SERIES_COLOURS:02d}"
+
+
+@contextmanager
+def _figure(width_in: float, height_in: float) -> Iterator[Figure]:
+    with mpl.rc_context(_STYLE):
+        yield Figure(figsize=(width_in, height_in), layout="constrained")
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    for placeholder, name in ((_INK, "ink"), (_GRID, "grid"), (_LOST, "lost")):
+        text = text.replace(placeholder, f"var(--{name})")
+    return re.sub(r"#0a0b(\d\d)", lambda found: f"var(--series-{int(found[1])})", text)

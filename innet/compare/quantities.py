@@ -1,0 +1,48 @@
+"""Numbers with units, for people."""
+
+from __future__ import annotations
+
+
+def format_bytes(size_bytes: float) -> str:
+    """Binary units, as sizes of tensors and queues are given.
+
+    >>> format_bytes(16 << 20), format_bytes(1536), format_bytes(100)
+    ('16 MiB', '1.5 KiB', '100 B')
+    """
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if abs(value) < 1024:
+            return f"{_rounded(value)} {unit}"
+        value /= 1024
+    return f"{_rounded(value)} GiB"
+
+
+def format_rate(rate_bps: float) -> str:
+    """Decimal bits a second, as rates of links are given.
+
+    >>> format_rate(200e6), format_rate(1e9)
+    ('200 Mbit/s', '1 Gbit/s')
+    """
+    value = rate_bps
+    for unit in ("bit/s", "kbit/s", "Mbit/s"):
+        if abs(value) < 1000:
+            return f"{_rounded(value)} {unit}"
+        value /= 1000
+    return f"{_rounded(value)} Gbit/s"
+
+
+def format_seconds(time_s: float) -> str:
+    """Seconds, milliseconds or microseconds, with three digits.
+
+    >>> format_seconds(0.671), format_seconds(0.0301), format_seconds(12.5)
+    ('0.671 s', '30.1 ms', '12.5 s')
+    """
+    if time_s >= 0.1:
+        return f"{time_s:.3g} s" if time_s < 100 else f"{time_s:.0f} s"
+    if time_s >= 1e-3:
+        return f"{time_s * 1e3:.3g} ms"
+    return f"{time_s * 1e6:.3g} µs"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

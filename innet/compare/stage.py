@@ -1,0 +1,124 @@
+"""The network of a comparison, and the crews on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from innet.compare.crew import Crew, Roster
+from innet.compare.launchers import Launcher, make_launcher
+from innet.compare.methods import OWN, Method, by_contender
+from innet.compare.sampling import KernelProbe, PortProbe, Probe
+from innet.emulation.network import Network
+from innet.emulation.node_config import Mode
+from innet.emulation.output import OutputSink
+from innet.errors import EmulationError
+from innet.settings import Settings
+from innet.topology import Topology
+
+if TYPE_CHECKING:
+    from innet.launch.session import Session
+
+_ASSEMBLY_S = 90.0
+
+
+class Stage:
+    """A running network on which crews are started when they are needed; see :func:`open_stage`."""
+
+    def __init__(
+        self, network: Network, session: Session | None, roster: Roster, methods: Sequence[Method]
+    ) -> None:
+        self.probe: Probe = (
+            PortProbe(session)
+            if session is not None and network.mode == "local"
+            else KernelProbe(network, session)
+        )
+        self.versions: dict[str, str] = {}
+        """What each contender says it is, once its crew has been there."""
+        self._network = network
+        self._session = session
+        self._roster = roster
+        self._methods = by_contender(methods)
+        self._crews: dict[str, tuple[Launcher, Crew]] = {}
+
+    async def crew(self, contender: str) -> Crew:
+        """The contender's crew, started if it is not there.
+
+        Raises:
+            EmulationError: it cannot be started.
+        """
+        if contender not in self._crews:
+            methods = self._methods[contender]
+            launcher = make_launcher(
+                contender, methods, self._roster.path, self._network, self._session
+            )
+            await launcher.start()
+            self._crews[contender] = (launcher, await self._assemble(contender, launcher))
+        crew = self._crews[contender][1]
+        self.versions[contender] = crew.version
+        return crew
+
+    async def explain(self, contender: str, error: EmulationError) -> str:
+        """Why a turn of the contender failed: what its workers said, where that tells more."""
+        entry = self._crews.get(contender)
+        report = None if entry is None else await entry[0].failure()
+        return str(error) if report is None else f"{error}: {report}"
+
+    async def drop(self, method: Method) -> None:
+        """Do without a method; its crew ends, and starts anew when others of it are wanted."""
+        self._methods[method.contender] = [
+            other for other in self._methods[method.contender] if other != method
+        ]
+        await self._dismiss(method.contender)
+
+    async def end(self) -> None:
+        """Dismiss all crews."""
+        for contender in list(self._crews):
+            await self._dismiss(contender)
+
+    async def _assemble(self, contender: str, launcher: Launcher) -> Crew:
+        try:
+            return await self._roster.assemble(
+                contender, len(self._network.topology.hosts), _ASSEMBLY_S
+            )
+        except EmulationError as error:
+            report = await launcher.failure()
+            await launcher.end()
+            raise EmulationError(str(error) if report is None else f"{error}: {report}") from None
+
+    async def _dismiss(self, contender: str) -> None:
+        entry = self._crews.pop(contender, None)
+        if entry is not None:
+            launcher, crew = entry
+            crew.dismiss()
+            await launcher.end()
+
+
+@asynccontextmanager
+async def open_stage(
+    topology: Topology,
+    mode: Mode,
+    methods: Sequence[Method],
+    settings: Settings,
+    output: OutputSink | None,
+) -> AsyncIterator[Stage]:
+    """Launch the network: with innet's switches if any of innet's own methods takes part.
+
+    Raises:
+        EmulationError: it cannot be launched.
+    """
+    async with AsyncExitStack() as stack:
+        roster = await stack.enter_async_context(Roster())
+        if any(method.contender == OWN for method in methods):
+            from innet.launch.session import Session  # baselines alone need no engine
+
+            session = await stack.enter_async_context(
+                Session(topology, mode=mode, settings=settings, output=output)
+            )
+            stage = Stage(session.network, session, roster, methods)
+        else:
+            network = await stack.enter_async_context(Network(topology, mode, output=output))
+            stage = Stage(network, None, roster, methods)
+        stack.push_async_callback(stage.end)
+        yield stage

@@ -1,0 +1,103 @@
+"""What a comparison shows, in sentences."""
+
+from __future__ import annotations
+
+from innet.compare.measurement import Comparison, Measurement
+from innet.compare.methods import BASELINES
+from innet.compare.quantities import format_bytes, format_seconds
+
+_IN_NETWORK = "inc"
+_INCAST = ("ps", "gloo-push")
+
+
+def summary_sentences(comparison: Comparison) -> list[str]:
+    """The main results at the largest size, and everything that went wrong.
+
+    Speed beyond what bytes on links explain is called what it is.
+    """
+    sentences = []
+    if comparison.sizes_bytes:
+        size_bytes = comparison.sizes_bytes[-1]
+        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
+        largest = [measurement for measurement in found if measurement is not None]
+        sentences += [_fastest(largest)]
+        sentences += _against_peers(largest)
+        sentences += _incast(largest)
+        sentences += _small(comparison)
+    wrong = [m for m in comparison.measurements if not m.correct]
+    sentences += [f"WRONG RESULTS: {m.title} at {format_bytes(m.size_bytes)}." for m in wrong]
+    sentences += [
+        f"{failure.method} could not be measured"
+        + (f" from {format_bytes(failure.size_bytes)} on" if failure.size_bytes else "")
+        + f": {failure.reason.splitlines()[0]}"
+        for failure in comparison.failures
+    ]
+    return sentences
+
+
+def _fastest(measurements: list[Measurement]) -> str:
+    best = min(measurements, key=lambda m: m.median_s)
+    sentence = (
+        f"At {format_bytes(best.size_bytes)} the fastest is {best.title}: "
+        f"{format_seconds(best.median_s)}"
+    )
+    if best.bound_s is not None and best.ratio_to_bound is not None:
+        sentence += (
+            f", {best.ratio_to_bound:.2f} times the {format_seconds(best.bound_s)} "
+            "that its bytes need on the links"
+        )
+    return sentence + "."
+
+
+def _against_peers(measurements: list[Measurement]) -> list[str]:
+    own = next((m for m in measurements if m.method == _IN_NETWORK), None)
+    if own is None:
+        return []
+    sentences = []
+    for peer in measurements:
+        if peer.method == _IN_NETWORK or peer.method in _INCAST:
+            continue
+        factor = peer.median_s / own.median_s
+        sentence = f"{own.title} takes {1 / factor:.2f} times the time of {peer.title}"
+        if factor >= 1:
+            sentence = f"{own.title} is {factor:.2f} times as fast as {peer.title}"
+        sentences.append(sentence[0].upper() + sentence[1:] + _explanation(own, peer, factor))
+    return sentences
+
+
+def _explanation(own: Measurement, peer: Measurement, factor: float) -> str:
+    if own.bound_s is None or peer.bound_s is None:
+        return "; no link has a rate, so the difference is latency and processor time."
+    by_bytes = peer.bound_s / own.bound_s
+    if factor <= by_bytes:
+        return f"; the bytes on the links alone would allow {by_bytes:.2f}."
+    return (
+        f"; the bytes on the links explain {by_bytes:.2f} of it, the rest is latency, loss, "
+        "queueing or processor time of the slower one."
+    )
+
+
+def _incast(measurements: list[Measurement]) -> list[str]:
+    sentences = []
+    for m in measurements:
+        queue = m.deepest_queue
+        if m.method not in _INCAST or queue is None:
+            continue
+        pushed = "pushes at" if m.method in BASELINES else "is asked by"
+        sentences.append(
+            f"Incast: when everyone {pushed} one host ({m.title}), "
+            f"{format_seconds(m.median_s)} pass, up to {format_bytes(m.deepest_queue_bytes)} wait "
+            f"at {queue.source} for {queue.destination}, and {m.drops} packets are dropped in "
+            f"{len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
+        )
+    return sentences
+
+
+def _small(comparison: Comparison) -> list[str]:
+    size_bytes = comparison.sizes_bytes[0]
+    found = [comparison.measurement(method, size_bytes) for method in comparison.methods]
+    small = sorted((m for m in found if m is not None), key=lambda m: m.median_s)
+    if len(comparison.sizes_bytes) < 2 or len(small) < 2:
+        return []
+    times = ", ".join(f"{m.title} {format_seconds(m.median_s)}" for m in small)
+    return [f"At {format_bytes(size_bytes)}, where latency counts: {times}."]

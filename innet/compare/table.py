@@ -1,0 +1,74 @@
+"""A comparison as a table on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from innet.compare.measurement import Comparison, Measurement
+from innet.compare.quantities import format_bytes, format_rate, format_seconds
+from innet.compare.summary import summary_sentences
+
+_ABSENT = "-"
+
+
+def render_table(comparison: Comparison) -> RenderableType:
+    """The table of all measurements, what failed, and the summary.
+
+    Example::
+
+        Console().print(render_table(comparison))
+    """
+    title = f"allreduce on {comparison.topology}, {comparison.mode}: {comparison.links}"
+    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for size_bytes in comparison.sizes_bytes:
+        table.add_section()
+        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
+        rows = [measurement for measurement in found if measurement is not None]
+        fastest_s = min(row.median_s for row in rows)
+        for row in rows:
+            style = "bold green" if row.median_s == fastest_s else ""
+            table.add_row(*table_cells(row), style=style if row.correct else "bold red")
+    parts: list[RenderableType] = [table]
+    parts += [Text(f"• {sentence}") for sentence in summary_sentences(comparison)]
+    return Group(*parts)
+
+
+COLUMNS = (
+    "size",
+    "method",
+    "median",
+    "p10 to p90",
+    "bandwidth",
+    "bound",
+    "ratio",
+    "busiest link",
+    "deepest queue",
+    "drops",
+    "resent",
+    "cpu",
+)
+"""Headings of :func:`table_cells`."""
+
+
+def table_cells(measurement: Measurement) -> tuple[str, ...]:
+    """One measurement as text, in the order of :data:`COLUMNS`."""
+    m = measurement
+    busiest = m.busiest_link
+    return (
+        format_bytes(m.size_bytes),
+        m.method if m.correct else f"{m.method}: WRONG RESULT",
+        format_seconds(m.median_s),
+        f"{format_seconds(m.p10_s)} to {format_seconds(m.p90_s)}",
+        format_rate(8 * m.bandwidth_bytes_per_s),
+        _ABSENT if m.bound_s is None else format_seconds(m.bound_s),
+        _ABSENT if m.ratio_to_bound is None else f"{m.ratio_to_bound:.2f}",
+        _ABSENT if busiest is None else f"{busiest} {format_bytes(busiest.bytes_per_operation)}",
+        format_bytes(m.deepest_queue_bytes),
+        str(m.drops),
+        str(m.retransmissions),
+        format_seconds(m.cpu_s),
+    )
