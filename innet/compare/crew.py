@@ -47,7 +47,10 @@ class _Member:
         self.hello: Hello | None = None
 
     async def receive(self, kind: type[_Message], who: str) -> _Message:
-        line = await self._reader.readline()
+        try:
+            line = await self._reader.readline()
+        except ConnectionError:  # it left with something unread
+            line = b""
         if not line:
             raise EmulationError(f"{who} has left the comparison")
         try:

@@ -1,0 +1,87 @@
+"""The comparison for people: table, sentences, page."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from rich.console import Console
+
+from innet.compare.measurement import Comparison
+from innet.compare.report import render_report, write_report
+from innet.compare.summary import summary_sentences
+from innet.compare.table import render_table
+
+_VOID = {"meta", "br", "hr", "link", "img", "input"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed where it was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(comparison: Comparison) -> None:
+    page = render_report(comparison)
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", page)
+    addresses = re.findall(r"""(?:src|href)=["']([^"']+)""", page)
+    assert all(address.startswith("#") for address in addresses)
+
+
+def test_the_page_has_no_colour_that_only_fits_one_background(comparison: Comparison) -> None:
+    drawings = "".join(re.findall(r"<svg.*?</svg>", render_report(comparison), re.DOTALL))
+    assert drawings
+    assert re.findall(r"#[0-9a-f]{6}\b", drawings) == []
+    assert "var(--ink)" in drawings
+
+
+def test_names_are_escaped(comparison: Comparison) -> None:
+    renamed = comparison.model_copy(update={"links": "<b>8 links</b>"})
+    assert "<b>" not in render_report(renamed)
+
+
+def test_every_measurement_and_failure_is_shown(comparison: Comparison, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "report.html"
+    write_report(comparison, path)
+    page = path.read_text(encoding="utf-8")
+    console = Console(record=True, width=250, file=(tmp_path / "log").open("w"))
+    console.print(render_table(comparison))
+    for text in (page, console.export_text()):
+        assert "ps could not be measured from 1 MiB on: rank 3 of innet has left" in text
+        for m in comparison.measurements:
+            assert m.method in text
+
+
+def test_sentences_name_the_speed_and_what_explains_it(comparison: Comparison) -> None:
+    text = " ".join(summary_sentences(comparison))
+    assert "In-network aggregation is 2.00 times as fast as Gloo: ring" in text
+    assert "the bytes on the links explain 1.00 of it" in text
+
+
+def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:
+    wrong = comparison.measurements[0].model_copy(update={"correct": False})
+    spoiled = comparison.model_copy(update={"measurements": [wrong]})
+    assert any("WRONG RESULTS" in sentence for sentence in summary_sentences(spoiled))
+    assert "WRONG RESULT" in render_report(spoiled)
+
+
+def test_a_comparison_in_which_everything_failed_still_has_a_page(comparison: Comparison) -> None:
+    empty = comparison.model_copy(update={"measurements": []})
+    assert "could not be measured" in render_report(empty)
