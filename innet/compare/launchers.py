@@ -37,7 +37,10 @@ class Launcher(Protocol):
         ...
 
     async def failure(self) -> str | None:
-        """Why workers ended with an error, ``None`` when none of them did."""
+        """Why workers ended with an error, ``None`` when none of them did.
+
+        Waits for their end; their crew must have been dismissed.
+        """
         ...
 
     async def end(self) -> None:
@@ -133,10 +136,8 @@ class ProcessLauncher:
         self._processes: list[SupervisedProcess] = []
 
     async def failure(self) -> str | None:
-        """The report of the first process that ended with an error."""
-        waits = [asyncio.ensure_future(process.wait()) for process in self._processes]
-        if waits:
-            await asyncio.wait(waits, timeout=_EXIT_S, return_when=asyncio.FIRST_COMPLETED)
+        """The report of a process that ended with an error."""
+        await self._wait()
         for process in self._processes:
             if process.returncode:
                 return process.failure_report()
@@ -144,12 +145,14 @@ class ProcessLauncher:
 
     async def end(self) -> None:
         """Wait for the processes, kill those that stay."""
-        waits = [asyncio.ensure_future(process.wait()) for process in self._processes]
-        if not waits:
-            return
-        await asyncio.wait(waits, timeout=_EXIT_S)
+        await self._wait()
         for process in self._processes:
             await _kill(process)
+
+    async def _wait(self) -> None:
+        waits = [asyncio.ensure_future(process.wait()) for process in self._processes]
+        if waits:
+            await asyncio.wait(waits, timeout=_EXIT_S)
 
     def _spawn(self, host: str, command: Sequence[str], **environment: str) -> None:
         label = f"{host}-{self._command[3]}"

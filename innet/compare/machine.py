@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from innet import __version__
 
+_BUSY_LOAD_PER_CORE = 0.5
+
 
 class Machine(BaseModel):
     """What a reader must know to judge or repeat a measurement."""
@@ -28,6 +30,7 @@ class Machine(BaseModel):
     python: str
     numpy: str
     innet: str
+    load: float = Field(description="processes that wanted to run, mean of the minute before")
 
     @classmethod
     def here(cls) -> Self:
@@ -41,7 +44,13 @@ class Machine(BaseModel):
             python=platform.python_version(),
             numpy=np.__version__,
             innet=__version__,
+            load=round(os.getloadavg()[0], 2),
         )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other work took the processors just before, so that times can be too long."""
+        return self.load > _BUSY_LOAD_PER_CORE * self.cores
 
     def __str__(self) -> str:
         return (

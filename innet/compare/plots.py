@@ -27,7 +27,7 @@ SERIES_COLOURS = 8
 _INK = "#0a0a01"
 _GRID = "#0a0a02"
 _LOST = "#0a0a03"
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "innet",
     "font.family": "sans-serif",

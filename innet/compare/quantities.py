@@ -1,4 +1,4 @@
-"""Numbers with units, for people."""
+"""Measured numbers with units, rounded for people; :mod:`innet.topology.quantities` is exact."""
 
 from __future__ import annotations
 

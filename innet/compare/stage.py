@@ -59,23 +59,30 @@ class Stage:
         self.versions[contender] = crew.version
         return crew
 
-    async def explain(self, contender: str, error: EmulationError) -> str:
-        """Why a turn of the contender failed: what its workers said, where that tells more."""
-        entry = self._crews.get(contender)
-        report = None if entry is None else await entry[0].failure()
-        return str(error) if report is None else f"{error}: {report}"
+    async def drop(self, method: Method, error: EmulationError) -> str:
+        """Do without a method that failed; other methods of its contender get a new crew.
 
-    async def drop(self, method: Method) -> None:
-        """Do without a method; its crew ends, and starts anew when others of it are wanted."""
+        Returns:
+            Why it failed: the error, and what its workers said last where one of them ended.
+        """
         self._methods[method.contender] = [
             other for other in self._methods[method.contender] if other != method
         ]
-        await self._dismiss(method.contender)
+        report = None
+        entry = self._crews.pop(method.contender, None)
+        if entry is not None:
+            launcher, crew = entry
+            crew.dismiss()  # first: workers that are well then end, too
+            report = await launcher.failure()
+            await launcher.end()
+        return str(error) if report is None else f"{error}: {report}"
 
     async def end(self) -> None:
         """Dismiss all crews."""
-        for contender in list(self._crews):
-            await self._dismiss(contender)
+        while self._crews:
+            _contender, (launcher, crew) = self._crews.popitem()
+            crew.dismiss()
+            await launcher.end()
 
     async def _assemble(self, contender: str, launcher: Launcher) -> Crew:
         try:
@@ -86,13 +93,6 @@ class Stage:
             report = await launcher.failure()
             await launcher.end()
             raise EmulationError(str(error) if report is None else f"{error}: {report}") from None
-
-    async def _dismiss(self, contender: str) -> None:
-        entry = self._crews.pop(contender, None)
-        if entry is not None:
-            launcher, crew = entry
-            crew.dismiss()
-            await launcher.end()
 
 
 @asynccontextmanager

@@ -24,6 +24,11 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         sentences += _against_peers(largest)
         sentences += _incast(largest)
         sentences += _small(comparison)
+    if comparison.machine.is_busy:
+        sentences.append(
+            f"The machine was busy before ({comparison.machine.load:g} processes wanted its "
+            f"{comparison.machine.cores} cores): times may be too long."
+        )
     wrong = [m for m in comparison.measurements if not m.correct]
     sentences += [f"WRONG RESULTS: {m.title} at {format_bytes(m.size_bytes)}." for m in wrong]
     sentences += [

@@ -67,6 +67,7 @@ async def compare(
     names = (*algorithms, *_chosen_baselines(baselines, mode))
     methods = [find_method(name) for name in dict.fromkeys(names)]
     settings = settings or Settings()
+    machine = Machine.here()
     async with open_stage(topology, mode, methods, settings, output) as stage:
         sweep = _Sweep(topology, methods, schedule or Schedule(), stage, progress)
         await sweep.run()
@@ -77,7 +78,7 @@ async def compare(
         links=describe_links(topology),
         mode=mode,
         signature=settings.security.signature,
-        machine=Machine.here(),
+        machine=machine,
         versions=stage.versions,
         measurements=sweep.measurements,
         failures=sweep.failures,
@@ -93,7 +94,7 @@ def describe_links(topology: Topology) -> str:
     kinds = Counter((link.rate_bps, link.delay_s, link.loss) for link in topology.links)
     words = []
     for (rate_bps, delay_s, loss), count in kinds.items():
-        rate = "unlimited" if rate_bps is None else format_rate(rate_bps)
+        rate = "unlimited rate" if rate_bps is None else format_rate(rate_bps)
         delay = f", {format_seconds(delay_s)} delay" if delay_s else ""
         lost = f", {loss:.2%} loss" if loss else ""
         words.append(f"{count} {'link' if count == 1 else 'links'} of {rate}{delay}{lost}")
@@ -105,6 +106,11 @@ def _chosen_baselines(baselines: Sequence[str] | None, mode: Mode) -> Sequence[s
         if mode == "local":
             return ()
         return [m.name for m in BASELINES.values() if missing_requirement(m.contender) is None]
+    if baselines and mode != "netns":
+        raise EmulationError(
+            f"the baselines {', '.join(baselines)} run over the kernel's links. Compare in netns "
+            "mode, or without them."
+        )
     for name in baselines:
         lacking = missing_requirement(find_method(name).contender)
         if lacking is not None:
@@ -238,10 +244,9 @@ class _Sweep:
         return await crew.take_turn(prepare, self._schedule.deadline_s(size_bytes, bound_s))
 
     async def _give_up(self, method: Method, size_bytes: int, error: EmulationError) -> None:
-        reason = await self._stage.explain(method.contender, error)
         self._methods.remove(method)
+        reason = await self._stage.drop(method, error)
         self.failures.append(Failure(method=method.name, size_bytes=size_bytes, reason=reason))
-        await self._stage.drop(method)
 
     def _tell(self, number: int, fraction_of_size: float, text: str) -> None:
         self._progress((number + fraction_of_size) / len(self._schedule.sizes_bytes), text)

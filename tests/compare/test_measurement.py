@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from innet.compare.measurement import Comparison, Measurement, percentile
 from innet.errors import InnetError
 
+MeasurementFactory = Callable[..., Measurement]
+
 
 @given(
     st.lists(st.floats(0, 1e3), min_size=1, max_size=40),
@@ -22,18 +25,22 @@ def test_percentiles_are_those_of_numpy(samples: list[float], fraction: float) -
     assert percentile(samples, fraction) == pytest.approx(np.quantile(samples, fraction))
 
 
-def test_statistics_describe_the_samples(measurement: type[Measurement]) -> None:
+def test_statistics_describe_the_samples(measurement: MeasurementFactory) -> None:
     m = measurement(samples_s=[0.4, 0.8, 0.5], size_bytes=1000, bound_s=0.25)
     assert m.median_s == 0.5
     assert m.ratio_to_bound == 2.0
     assert m.bandwidth_bytes_per_s == 2000
 
 
-def test_operations_in_a_row_are_not_held_against_a_bound(measurement: type[Measurement]) -> None:
+def test_operations_in_a_row_are_not_held_against_a_bound(
+    measurement: MeasurementFactory,
+) -> None:
     assert measurement(in_a_row=True).ratio_to_bound is None
 
 
-def test_the_busiest_link_is_the_one_that_needs_longest(measurement: type[Measurement]) -> None:
+def test_the_busiest_link_is_the_one_that_needs_longest(
+    measurement: MeasurementFactory,
+) -> None:
     m = measurement()
     slow = m.links[0].model_copy(update={"rate_bps": 1e6})
     busiest = m.model_copy(update={"links": [slow, m.links[1]]}).busiest_link
@@ -41,7 +48,7 @@ def test_the_busiest_link_is_the_one_that_needs_longest(measurement: type[Measur
     assert (busiest.source, busiest.destination) == ("h0", "s0")
 
 
-def test_drops_are_counted_on_all_links(measurement: type[Measurement]) -> None:
+def test_drops_are_counted_on_all_links(measurement: MeasurementFactory) -> None:
     assert measurement().drops == 7
 
 
