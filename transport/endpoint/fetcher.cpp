@@ -199,7 +199,7 @@ void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint no
 void Fetcher::refused(TargetState& target, Flow& flow, RequestKey key, wire::NackReason reason,
                       TimePoint now) {
     target.last_refusal = reason;
-    if (wants_room(reason)) flow.on_refusal(now);
+    flow.on_refused(wants_room(reason), now);
     const TimePoint retry_at = retry_time(target, flow, now);
     Flow& home = askers_[target.flow].flow;
     if (&flow != &home) flow.detector().forget(key);
@@ -236,7 +236,7 @@ void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
         const RequestKey key = TargetTable::key(place, parsed->segment);
         Flow* flow = flow_of(target, key);
         if (flow == nullptr) continue;
-        flow->detector().on_held(key, now);
+        flow->on_held(key, now);
         if (!on_own_flow(*flow)) flow->trust();
         target.on_held(missing, now);
         pump(target.flow, now);
@@ -268,8 +268,9 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
         }
         ++counters_.retransmissions_by_timeout;
         const TargetState& target = targets_[TargetTable::place_of(request.key)];
-        if (request.consecutive_timeouts >= options_.timeouts_before_self_evaluation &&
-            target.can_self_evaluate && !on_own_flow(flow)) {
+        const std::uint32_t timeouts = std::max(request.consecutive_timeouts, flow.silent_rounds());
+        if (timeouts >= options_.timeouts_before_self_evaluation && target.can_self_evaluate &&
+            !on_own_flow(flow)) {
             flow.suspect(now);
         }
     }
@@ -284,8 +285,11 @@ void Fetcher::pump(std::uint32_t flow, TimePoint now) {
     while (const auto key = next_request(asker)) {
         TargetState& target = targets_[TargetTable::place_of(*key)];
         Flow& via = route(asker, target, now);
-        if (!via.has_room()) return;
-        if (!asker.flow.detector().parked(*key)) target.unsent.take();
+        const bool again = asker.flow.detector().parked(*key);
+        const bool room =
+            again ? via.has_room() : via.has_room_for_new() && asker.flow.has_room_for_new();
+        if (!room) return;
+        if (!again) target.unsent.take();
         if (&via != &asker.flow) {
             asker.flow.detector().forget(*key);
             ++counters_.self_evaluations;

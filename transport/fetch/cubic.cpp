@@ -17,7 +17,10 @@ constexpr double kMinWindow = 4;
 /// A path that loses more than this is taken as congested. Random loss of 1 % on each of the few
 /// links between an asker and the node that answers stays well below.
 constexpr double kCongestedLossRate = 0.1;
-constexpr double kLossGain = 1.0 / 64;
+constexpr double kLossGain = 1.0 / 128;
+
+/// Samples that make the smallest of a round trip under way meaningful (RFC 9406, N_RTT_SAMPLE).
+constexpr std::uint32_t kRoundSamples = 8;
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -30,14 +33,37 @@ Cubic::Cubic(const CubicOptions& options)
 
 std::uint32_t Cubic::window() const { return static_cast<std::uint32_t>(window_); }
 
+void Cubic::observe(TimePoint now, const RttEstimator& rtt) {
+    if (rtt.samples() == samples_seen_) return;
+    samples_seen_ = rtt.samples();
+    if (now >= round_end_) {
+        if (round_samples_ > 0) previous_round_minimum_ = round_minimum_;
+        round_minimum_ = Duration::max();
+        round_samples_ = 0;
+        round_end_ = now + rtt.smoothed();
+    }
+    round_minimum_ = std::min(round_minimum_, rtt.latest());
+    ++round_samples_;
+}
+
+Duration Cubic::standing_rtt() const {
+    return round_samples_ >= kRoundSamples ? round_minimum_ : previous_round_minimum_;
+}
+
 bool Cubic::delayed(const RttEstimator& rtt) const {
-    return rtt.has_sample() && rtt.smoothed() - rtt.minimum() > options_.target_queue_delay;
+    return rtt.has_sample() && standing_rtt() - rtt.minimum() > options_.target_queue_delay;
+}
+
+double Cubic::drained_share(const RttEstimator& rtt) const {
+    const Duration wanted = rtt.minimum() + options_.target_queue_delay / 2;
+    return std::max(kBeta, seconds(wanted) / seconds(standing_rtt()));
 }
 
 void Cubic::on_answer(TimePoint now, const RttEstimator& rtt, bool marked, bool window_limited) {
+    observe(now, rtt);
     loss_rate_ -= loss_rate_ * kLossGain;
     if (marked || delayed(rtt)) {
-        shrink(now, rtt);
+        shrink(now, rtt, marked ? kBeta : drained_share(rtt));
         return;
     }
     if (window_limited) {
@@ -48,11 +74,13 @@ void Cubic::on_answer(TimePoint now, const RttEstimator& rtt, bool marked, bool 
 }
 
 void Cubic::on_loss(TimePoint now, const RttEstimator& rtt) {
+    // Before the first sample a timeout is a guess, and on a long path a wrong one.
+    if (!rtt.has_sample()) return;
     loss_rate_ += (1 - loss_rate_) * kLossGain;
-    if (delayed(rtt) || loss_rate_ > kCongestedLossRate) shrink(now, rtt);
+    if (delayed(rtt) || loss_rate_ > kCongestedLossRate) shrink(now, rtt, kBeta);
 }
 
-void Cubic::on_refusal(TimePoint now, const RttEstimator& rtt) { shrink(now, rtt); }
+void Cubic::on_refusal(TimePoint now, const RttEstimator& rtt) { shrink(now, rtt, kBeta); }
 
 void Cubic::grow(TimePoint now, const RttEstimator& rtt) {
     const double limit = std::max(kMinWindow, static_cast<double>(options_.max_window));
@@ -82,7 +110,7 @@ void Cubic::start_epoch(TimePoint now) {
     inflection_s_ = std::cbrt((window_before_decrease_ - epoch_window_) / kC);
 }
 
-void Cubic::shrink(TimePoint now, const RttEstimator& rtt) {
+void Cubic::shrink(TimePoint now, const RttEstimator& rtt, double share) {
     const Duration round_trip = rtt.has_sample() ? rtt.smoothed() : rtt.timeout();
     if (decreased_ && now - last_decrease_ < round_trip) return;
     decreased_ = true;
@@ -93,7 +121,7 @@ void Cubic::shrink(TimePoint now, const RttEstimator& rtt) {
     // window leaves room for others.
     window_before_decrease_ =
         window_ < window_before_decrease_ ? window_ * (1 + kBeta) / 2 : window_;
-    window_ = std::max(kMinWindow, window_ * kBeta);
+    window_ = std::max(kMinWindow, window_ * share);
     slow_start_threshold_ = window_;
 }
 

@@ -14,7 +14,7 @@ namespace innet {
 struct CubicOptions {
     std::uint32_t initial_window = 16;  ///< segments
     std::uint32_t max_window = 512;     ///< segments
-    /// Smoothed minus minimum RTT above this ends slow start and shrinks the window.
+    /// A standing queue longer than this ends slow start and shrinks the window.
     Duration target_queue_delay = std::chrono::milliseconds(5);
 };
 
@@ -31,11 +31,16 @@ class Cubic final : public CongestionControl {
     bool in_slow_start() const { return window_ < slow_start_threshold_; }
 
   private:
+    /// Takes a new RTT sample, if there is one, into the round trip under way.
+    void observe(TimePoint now, const RttEstimator& rtt);
+    Duration standing_rtt() const;
     bool delayed(const RttEstimator& rtt) const;
+    /// What is left of the window when the queue shall shrink to half its target.
+    double drained_share(const RttEstimator& rtt) const;
     void grow(TimePoint now, const RttEstimator& rtt);
     void start_epoch(TimePoint now);
-    /// Multiplicative decrease, at most once per round trip.
-    void shrink(TimePoint now, const RttEstimator& rtt);
+    /// Multiplicative decrease to `share` of the window, at most once per round trip.
+    void shrink(TimePoint now, const RttEstimator& rtt, double share);
 
     CubicOptions options_;
     double window_;
@@ -44,10 +49,16 @@ class Cubic final : public CongestionControl {
     double reno_estimate_ = 0;           ///< W_est
     double epoch_window_ = 0;            ///< window at the epoch's start
     double inflection_s_ = 0;            ///< K: seconds from the epoch's start to W_max
-    double loss_rate_ = 0;               ///< moving average over some 64 requests
+    double loss_rate_ = 0;               ///< moving average over some 128 requests
     TimePoint epoch_start_ = kNever;     ///< kNever: no epoch is running
     TimePoint last_decrease_{};
     bool decreased_ = false;
+
+    std::uint64_t samples_seen_ = 0;
+    TimePoint round_end_{};
+    std::uint32_t round_samples_ = 0;
+    Duration round_minimum_ = Duration::max();
+    Duration previous_round_minimum_{0};
 };
 
 }  // namespace innet

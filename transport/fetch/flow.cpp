@@ -18,7 +18,18 @@ bool Flow::on_answered(RequestKey key, bool marked, TimePoint now) {
     // Half a window in flight counts as limited: sending in bursts leaves the window half empty at
     // times.
     control_->on_answer(now, detector_.rtt(), marked, 2 * asked >= control_->window());
+    note_sign_of_life();
     return true;
+}
+
+void Flow::on_held(RequestKey key, TimePoint now) {
+    detector_.on_held(key, now);
+    note_sign_of_life();
+}
+
+void Flow::on_refused(bool for_want_of_room, TimePoint now) {
+    if (for_want_of_room) control_->on_refusal(now, detector_.rtt());
+    note_sign_of_life();
 }
 
 void Flow::collect(TimePoint now, std::vector<LostRequest>& into) {
@@ -65,6 +76,7 @@ void Flow::suspect(TimePoint now) {
 void Flow::on_probe_sent(TimePoint now) {
     next_probe_ = now + kProbeInterval;
     detector_.forget_back_offs();
+    note_sign_of_life();
 }
 
 TimePoint Flow::next_deadline() const { return std::min(detector_.next_deadline(), next_wake_); }

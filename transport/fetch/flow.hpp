@@ -23,13 +23,22 @@ class Flow {
 
     std::uint32_t window() const { return control_->window(); }
     bool has_room() const { return detector_.in_flight_count() < control_->window(); }
+    /// Parked requests come before new ones: what a node refuses must not make room for more.
+    bool has_room_for_new() const {
+        return detector_.outstanding_count() - detector_.held_count() < control_->window();
+    }
 
     /// True when `key` was outstanding; the window learns from it.
     bool on_answered(RequestKey key, bool marked, TimePoint now);
     /// Appends what is lost or due for a refresh; the window learns from it.
     void collect(TimePoint now, std::vector<LostRequest>& into);
-    /// A node had no room for a request.
-    void on_refusal(TimePoint now) { control_->on_refusal(now, detector_.rtt()); }
+    void on_held(RequestKey key, TimePoint now);
+    /// The node refused a request; `for_want_of_room` shrinks the window.
+    void on_refused(bool for_want_of_room, TimePoint now);
+    /// Timeouts in a row, of whatever requests, since the node gave its last sign of life.
+    std::uint32_t silent_rounds() const {
+        return detector_.rtt().back_offs() - back_offs_at_sign_of_life_;
+    }
 
     /// A parked request may be sent as soon as the window has room.
     void make_ready(RequestKey key) { ready_.push_back(key); }
@@ -50,6 +59,8 @@ class Flow {
     TimePoint next_deadline() const;
 
   private:
+    void note_sign_of_life() { back_offs_at_sign_of_life_ = detector_.rtt().back_offs(); }
+
     struct Delayed {
         TimePoint due;
         RequestKey key;
@@ -63,6 +74,7 @@ class Flow {
     std::vector<Delayed> delayed_;
     TimePoint next_wake_ = kNever;
     TimePoint next_probe_{};
+    std::uint32_t back_offs_at_sign_of_life_ = 0;
     bool suspect_ = false;
 };
 

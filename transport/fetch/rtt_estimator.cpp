@@ -17,8 +17,7 @@ void RttEstimator::sample(Duration rtt) {
     latest_ = rtt;
     minimum_ = std::min(minimum_, rtt);
     back_offs_ = 0;
-    if (!has_sample_) {
-        has_sample_ = true;
+    if (samples_++ == 0) {
         smoothed_ = rtt;
         variation_ = rtt / 2;
         return;
@@ -32,7 +31,7 @@ void RttEstimator::back_off() { back_offs_ = std::min(back_offs_ + 1, kMaxBackOf
 
 Duration RttEstimator::timeout(std::uint32_t request_back_offs) const {
     const Duration estimate =
-        has_sample_ ? smoothed_ + std::max(4 * variation_, kGranularity) : 10 * min_rto_;
+        has_sample() ? smoothed_ + std::max(4 * variation_, kGranularity) : 10 * min_rto_;
     const std::uint32_t doublings = std::max(back_offs_, std::min(request_back_offs, kMaxBackOffs));
     const Duration base = std::clamp(estimate, min_rto_, max_rto_);
     return std::min(base * (std::int64_t{1} << doublings), max_rto_);

@@ -17,11 +17,13 @@ class RttEstimator {
     void back_off();
     void forget_back_offs() { back_offs_ = 0; }
 
-    bool has_sample() const { return has_sample_; }
+    bool has_sample() const { return samples_ > 0; }
     Duration smoothed() const { return smoothed_; }
     Duration variation() const { return variation_; }
     Duration minimum() const { return minimum_; }
     Duration latest() const { return latest_; }
+    std::uint64_t samples() const { return samples_; }
+    std::uint32_t back_offs() const { return back_offs_; }
     /// Before the first sample: ten times the minimum, within the maximum. Doubled by the back-offs
     /// of the flow, or by those of one request (`request_back_offs`) when they are more.
     Duration timeout(std::uint32_t request_back_offs = 0) const;
@@ -34,7 +36,7 @@ class RttEstimator {
     Duration minimum_{Duration::max()};
     Duration latest_{0};
     std::uint32_t back_offs_ = 0;
-    bool has_sample_ = false;
+    std::uint64_t samples_ = 0;
 };
 
 }  // namespace innet

@@ -1,0 +1,91 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "transport/publish/publication.hpp"
+
+using namespace innet;
+
+namespace {
+
+wire::Name name(const std::string& uri) { return wire::Name::from_uri(uri).value(); }
+
+struct Fixture {
+    Fixture() : tensor(2500) {
+        for (std::size_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<std::uint8_t>(i);
+        keyring.accept_digest(true);
+    }
+    Publication publish() {
+        return {
+            name("/job/g0/3/sum.u8/seq=41"), tensor, {1, 2500, 1000}, 2500, "text", pool, *signer};
+    }
+    bool verifies(const PacketRef& packet) {
+        const auto data = wire::DataView::parse(packet.bytes());
+        return data && keyring.verify(*data) == security::Verdict::kValid;
+    }
+
+    PacketPool pool;
+    std::unique_ptr<security::Signer> signer = security::make_digest_signer();
+    security::Keyring keyring;
+    std::vector<std::uint8_t> tensor;
+};
+
+}  // namespace
+
+TEST_CASE("a segment's packet carries its name, its bytes, the counts and a signature") {
+    Fixture fixture;
+    Publication publication = fixture.publish();
+    const PacketRef packet = publication.packet(2, true);
+    CHECK(fixture.verifies(packet));
+    const auto data = wire::DataView::parse(packet.bytes());
+    CHECK(data->name().to_uri() == "/job/g0/3/sum.u8/seq=41/seg=2");
+    CHECK(data->final_segment() == 2);
+    CHECK(data->tensor_elements() == 2500);
+    CHECK(std::ranges::equal(data->content(), std::span(fixture.tensor).subspan(2000)));
+}
+
+TEST_CASE("a packet is made once, and signed when it leaves the node") {
+    Fixture fixture;
+    Publication publication = fixture.publish();
+    const PacketRef local = publication.packet(0, false);
+    CHECK_FALSE(fixture.verifies(local));
+    const std::vector<std::uint8_t> before(local.bytes().begin(), local.bytes().end());
+    const PacketRef sent = publication.packet(0, true);
+    CHECK(fixture.verifies(sent));
+    // Whoever holds the unsigned bytes does not see them change.
+    CHECK(std::ranges::equal(local.bytes(), before));
+    CHECK(publication.packet(0, true).bytes().data() == sent.bytes().data());
+    CHECK(publication.packet(0, false).bytes().data() == sent.bytes().data());
+}
+
+TEST_CASE("what is retained does not change with the tensor") {
+    Fixture fixture;
+    const auto original = fixture.tensor;
+    Publication publication = fixture.publish();
+    publication.retain(1);
+    std::fill(fixture.tensor.begin() + 1000, fixture.tensor.begin() + 2000, std::uint8_t{0});
+    CHECK(publication.retained_bytes() >= 1000);
+    publication.retain_all();
+    std::ranges::fill(fixture.tensor, std::uint8_t{0});
+    for (std::uint64_t segment = 0; segment < 3; ++segment) {
+        const PacketRef packet = publication.packet(segment, true);
+        CHECK(fixture.verifies(packet));
+        const auto content = wire::DataView::parse(packet.bytes())->content();
+        CHECK(std::ranges::equal(content,
+                                 std::span(original).subspan(1000 * segment, content.size())));
+    }
+}
+
+TEST_CASE("an aborted publication answers with a signed reason and keeps nothing") {
+    Fixture fixture;
+    Publication publication = fixture.publish();
+    publication.retain_all();
+    publication.abort("gave up");
+    CHECK(fixture.pool.bytes_in_use() == 0);
+    const PacketRef packet = publication.packet(1, true);
+    CHECK(fixture.verifies(packet));
+    const auto data = wire::DataView::parse(packet.bytes());
+    CHECK(data->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kAborted));
+    CHECK(std::string(data->content().begin(), data->content().end()) == "gave up");
+}

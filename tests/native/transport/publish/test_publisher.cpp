@@ -1,0 +1,144 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "transport/publish/publisher.hpp"
+
+using namespace innet;
+using namespace std::chrono_literals;
+
+namespace {
+
+wire::Name name(const std::string& uri) { return wire::Name::from_uri(uri).value(); }
+TimePoint at(Duration since_start) { return TimePoint{} + since_start; }
+
+/// Notes what the publisher asks of its node.
+class NotingForwarder final : public Forwarder {
+  public:
+    void express(RequesterId, wire::NameView, wire::NameView, Duration) override {}
+    void cancel(RequesterId, wire::NameView) override {}
+    void put_data(PacketRef data, bool) override {
+        put.push_back(wire::DataView::parse(data.bytes())->name().to_uri());
+    }
+    void hold(wire::NameView, wire::ByteView) override {}
+    void nack(wire::NameView nacked_name, wire::NackReason) override {
+        nacked.push_back(nacked_name.to_uri());
+    }
+
+    std::vector<std::string> put;
+    std::vector<std::string> nacked;
+};
+
+struct Fixture {
+    Fixture() { publisher.register_producer(name("/job/g0/3"), "3"); }
+
+    Production ask(const std::string& uri, TimePoint now = at(0s)) {
+        return publisher.produce(name(uri).view(), true, 1s, now);
+    }
+    Production::Kind kind(const std::string& uri, TimePoint now = at(0s)) {
+        return ask(uri, now).kind;
+    }
+    PublicationSpec spec(const std::string& kind_uri, std::uint64_t seq) {
+        PublicationSpec made;
+        made.prefix = name("/job/g0/3");
+        made.kind = name(kind_uri);
+        made.seq = seq;
+        made.tensor = tensor;
+        made.segmentation = {1, tensor.size(), 100};
+        made.tensor_elements = tensor.size();
+        made.description = "rank 3: " + kind_uri;
+        return made;
+    }
+
+    NotingForwarder forwarder;
+    PacketPool pool;
+    std::unique_ptr<security::Signer> signer = security::make_digest_signer();
+    std::vector<std::uint8_t> tensor = std::vector<std::uint8_t>(300);
+    Publisher publisher{forwarder, pool, *signer};
+};
+
+using Kind = Production::Kind;
+
+}  // namespace
+
+TEST_CASE("names outside the registered prefixes, or without seq and seg, are not ours") {
+    Fixture fixture;
+    CHECK(fixture.kind("/job/g0/4/sum.u8/seq=1/seg=0") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seg=1") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3") == Kind::kNotMine);
+    CHECK(fixture.kind("/seg=1") == Kind::kNotMine);
+}
+
+TEST_CASE("early Interests wait with the label, and are answered in order, each once") {
+    Fixture fixture;
+    for (const int segment : {2, 0, 1, 0, 2}) {
+        const Production pending =
+            fixture.ask("/job/g0/3/sum.u8/seq=5/seg=" + std::to_string(segment));
+        CHECK(pending.kind == Kind::kPending);
+        CHECK(std::string(pending.missing.begin(), pending.missing.end()) == "3");
+    }
+    fixture.ask("/job/g0/3/sum.u8/seq=6/seg=0");
+    fixture.publisher.publish(fixture.spec("/sum.u8", 5));
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=5/seg=0",
+                                                            "/job/g0/3/sum.u8/seq=5/seg=1",
+                                                            "/job/g0/3/sum.u8/seq=5/seg=2"});
+    CHECK(fixture.publisher.waiting_count() == 1);
+}
+
+TEST_CASE("Interests nobody refreshes are forgotten") {
+    Fixture fixture;
+    for (int seq = 0; seq < 100; ++seq) {
+        fixture.ask("/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0", at(seq * 1s));
+    }
+    CHECK(fixture.publisher.waiting_count() <= 2);
+}
+
+TEST_CASE("any number of repetitions of one Interest is remembered as one") {
+    Fixture fixture;
+    for (int i = 0; i < 10'000; ++i) fixture.ask("/job/g0/3/sum.u8/seq=0/seg=0");
+    CHECK(fixture.publisher.waiting_count() <= 4);
+}
+
+TEST_CASE("what is retired is gone, what was never published is still waited for") {
+    Fixture fixture;
+    for (const std::uint64_t seq : {1U, 2U, 3U}) {
+        fixture.publisher.publish(fixture.spec("/sum.u8", seq));
+    }
+    fixture.publisher.retire(name("/job/g0/3"), 2);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=2/seg=0") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=0/seg=0") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=3/seg=0") == Kind::kData);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=4/seg=0") == Kind::kPending);
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=1/seg=0") == Kind::kPending);
+    CHECK(fixture.publisher.refusal(fixture.spec("/sum.u8", 2)).has_value());
+}
+
+TEST_CASE("messages are retired by their own name") {
+    Fixture fixture;
+    PublicationSpec message = fixture.spec("/p2p.u8/0/7", 1);
+    message.exclusive_seq = false;
+    fixture.publisher.publish(message);
+    fixture.publisher.retire(name("/job/g0/3"), 9);
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/7/seq=1/seg=0") == Kind::kData);
+    fixture.publisher.retire(name("/job/g0/3/p2p.u8/0/7"), 1);
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/7/seq=1/seg=0") == Kind::kNotMine);
+    CHECK(fixture.publisher.retained_bytes() == 0);
+}
+
+TEST_CASE("unregistering tells those who wait") {
+    Fixture fixture;
+    fixture.publisher.publish(fixture.spec("/sum.u8", 1));
+    fixture.ask("/job/g0/3/sum.u8/seq=2/seg=4");
+    fixture.publisher.unregister_producer(name("/job/g0/3"));
+    CHECK(fixture.forwarder.nacked == std::vector<std::string>{"/job/g0/3/sum.u8/seq=2/seg=4"});
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1/seg=0") == Kind::kNotMine);
+    CHECK(fixture.publisher.waiting_count() == 0);
+}
+
+TEST_CASE("the longest registered prefix owns a name") {
+    Fixture fixture;
+    fixture.publisher.register_producer(name("/job/g0/3/p2p.u8"), "messages of 3");
+    const Production pending = fixture.ask("/job/g0/3/p2p.u8/0/0/seq=1/seg=0");
+    CHECK(std::string(pending.missing.begin(), pending.missing.end()) == "messages of 3");
+}
