@@ -1,6 +1,13 @@
 #pragma once
 // The application side of a host: publishes tensors, fetches them, keeps what others may still
 // need. Sans-IO: driven by its node (as `Application`) and by `on_timer`.
+//
+// How a fetch meets trouble. Lost requests are repeated (transport/fetch/loss_detector.hpp), held
+// ones wait. A Nack for want of room (NoSlot, Congestion) shrinks the window and is retried after
+// one, two, four … round trips; any other (NoRoute: the producer may not have registered yet)
+// likewise, until the deadline. Where the target allows it, self-evaluation comes first: at once
+// after NoRule or NoRoute, after two rounds without room, after some silence. The node in question
+// is then left alone but for one probe a second.
 
 #include <cstdint>
 #include <memory>
@@ -55,8 +62,13 @@ class Endpoint final : public Application {
     void register_producer(const wire::Name& prefix, std::string label);
     void unregister_producer(const wire::Name& prefix);
 
-    /// Starts an operation. Spec errors (buffer sizes that do not fit the segmentation, an
-    /// unregistered prefix, a seq already published) end it at once with kAborted and a detail.
+    /// Starts an operation; its completion tells how it ended. kNoRoute: at the deadline, a Nack
+    /// was the last word on every missing target. kDeadlineExceeded: `detail` names the ranks that
+    /// had not published, or the segments without an answer and the node that was asked. Whatever
+    /// the status, the buffers are the caller's again, and what was published stays available until
+    /// `retire` (after `abort_all`, as an error). Spec errors (buffer sizes that do not fit the
+    /// segmentation, an unregistered prefix, a seq already published) end it at once with kAborted
+    /// and a detail.
     void submit(OperationId id, OperationSpec spec, TimePoint now);
     void cancel(OperationId id, TimePoint now);
     /// Ends every operation in flight with kAborted and `why`.
