@@ -57,7 +57,7 @@ NameHash extend_hash(NameHash prefix, ByteView component) {
     for (; left > 8; bytes += 8, left -= 8) hash = fold_multiply(hash ^ load64(bytes), kOdd1);
     hash = fold_multiply(hash ^ load_up_to_8(bytes, left), kOdd1);
     // Once more, or the hashes of consecutive segments would crowd in some buckets of a table.
-    return fold_multiply(hash ^ component.size(), kOdd2);
+    return fold_multiply(hash, kOdd2);
 }
 
 std::optional<NameView> NameView::parse(ByteView value) {

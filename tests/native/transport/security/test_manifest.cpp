@@ -209,6 +209,16 @@ TEST_CASE("swapped segments and segments of another object are invalid") {
     }
 }
 
+TEST_CASE("what is no segment of the object is invalid at once, not unknown") {
+    const Published object(6);
+    auto verifier = verifier_of(object.manifests[0]);
+    REQUIRE(verifier);
+    const Bytes other =
+        signed_data(*make_digest_signer(), *wire::Name::from_uri("/other/seg=0"), text("weights"));
+    CHECK(check(*verifier, object.segments[0]) == SegmentVerdict::kUnknown);
+    CHECK(check(*verifier, other) == SegmentVerdict::kInvalid);
+}
+
 TEST_CASE("a manifest of another object, a sibling and a second root are refused") {
     const Published object(6);
     auto verifier = verifier_of(object.manifests[0]);

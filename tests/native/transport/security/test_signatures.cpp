@@ -197,6 +197,30 @@ TEST_CASE("a public key never serves as an HMAC secret") {
     CHECK(verdict_on(keyring, signed_data(*forger, text("gradient"))) == Verdict::kInvalid);
 }
 
+TEST_CASE("a right signature under a wrong type number is invalid") {
+    class Mislabelling final : public Signer {
+      public:
+        explicit Mislabelling(Signer& inner) : inner_(inner) {}
+        SignatureType type() const override { return SignatureType::kEcdsaP256; }
+        wire::NameView key_name() const override { return inner_.key_name(); }
+        std::size_t signature_size() const override { return inner_.signature_size(); }
+        bool sign(wire::ByteView signed_portion, std::span<std::uint8_t> signature) override {
+            return inner_.sign(signed_portion, signature);
+        }
+
+      private:
+        Signer& inner_;
+    };
+    for (auto& [signer, key] : keyed_schemes()) {
+        CAPTURE(static_cast<int>(signer->type()));
+        Mislabelling mislabelling(*signer);
+        Keyring keyring;
+        REQUIRE(keyring.add(signer->type(), key_name(), key));
+        CHECK(verdict_on(keyring, signed_data(mislabelling, text("gradient"))) ==
+              Verdict::kInvalid);
+    }
+}
+
 TEST_CASE("a bare digest counts only where it is accepted") {
     const Bytes packet = signed_data(*make_digest_signer(), text("gradient"));
     Keyring keyring;

@@ -215,6 +215,9 @@ TEST_CASE("fragments carry a sequence of eight bytes and an index below their co
     CHECK_FALSE(parses(tlv(kLpPacket, {sequence, tlv(kLpFragCount, {from_hex("00")}), piece})));
     CHECK_FALSE(
         parses(tlv(kLpPacket, {sequence, index, tlv(kLpFragCount, {from_hex("01")}), piece})));
+    CHECK_FALSE(
+        parses(tlv(kLpPacket, {sequence, tlv(kLpFragIndex, {from_hex("02")}), count, piece})));
+    CHECK_FALSE(parses(around_interest(index)));
     CHECK_FALSE(parses(around_interest(tlv(kLpSequence, {Bytes(4)}))));
     // Header fields about an Interest travel with its first piece.
     CHECK(parses(tlv(kLpPacket, {sequence, count, tlv(kLpNack), piece})));
