@@ -20,6 +20,8 @@ from innet.compare.report import write_report
 from innet.compare.table import render_table
 from innet.errors import EmulationError, InnetError
 
+_EXIT_INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+
 _Value = TypeVar("_Value")
 
 Figures = dict[str, Any]
@@ -71,6 +73,9 @@ class Benchmark:
         except InnetError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(1)
+        except KeyboardInterrupt:
+            print(f"{self.name}: interrupted", file=sys.stderr)
+            sys.exit(_EXIT_INTERRUPTED)
         if self.arguments.json:
             print(json.dumps(figures | {"machine": self.machine.model_dump()}))
         else:

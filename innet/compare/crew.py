@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -116,18 +115,14 @@ class Crew:
 
 
 class Roster:
-    """The socket that workers join; a directory of its own, gone with the context."""
+    """The socket that workers join, while its context lasts."""
 
-    def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="innet-compare-")
+    def __init__(self, path: Path) -> None:
+        """``path``: where the socket shall be, in a directory that others cannot write to."""
+        self.path = path
         self._joined: dict[str, asyncio.Queue[_Member]] = {}
         self._members: list[_Member] = []
         self._server: asyncio.Server | None = None
-
-    @property
-    def path(self) -> Path:
-        """Where workers connect."""
-        return Path(self._directory.name) / "turns"
 
     async def assemble(self, name: str, ranks: int, deadline_s: float) -> Crew:
         """Wait until all workers of contender ``name`` have joined.
@@ -165,7 +160,7 @@ class Roster:
             self._server.close()
         for member in self._members:
             member.writer.close()
-        self._directory.cleanup()
+        self.path.unlink(missing_ok=True)
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         member = _Member(reader, writer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import shutil
 import signal
 import sys
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from innet.launch.session import Session
 
 _GLOO_PORT = 29600  # not the port that innet's own jobs tell their workers
-_EXIT_S = 10.0
+EXIT_S = 10.0
+"""How long workers may take to end by themselves."""
 
 
 class Launcher(Protocol):
@@ -43,8 +45,8 @@ class Launcher(Protocol):
         """
         ...
 
-    async def end(self) -> None:
-        """Wait for the workers to end, after their crew was dismissed; kill those that do not."""
+    async def end(self, grace_s: float = EXIT_S) -> None:
+        """Kill the workers that do not end within ``grace_s``; a dismissed crew ends by itself."""
         ...
 
 
@@ -85,7 +87,9 @@ def missing_requirement(contender: str) -> str | None:
     if contender == GLOO and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'innet[torch]')"
     if contender == OPENMPI:
-        for program in ("mpirun", "nsenter"):
+        if os.geteuid() != 0:
+            return "mpirun enters the hosts' namespaces, which only root may"
+        for program in ("mpirun", "nsenter", "setpriv"):
             if shutil.which(program) is None:
                 return f"{program} is not installed (apt-get install openmpi-bin util-linux)"
     return None
@@ -106,24 +110,21 @@ class OwnLauncher:
     async def failure(self) -> str | None:
         """The job's own report, once it has ended."""
         assert self._job is not None
-        await asyncio.wait([self._job], timeout=_EXIT_S)
+        await asyncio.wait([self._job], timeout=EXIT_S)
         if self._job.done() and not self._job.cancelled() and self._job.exception() is not None:
             return str(self._job.exception())
         return None
 
-    async def end(self) -> None:
-        """Wait for the job; a job that does not end is cancelled, its processes killed."""
+    async def end(self, grace_s: float = EXIT_S) -> None:
+        """Wait for the job; kill the workers of one that does not end."""
         if self._job is None:
             return
-        await asyncio.wait([self._job], timeout=_EXIT_S)
-        if not self._job.done():
-            self._job.cancel()
-            hosts = self._session.topology.hosts
-            for process in self._session.network.processes.processes:
-                if process.spec.argv == tuple(self._command) and process.spec.node in hosts:
-                    await _kill(process)
-            await asyncio.wait([self._job], timeout=_EXIT_S)
-        if self._job.done() and not self._job.cancelled():
+        await asyncio.wait([self._job], timeout=grace_s)
+        for process in self._session.network.processes.processes:
+            if process.spec.argv == tuple(self._command):
+                await _kill(process)
+        await asyncio.wait([self._job])
+        if not self._job.cancelled():
             self._job.exception()  # seen: whoever wanted it has asked for failure()
 
 
@@ -137,22 +138,22 @@ class ProcessLauncher:
 
     async def failure(self) -> str | None:
         """The report of a process that ended with an error."""
-        await self._wait()
+        await self._wait(EXIT_S)
         for process in self._processes:
             if process.returncode:
                 return process.failure_report()
         return None
 
-    async def end(self) -> None:
+    async def end(self, grace_s: float = EXIT_S) -> None:
         """Wait for the processes, kill those that stay."""
-        await self._wait()
+        await self._wait(grace_s)
         for process in self._processes:
             await _kill(process)
 
-    async def _wait(self) -> None:
+    async def _wait(self, timeout_s: float) -> None:
         waits = [asyncio.ensure_future(process.wait()) for process in self._processes]
         if waits:
-            await asyncio.wait(waits, timeout=_EXIT_S)
+            await asyncio.wait(waits, timeout=timeout_s)
 
     def _spawn(self, host: str, command: Sequence[str], **environment: str) -> None:
         label = f"{host}-{self._command[3]}"

@@ -2,7 +2,8 @@
 
 ``mpirun`` starts a daemon on every other host by a program that it takes for ``ssh``. Ours enters
 the host's network namespace, and a UTS namespace with the host's name, for Open MPI tells hosts
-apart by their names. The mpirun(1) parameters are those of Open MPI 4.
+apart by their names. The daemons die with ``mpirun``, and that with the launcher. The mpirun(1)
+parameters are those of Open MPI 4.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ case "$host" in
 esac
 mkdir -p {directory}/$host
 export TMPDIR={directory}/$host
-exec nsenter --net="$namespace" unshare --uts sh -c 'hostname "$0" && eval "$@"' "$host" "$@"
+exec setpriv --pdeathsig KILL nsenter --net="$namespace" unshare --uts \\
+    sh -c 'hostname "$0" && eval exec "$@"' "$host" "$@"
 """
 
 

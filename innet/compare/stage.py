@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from innet.compare.crew import Crew, Roster
-from innet.compare.launchers import Launcher, make_launcher
+from innet.compare.launchers import EXIT_S, Launcher, make_launcher
 from innet.compare.methods import OWN, Method, by_contender
 from innet.compare.sampling import KernelProbe, PortProbe, Probe
 from innet.emulation.network import Network
@@ -77,22 +77,24 @@ class Stage:
             await launcher.end()
         return str(error) if report is None else f"{error}: {report}"
 
-    async def end(self) -> None:
+    async def end(self, grace_s: float = EXIT_S) -> None:
         """Dismiss all crews."""
         while self._crews:
             _contender, (launcher, crew) = self._crews.popitem()
             crew.dismiss()
-            await launcher.end()
+            await launcher.end(grace_s)
 
     async def _assemble(self, contender: str, launcher: Launcher) -> Crew:
+        ranks = len(self._network.topology.hosts)
         try:
-            return await self._roster.assemble(
-                contender, len(self._network.topology.hosts), _ASSEMBLY_S
-            )
+            return await self._roster.assemble(contender, ranks, _ASSEMBLY_S)
         except EmulationError as error:
             report = await launcher.failure()
             await launcher.end()
             raise EmulationError(str(error) if report is None else f"{error}: {report}") from None
+        except BaseException:  # the comparison was cancelled: nobody waits for workers then
+            await launcher.end(grace_s=0)
+            raise
 
 
 @asynccontextmanager
@@ -109,16 +111,21 @@ async def open_stage(
         EmulationError: it cannot be launched.
     """
     async with AsyncExitStack() as stack:
-        roster = await stack.enter_async_context(Roster())
+        session = None
         if any(method.contender == OWN for method in methods):
             from innet.launch.session import Session  # baselines alone need no engine
 
             session = await stack.enter_async_context(
                 Session(topology, mode=mode, settings=settings, output=output)
             )
-            stage = Stage(session.network, session, roster, methods)
+            network = session.network
         else:
             network = await stack.enter_async_context(Network(topology, mode, output=output))
-            stage = Stage(network, None, roster, methods)
-        stack.push_async_callback(stage.end)
-        yield stage
+        roster = await stack.enter_async_context(Roster(network.run_dir / "turns.sock"))
+        stage = Stage(network, session, roster, methods)
+        try:
+            yield stage
+        except BaseException:
+            await stage.end(grace_s=0)
+            raise
+        await stage.end()

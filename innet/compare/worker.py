@@ -7,6 +7,7 @@ comparison hangs up.
 from __future__ import annotations
 
 import resource
+import signal
 import socket
 import sys
 import time
@@ -19,6 +20,7 @@ from innet.compare.contenders.contender import Contender
 from innet.compare.contenders.registry import join
 from innet.compare.pattern import Pattern
 from innet.compare.turns import Go, Hello, Prepare, Ready, Report
+from innet.emulation.syscalls import set_parent_death_signal
 
 
 class Worker:
@@ -101,6 +103,8 @@ def _tcp_retransmissions() -> int:
 
 def main() -> None:
     """Run as the rank that the environment says."""
+    # Whatever starts it, such as Open MPI's daemon: a worker shall not outlive it.
+    set_parent_death_signal(signal.SIGKILL)
     name, path, *calls = sys.argv[1:]
     contender = join(name, calls)
     with socket.socket(socket.AF_UNIX) as connection:

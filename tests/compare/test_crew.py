@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,8 +77,18 @@ class FailingContender(ThreadContender):
             raise RuntimeError("cable pulled")
 
 
+@pytest.fixture
+async def roster() -> AsyncIterator[Roster]:
+    """A roster at a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="innet-test-") as directory:
+        async with Roster(Path(directory) / "turns.sock") as roster:
+            yield roster
+
+
 @contextlib.asynccontextmanager
-async def crew_of(kind: Callable[[Exchange, int], ThreadContender]) -> AsyncIterator[Crew]:
+async def crew_of(
+    kind: Callable[[Exchange, int], ThreadContender], roster: Roster
+) -> AsyncIterator[Crew]:
     exchange = Exchange()
 
     def work(rank: int, path: str) -> None:
@@ -86,22 +98,21 @@ async def crew_of(kind: Callable[[Exchange, int], ThreadContender]) -> AsyncIter
 
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(RANKS) as pool:
-        async with Roster() as roster:
-            # Rank 0 joins last: the order of arrival is not the order of ranks.
-            work_items = [
-                loop.run_in_executor(pool, work, rank, str(roster.path))
-                for rank in reversed(range(RANKS))
-            ]
-            crew = await roster.assemble("threads", RANKS, deadline_s=10)
-            try:
-                yield crew
-            finally:
-                crew.dismiss()
-                await asyncio.gather(*work_items)
+        # Rank 0 joins last: the order of arrival is not the order of ranks.
+        work_items = [
+            loop.run_in_executor(pool, work, rank, str(roster.path))
+            for rank in reversed(range(RANKS))
+        ]
+        crew = await roster.assemble("threads", RANKS, deadline_s=10)
+        try:
+            yield crew
+        finally:
+            crew.dismiss()
+            await asyncio.gather(*work_items)
 
 
-async def test_a_turn_reports_every_rank_in_order_and_the_slowest_time() -> None:
-    async with crew_of(ThreadContender) as crew:
+async def test_a_turn_reports_every_rank_in_order_and_the_slowest_time(roster: Roster) -> None:
+    async with crew_of(ThreadContender, roster) as crew:
         assert crew.version == "threads 1.0"
         for number in range(3):
             turn = await crew.take_turn(PREPARE.model_copy(update={"turn": number}), 10)
@@ -110,60 +121,58 @@ async def test_a_turn_reports_every_rank_in_order_and_the_slowest_time() -> None
             assert turn.samples_s == (slowest_s,)
 
 
-async def test_operations_in_a_row_leave_out_the_one_that_gathers_the_ranks() -> None:
-    async with crew_of(ThreadContender) as crew:
+async def test_operations_in_a_row_leave_out_the_one_that_gathers_the_ranks(roster: Roster) -> None:
+    async with crew_of(ThreadContender, roster) as crew:
         turn = await crew.take_turn(PREPARE.model_copy(update={"operations": 5}), 10)
         assert len(turn.samples_s) == 4
         assert all(report.correct for report in turn.reports)
 
 
-async def test_a_stale_result_is_noticed() -> None:
-    async with crew_of(StaleContender) as crew:
+async def test_a_stale_result_is_noticed(roster: Roster) -> None:
+    async with crew_of(StaleContender, roster) as crew:
         first = await crew.take_turn(PREPARE, 10)
         second = await crew.take_turn(PREPARE.model_copy(update={"turn": 2}), 10)
     assert all(report.correct for report in first.reports)
     assert not any(report.correct for report in second.reports)
 
 
-async def test_an_exception_of_the_library_names_its_rank() -> None:
-    async with crew_of(FailingContender) as crew:
+async def test_an_exception_of_the_library_names_its_rank(roster: Roster) -> None:
+    async with crew_of(FailingContender, roster) as crew:
         with pytest.raises(EmulationError, match=r"threads failed on rank 1: .*cable pulled"):
             await crew.take_turn(PREPARE, 10)
 
 
 @contextlib.asynccontextmanager
-async def silent_worker() -> AsyncIterator[tuple[Crew, asyncio.StreamWriter]]:
+async def silent_worker(roster: Roster) -> AsyncIterator[tuple[Crew, asyncio.StreamWriter]]:
     """A worker that says hello and then nothing."""
-    async with Roster() as roster:
-        _reader, writer = await asyncio.open_unix_connection(roster.path)
-        writer.write(Hello(contender="silent", rank=0, version="").line())
-        yield await roster.assemble("silent", 1, deadline_s=10), writer
-        writer.close()
+    _reader, writer = await asyncio.open_unix_connection(roster.path)
+    writer.write(Hello(contender="silent", rank=0, version="").line())
+    yield await roster.assemble("silent", 1, deadline_s=10), writer
+    writer.close()
 
 
-async def test_a_worker_that_hangs_is_given_up_at_the_deadline() -> None:
-    async with silent_worker() as (crew, _):
+async def test_a_worker_that_hangs_is_given_up_at_the_deadline(roster: Roster) -> None:
+    async with silent_worker(roster) as (crew, _):
         begun_s = time.monotonic()
         with pytest.raises(EmulationError, match="silent any of 4096 bytes did not end"):
             await crew.take_turn(PREPARE, 0.05)
         assert time.monotonic() - begun_s < 10
 
 
-async def test_a_worker_that_leaves_ends_the_turn_at_once() -> None:
-    async with silent_worker() as (crew, writer):
+async def test_a_worker_that_leaves_ends_the_turn_at_once(roster: Roster) -> None:
+    async with silent_worker(roster) as (crew, writer):
         writer.close()
         with pytest.raises(EmulationError, match="rank 0 of silent has left"):
             await crew.take_turn(PREPARE, 60)
 
 
-async def test_a_worker_that_talks_nonsense_is_refused() -> None:
-    async with silent_worker() as (crew, writer):
+async def test_a_worker_that_talks_nonsense_is_refused(roster: Roster) -> None:
+    async with silent_worker(roster) as (crew, writer):
         writer.write(b'{"turn": "soon"}\n')
         with pytest.raises(EmulationError, match="where Ready was due"):
             await crew.take_turn(PREPARE, 60)
 
 
-async def test_workers_that_do_not_come_are_named() -> None:
-    async with Roster() as roster:
-        with pytest.raises(EmulationError, match="ranks 0, 1 of nobody did not start"):
-            await roster.assemble("nobody", 2, deadline_s=0.01)
+async def test_workers_that_do_not_come_are_named(roster: Roster) -> None:
+    with pytest.raises(EmulationError, match="ranks 0, 1 of nobody did not start"):
+        await roster.assemble("nobody", 2, deadline_s=0.01)
