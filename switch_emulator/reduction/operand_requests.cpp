@@ -7,6 +7,13 @@ namespace innet::reduction {
 using wire::ByteView;
 using wire::NameView;
 
+namespace {
+
+/// A held Interest is repeated before it expires on its way, so that the Data finds it there.
+Duration refresh_interval(Duration interest_lifetime) { return interest_lifetime * 7 / 8; }
+
+}  // namespace
+
 LateLabel::LateLabel(ByteView text)
     : size_(static_cast<std::uint8_t>(std::min(text.size(), bytes_.size()))) {
     std::copy_n(text.begin(), size_, bytes_.begin());
@@ -109,7 +116,7 @@ OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint) {
         if (flows_[entry->second].hint == hint) return entry->second;
     }
     const auto flow = static_cast<FlowPlace>(flows_.size());
-    flows_.push_back({hint, LossDetector(min_rto_, max_rto_, interest_lifetime_)});
+    flows_.push_back({hint, LossDetector(min_rto_, max_rto_, refresh_interval(interest_lifetime_))});
     flow_by_hint_.emplace(hash, flow);
     return flow;
 }
