@@ -1,5 +1,8 @@
-// Time that a reducer spends on one reduction of 8 operands, its signature included: from the admission
-// over the operands' arrival to the signed sum. 64 reductions are in work at a time; the best of many rounds.
+// Time that a reducer spends on one reduction of 8 operands, its signature included: from the
+// admission over the operands' arrival to the signed sum. 64 reductions are in work at a time; the
+// best of many rounds.
+
+#include "switch_emulator/reduction/reducer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "switch_emulator/reduction/reducer.hpp"
 #include "transport/buffer/packet_ref.hpp"
 
 namespace {
@@ -74,8 +76,8 @@ double time_reductions(std::size_t content_bytes) {
     for (std::uint64_t segment = 0; segment < kReductions; ++segment) {
         sums.push_back(tensor_name("0-7", segment));
         for (std::size_t rank = 0; rank < kOperands; ++rank) {
-            operands.push_back(operand_packet(
-                pool, tensor_name(std::to_string(rank), segment), content_bytes));
+            operands.push_back(
+                operand_packet(pool, tensor_name(std::to_string(rank), segment), content_bytes));
         }
     }
     TimePoint now{};

@@ -116,7 +116,8 @@ OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint) {
         if (flows_[entry->second].hint == hint) return entry->second;
     }
     const auto flow = static_cast<FlowPlace>(flows_.size());
-    flows_.push_back({hint, LossDetector(min_rto_, max_rto_, refresh_interval(interest_lifetime_))});
+    flows_.push_back(
+        {hint, LossDetector(min_rto_, max_rto_, refresh_interval(interest_lifetime_))});
     flow_by_hint_.emplace(hash, flow);
     return flow;
 }

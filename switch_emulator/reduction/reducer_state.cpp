@@ -69,7 +69,7 @@ Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, 
     }
     if (const std::uint32_t place = parked.find(name); place != kNoPlace) {
         // Started before it stops being parked, so that the awaited operand is not asked for again.
-        if (slots.full() || !start(name, *rule, parked[place].allow_fallback, nullptr, now)) {
+        if (!start(name, *rule, parked[place].allow_fallback, nullptr, now)) {
             repeat_hold(name, parked[place].request);
         } else {
             release_parked(place);

@@ -18,7 +18,8 @@ float contribution(unsigned rank, std::uint64_t segment) {
 /// A network that loses, holds, refuses and reorders, and askers that come and go. Knows who waits.
 class Storm {
   public:
-    explicit Storm(std::uint64_t seed) : random_(seed), fixture_(1 + seed % 5) {
+    explicit Storm(std::uint64_t seed)
+        : random_(seed), fixture_(1 + static_cast<std::uint32_t>(seed % 5)) {
         fixture_.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
         fixture_.reducer.install(rule_of("0-3", {{"0-1", "s0"}, {"2", "h2"}, {"3", "h3"}}));
     }
