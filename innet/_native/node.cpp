@@ -193,12 +193,13 @@ class PythonNode {
 
 driver::LinkOptions link_options(std::string local_address, std::uint16_t local_port,
                                  std::string peer_address, std::uint16_t peer_port, int fd,
-                                 int socket_buffer_bytes,
+                                 int receive_buffer_bytes, int send_buffer_bytes,
                                  const std::optional<port::PortOptions>& shape) {
     driver::LinkOptions options;
     options.endpoints = {std::move(local_address), local_port, std::move(peer_address), peer_port,
                          fd};
-    options.socket_buffer_bytes = socket_buffer_bytes;
+    options.receive_buffer_bytes = receive_buffer_bytes;
+    options.send_buffer_bytes = send_buffer_bytes;
     options.shape = shape;
     return options;
 }
@@ -366,14 +367,15 @@ void bind_node(nb::module_& module) {
         .def(
             "add_link",
             [](PythonNode& self, std::string local_address, std::uint16_t local_port,
-               std::string peer_address, std::uint16_t peer_port, int fd, int socket_buffer_bytes,
-               const std::optional<port::PortOptions>& shape) {
+               std::string peer_address, std::uint16_t peer_port, int fd, int receive_buffer_bytes,
+               int send_buffer_bytes, const std::optional<port::PortOptions>& shape) {
                 return self.add_link(link_options(std::move(local_address), local_port,
                                                   std::move(peer_address), peer_port, fd,
-                                                  socket_buffer_bytes, shape));
+                                                  receive_buffer_bytes, send_buffer_bytes, shape));
             },
             nb::kw_only(), "local_address"_a, "local_port"_a, "peer_address"_a, "peer_port"_a,
-            "fd"_a = -1, "socket_buffer_bytes"_a = 4 << 20, "shape"_a = nb::none())
+            "fd"_a = -1, "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
+            "shape"_a = nb::none())
         .def("start", [](PythonNode& self) { self.thread().start(); })
         .def("stop", &PythonNode::stop, "why"_a)
         .def_prop_ro("cpu_seconds", [](PythonNode& self) { return self.thread().cpu_seconds(); });

@@ -98,6 +98,7 @@ class LocalFabric:
                     peer_port=other.getsockname()[1],
                     fd=mine.fileno(),
                     mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
+                    queue_bytes=link.queue_bytes,
                     shape=shape,
                 )
             )

@@ -231,6 +231,7 @@ def _faces(topology: Topology, spec: KernelNetwork) -> dict[str, list[FaceConfig
                     peer_port=UDP_PORT,
                     fd=None,
                     mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
+                    queue_bytes=link.queue_bytes,
                     shape=shape,
                 )
             )

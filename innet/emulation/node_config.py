@@ -60,6 +60,9 @@ class FaceConfig(_Model):
     mtu_bytes: int = Field(
         gt=0, description="largest UDP payload: the link's MTU less the IPv4 and UDP headers"
     )
+    queue_bytes: int = Field(
+        gt=0, description="the link's egress queue, whether the kernel or the port model keeps it"
+    )
     shape: PortShape
 
 

@@ -54,7 +54,8 @@ def _add_link(
             peer_address=face.peer_address,
             peer_port=face.peer_port,
             fd=-1 if face.fd is None else face.fd,
-            socket_buffer_bytes=settings.transport.socket_buffer_bytes,
+            receive_buffer_bytes=settings.transport.socket_buffer_bytes,
+            send_buffer_bytes=_send_buffer_bytes(config, settings, face),
             shape=_shape(face.shape, config.seed * 1009 + index),
         )
     except RuntimeError as error:
@@ -62,6 +63,19 @@ def _add_link(
             f"{config.node} cannot open its link to {face.peer}: {error}. "
             "Is an older run still up? `innet status` lists them, `innet down` ends one."
         ) from error
+
+
+def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig) -> int:
+    """How much may wait in the kernel for a link.
+
+    A host waits for its own link rather than lose packets at it, so its buffer is smaller than the
+    queue that a kernel's shaper keeps; a switch's buffer is larger, so that its queue drops as a
+    switch's does.
+    """
+    buffer_bytes = settings.transport.socket_buffer_bytes
+    if config.kind == "host" and config.mode == "netns":
+        return min(buffer_bytes, max(face.queue_bytes * 3 // 4, 2 * face.mtu_bytes))
+    return buffer_bytes
 
 
 def _shape(shape: PortShape, seed: int) -> _core.PortShape | None:

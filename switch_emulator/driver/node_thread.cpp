@@ -53,7 +53,8 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
 NodeThread::~NodeThread() { stop("the node was closed"); }
 
 std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::string& error) {
-    auto socket = UdpSocket::open(options.endpoints, options.socket_buffer_bytes, error);
+    auto socket = UdpSocket::open(options.endpoints, options.receive_buffer_bytes,
+                                  options.send_buffer_bytes, error);
     if (!socket) {
         return std::nullopt;
     }

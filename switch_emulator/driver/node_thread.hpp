@@ -25,7 +25,8 @@ namespace innet::driver {
 
 struct LinkOptions {
     UdpEndpoints endpoints;
-    int socket_buffer_bytes = 4 << 20;
+    int receive_buffer_bytes = 4 << 20;
+    int send_buffer_bytes = 4 << 20;
     /// What the emulator's own port must do; absent when the kernel shapes the link, or nobody
     /// does.
     std::optional<port::PortOptions> shape;

@@ -33,6 +33,15 @@ std::string failure(const char* call, const std::string& address, std::uint16_t 
            std::strerror(errno);
 }
 
+/// Sets a buffer's size beyond the system's limit where that is allowed, else up to it. The kernel
+/// doubles the value for its own bookkeeping.
+void set_buffer(int fd, int forced_option, int option, int bytes) {
+    const int half = bytes / 2;
+    if (::setsockopt(fd, SOL_SOCKET, forced_option, &half, sizeof half) != 0) {
+        ::setsockopt(fd, SOL_SOCKET, option, &half, sizeof half);
+    }
+}
+
 /// Size of each datagram inside a message that the kernel coalesced; the whole message otherwise.
 std::size_t coalesced_size(const msghdr& header, std::size_t message_bytes) {
     for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
@@ -59,8 +68,8 @@ void set_segment_size(msghdr& header, std::span<std::uint8_t> control, std::size
 
 }  // namespace
 
-std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int buffer_bytes,
-                                         std::string& error) {
+std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
+                                         int send_buffer_bytes, std::string& error) {
     FileDescriptor fd(endpoints.bound_fd >= 0
                           ? endpoints.bound_fd
                           : ::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -87,14 +96,8 @@ std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int buff
     const int on = 1;
     // Larger buffers and receive offload are improvements, not needs: a kernel that refuses them
     // still carries every packet, more slowly.
-    if (::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) !=
-        0) {
-        ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
-    }
-    if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) !=
-        0) {
-        ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-    }
+    set_buffer(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer_bytes);
+    set_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, send_buffer_bytes);
     ::setsockopt(fd.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
     return UdpSocket(std::move(fd));
 }

@@ -39,8 +39,8 @@ struct SocketCounters {
 class UdpSocket {
   public:
     /// Binds and connects. On failure: nothing, with `error` saying which call failed and why.
-    static std::optional<UdpSocket> open(const UdpEndpoints& endpoints, int buffer_bytes,
-                                         std::string& error);
+    static std::optional<UdpSocket> open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
+                                         int send_buffer_bytes, std::string& error);
 
     int fd() const { return fd_.get(); }
 
