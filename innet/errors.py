@@ -36,6 +36,19 @@ class EmulationError(InnetError):
     """A network could not be launched, reached or taken down."""
 
 
+class JobFailed(EmulationError):
+    """Workers of a job ended with an error; the message names them and what they said last.
+
+    Attributes:
+        exit_code: of the first worker that failed, as a shell tells it: 128 and the number of the
+            signal for one that a signal ended.
+    """
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)
+
+
 class ControlError(InnetError):
     """A node did not answer on its control socket, or refused a request."""
 

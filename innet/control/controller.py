@@ -53,11 +53,13 @@ class Controller:
     ) -> None:
         self._topology = topology
         self._job = job
+        self._job_number = 1
         self._connect = connect
         self._lock = threading.RLock()
         self._groups: dict[str, Group] = {}
         self._gone: dict[str, str] = {}
         self._ended: set[str] = set()
+        self._lost_switches: dict[str, str] = {}
         self._server = ControlServer(
             socket_path,
             {
@@ -135,9 +137,18 @@ class Controller:
         with self._lock:
             self._ended.add(node)
 
-    def forget(self) -> None:
-        """A job is over: drop its groups, and who failed in it."""
+    def lose_switch(self, switch: str, why: str) -> None:
+        """``switch`` has died; groups that need it are refused from now on."""
         with self._lock:
+            self._lost_switches[switch] = why
+
+    def forget(self) -> None:
+        """A job is over: drop its groups, and who failed in it.
+
+        The next job's names are new ones: caches on the way may still hold data of this job's.
+        """
+        with self._lock:
+            self._job_number += 1
             for group in list(self._groups.values()):
                 self._remove(group)
             self._gone.clear()
@@ -177,12 +188,13 @@ class Controller:
         return {self._prefix(name, base): plan}
 
     def _prefix(self, group: str, variant: str) -> str:
-        return f"/{self._job}/{group}.{variant}"
+        return f"/{self._job}{self._job_number}/{group}.{variant}"
 
     def _install(self, prefix: str, plan: Plan) -> None:
         for switch in self._topology.switches:
             rules = rule_messages(plan, switch)
             if rules:
+                self._require_switch(switch, plan)
                 with self._connect(switch) as client:
                     client.ask("install_group", group=prefix, rules=rules)
 
@@ -190,7 +202,7 @@ class Controller:
         self._groups.pop(group.name, None)
         for prefix, plan in group.plans.items():
             for switch in self._topology.switches:
-                if plan.rules_for(switch):
+                if plan.rules_for(switch) and switch not in self._lost_switches:
                     self._remove_rules(switch, prefix)
 
     def _remove_rules(self, switch: str, prefix: str) -> None:
@@ -199,6 +211,13 @@ class Controller:
                 client.ask("remove_group", group=prefix)
         except ControlError as error:
             _log.warning("the rules of %s stay on %s: %s", prefix, switch, error)
+
+    def _require_switch(self, switch: str, plan: Plan) -> None:
+        if switch in self._lost_switches:
+            raise ControlError(
+                f"switch {self._lost_switches[switch]}, and the {plan.algorithm} plan needs it. "
+                "Launch the network again."
+            )
 
     def _require_alive(self, group: Group) -> None:
         for rank, node in enumerate(group.ranks):

@@ -150,6 +150,7 @@ class Network:
         *,
         label: str | None = None,
         directory: Path | None = None,
+        output: OutputSink | None = None,
     ) -> SupervisedProcess:
         """Start a program on a node.
 
@@ -164,6 +165,7 @@ class Network:
             label: stands before each line of output, the node's name by default; unique among the
                 running processes.
             directory: working directory, the launcher's by default.
+            output: takes each line that the process prints, the network's own sink by default.
 
         Raises:
             EmulationError: no such node, or the program cannot be started.
@@ -183,7 +185,8 @@ class Network:
                 directory=directory,
                 pass_fds=fabric.pass_fds(node),
                 namespace=fabric.namespace(node),
-            )
+            ),
+            output,
         )
 
     async def link_counters(

@@ -192,7 +192,7 @@ class ProcessGroup:
     ) -> None:
         """``on_spawn`` is called with each new process, before anything can end it unrecorded."""
         self._run_id = run_id
-        self._output: OutputSink | None = output
+        self._output = output
         self._on_spawn = on_spawn
         self._exit_callbacks: list[ExitCallback] = []
         self._processes: dict[str, SupervisedProcess] = {}
@@ -212,8 +212,8 @@ class ProcessGroup:
         """Call ``callback`` in the event loop after each process that ends."""
         self._exit_callbacks.append(callback)
 
-    def spawn(self, spec: ProcessSpec) -> SupervisedProcess:
-        """Start a process.
+    def spawn(self, spec: ProcessSpec, output: OutputSink | None = None) -> SupervisedProcess:
+        """Start a process, whose lines go to ``output`` or else to the group's own sink.
 
         Raises:
             EmulationError: the program cannot be started, or the label is taken.
@@ -229,7 +229,7 @@ class ProcessGroup:
         assert identity is not None, "an unreaped child is always in /proc"
         process = SupervisedProcess(spec, identity)
         self._processes[spec.label] = process
-        self._watch(popen, process)
+        self._watch(popen, process, output or self._output)
         if self._on_spawn is not None:
             self._on_spawn(process)
         return process
@@ -278,9 +278,11 @@ class ProcessGroup:
                 "Check that the program exists and may be executed."
             ) from error
 
-    def _watch(self, popen: subprocess.Popen[bytes], process: SupervisedProcess) -> None:
+    def _watch(
+        self, popen: subprocess.Popen[bytes], process: SupervisedProcess, output: OutputSink
+    ) -> None:
         assert popen.stdout is not None
-        reader = _LineReader(os.dup(popen.stdout.fileno()), self._emitter(process))
+        reader = _LineReader(os.dup(popen.stdout.fileno()), _emitter(process, output))
         popen.stdout.close()
         loop = asyncio.get_running_loop()
         pidfd = os.pidfd_open(popen.pid)
@@ -298,23 +300,25 @@ class ProcessGroup:
 
         loop.add_reader(pidfd, ended)
 
-    def _emitter(self, process: SupervisedProcess) -> Callable[[str], None]:
-        def emit(line: str) -> None:
-            process.tail.append(line)
-            if self._output is not None:
-                try:
-                    self._output(process.label, line)
-                except Exception as error:
-                    # The console may be gone (a broken pipe); the processes go on without it.
-                    self._output = None
-                    asyncio.get_running_loop().call_exception_handler(
-                        {
-                            "message": "output can no longer be shown",
-                            "exception": error,
-                        }
-                    )
 
-        return emit
+def _emitter(process: SupervisedProcess, output: OutputSink) -> Callable[[str], None]:
+    sink: OutputSink | None = output
+
+    def emit(line: str) -> None:
+        nonlocal sink
+        process.tail.append(line)
+        if sink is None:
+            return
+        try:
+            sink(process.label, line)
+        except Exception as error:
+            # Whoever reads may be gone; the processes go on without.
+            sink = None
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "output can no longer be shown", "exception": error}
+            )
+
+    return emit
 
 
 class _ChildSetup:

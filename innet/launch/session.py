@@ -18,8 +18,10 @@ from innet.control.controller import Controller
 from innet.emulation.network import Network
 from innet.emulation.node_config import IP_UDP_HEADER_BYTES, Mode
 from innet.emulation.output import OutputSink
-from innet.emulation.processes import SupervisedProcess
-from innet.errors import ControlError, EmulationError
+from innet.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
+from innet.errors import ControlError, EmulationError, JobFailed
+from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
+from innet.launch.server import SessionServer
 from innet.plans import rank_order
 from innet.security import deal_keys
 from innet.security.keys import KEYS_VARIABLE
@@ -35,10 +37,6 @@ MAX_SEGMENT_BYTES = 32768
 NETNS_MASTER_PORT = 29500
 _SWITCH_START_TIMEOUT_S = 30.0
 _FAILURE_GRACE_S = 10.0
-
-
-class JobFailed(EmulationError):
-    """Workers of a job ended with an error; the message names them and what they said last."""
 
 
 class Session:
@@ -66,6 +64,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._controller: Controller | None = None
         self._switches: list[SupervisedProcess] = []
+        self._job_is_running = False
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -76,7 +75,13 @@ class Session:
             )
             stack.callback(self._controller.close)
             self._start_switches()
+            self.network.processes.on_exit(self._on_exit)
             await self._wait_for_switches()
+            await stack.enter_async_context(
+                SessionServer(
+                    self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
+                )
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -108,20 +113,69 @@ class Session:
         env: Mapping[str, str] | None = None,
         algorithm: str = "auto",
         hosts: Sequence[str] | None = None,
+        directory: Path | None = None,
+        output: OutputSink | None = None,
     ) -> None:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
 
         Each gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as PyTorch's launchers
         set them. When one fails, the others are told, and ended if they do not end by themselves.
+        No worker outlives the call, however it ends.
+
+        Args:
+            argv: program and arguments.
+            env: added to the launcher's environment.
+            algorithm: for programs that do not choose one.
+            hosts: the node of each rank; all hosts by default.
+            directory: working directory of the workers, the launcher's by default.
+            output: takes the lines that the workers print, the session's own sink by default.
 
         Raises:
             JobFailed: a worker ended with an error.
+            EmulationError: the job cannot be started, or another one is running.
         """
-        ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
+        if self._job_is_running:
+            raise EmulationError(
+                f"a job is running on {self.network.run_id} already, and each host holds one rank. "
+                "Wait for its end, or launch another network."
+            )
+        self._job_is_running = True
+        workers: list[SupervisedProcess] = []
+        try:
+            ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
+            for node, environment in self._worker_environments(ranks, algorithm, env or {}):
+                workers.append(
+                    self.network.spawn(node, argv, environment, directory=directory, output=output)
+                )
+            await self._supervise(workers)
+        finally:
+            await self._end(workers)
+            await asyncio.to_thread(self._entered_controller().forget)
+            self._job_is_running = False
+
+    async def _run_job(self, request: JobRequest, output: OutputSink) -> None:
+        await self.run_workers(
+            request.argv,
+            env=request.environment,
+            algorithm=request.algorithm,
+            hosts=request.hosts,
+            directory=Path(request.directory),
+            output=output,
+        )
+
+    async def _read_counters(self) -> Counters:
+        if self.network.mode == "local":
+            return Counters()
+        return Counters(links=tuple((await self.network.link_counters()).items()))
+
+    def _worker_environments(
+        self, ranks: tuple[str, ...], algorithm: str, env: Mapping[str, str]
+    ) -> list[tuple[str, dict[str, str]]]:
+        """The node and the environment of each rank."""
         job_path = self._write_job(ranks)
         common = {
-            **(env or {}),
-            **self._node_environment(ranks[0]),
+            **env,
+            **self._node_environment(),
             ALGORITHM_VARIABLE: algorithm,
             JOB_VARIABLE: str(job_path),
             "WORLD_SIZE": str(len(ranks)),
@@ -130,22 +184,14 @@ class Session:
             "MASTER_ADDR": self.network.config(ranks[0]).ip_address or "127.0.0.1",
             "MASTER_PORT": str(self._master_port()),
         }
-        workers = {
-            node: self.network.spawn(
-                node, argv, {**common, KEYS_VARIABLE: str(self._keys_path(node)), "RANK": str(rank)}
-            )
+        return [
+            (node, {**common, KEYS_VARIABLE: str(self._keys_path(node)), "RANK": str(rank)})
             for rank, node in enumerate(ranks)
-        }
-        try:
-            await self._supervise(workers)
-        finally:
-            await asyncio.to_thread(self._entered_controller().forget)
+        ]
 
-    async def _supervise(self, workers: Mapping[str, SupervisedProcess]) -> None:
+    async def _supervise(self, workers: Sequence[SupervisedProcess]) -> None:
         controller = self._entered_controller()
-        waiting = {
-            asyncio.ensure_future(worker.wait()): (node, worker) for node, worker in workers.items()
-        }
+        waiting = {asyncio.ensure_future(worker.wait()): worker for worker in workers}
         pending = set(waiting)
         failed: list[SupervisedProcess] = []
         deadline_s: float | None = None
@@ -155,28 +201,36 @@ class Session:
                 pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
             for future in done:
-                node, worker = waiting[future]
+                worker = waiting[future]
                 if future.result() == 0:
-                    await asyncio.to_thread(controller.end, node)
+                    await asyncio.to_thread(controller.end, worker.label)
                     continue
                 failed.append(worker)
                 deadline_s = deadline_s or time.monotonic() + _FAILURE_GRACE_S
-                await asyncio.to_thread(controller.fail, node, worker.describe())
+                await asyncio.to_thread(controller.fail, worker.label, worker.describe())
             if not done:
-                await self._end_stragglers([waiting[future][1] for future in pending])
+                break
         if failed:
-            raise JobFailed(_failure_report(failed, len(workers)))
+            await self._end(workers, grace_s=0.0)
+            raise JobFailed(_failure_report(failed, len(workers)), _exit_code(failed[0]))
 
-    async def _end_stragglers(self, workers: Sequence[SupervisedProcess]) -> None:
-        for worker in workers:
-            worker.send_signal(signal.SIGKILL)
-        await asyncio.gather(*(worker.wait() for worker in workers))
+    async def _end(
+        self, workers: Sequence[SupervisedProcess], grace_s: float = DEFAULT_GRACE_S
+    ) -> None:
+        """End the workers that still run: SIGTERM, and SIGKILL after the grace."""
+        waits = [asyncio.ensure_future(w.wait()) for w in workers if w.returncode is None]
+        for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
+            if waits:
+                for worker in workers:
+                    worker.send_signal(signum)
+                _, waiting = await asyncio.wait(waits, timeout=timeout_s)
+                waits = list(waiting)
 
     def _start_switches(self) -> None:
         for switch in self.topology.switches:
             argv = [sys.executable, "-P", "-m", "innet.node", str(self.network.config_path(switch))]
             environment = {
-                **self._node_environment(switch),
+                **self._node_environment(),
                 KEYS_VARIABLE: str(self._keys_path(switch)),
             }
             self._switches.append(self.network.spawn(switch, argv, environment))
@@ -215,6 +269,10 @@ class Session:
             status: dict[str, Any] = client.ask("status", timeout_s=5.0)
             return status
 
+    def _on_exit(self, process: SupervisedProcess) -> None:
+        if process in self._switches and not self.network.processes.terminating:
+            self._entered_controller().lose_switch(process.label, process.describe())
+
     def _write_files(self) -> None:
         self._settings_path.write_text(self.settings.model_dump_json(indent=2))
         dealt = deal_keys(self.topology.nodes, self.settings.security.signature)
@@ -238,7 +296,7 @@ class Session:
         path.write_text(job.model_dump_json(indent=2))
         return path
 
-    def _node_environment(self, node: str) -> dict[str, str]:
+    def _node_environment(self) -> dict[str, str]:
         return {SETTINGS_VARIABLE: str(self._settings_path), "PYTHONUNBUFFERED": "1"}
 
     def _keys_path(self, node: str) -> Path:
@@ -287,3 +345,8 @@ def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
     others = len(failed) - 1
     ending = f"; {others} more of {size} workers ended with an error after it" if others else ""
     return f"{first.failure_report()}{ending}"
+
+
+def _exit_code(process: SupervisedProcess) -> int:
+    returncode = process.returncode or 0
+    return returncode if returncode >= 0 else 128 - returncode

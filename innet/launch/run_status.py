@@ -1,0 +1,111 @@
+"""What a run says about itself: asked from its nodes, its controller and its kernel's links."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from innet.control.client import ControlClient, ipc_address
+from innet.emulation.link_counters import DirectedLink, LinkCounters
+from innet.emulation.runs import RunRecord
+from innet.errors import ControlError, EmulationError
+from innet.launch.client import read_counters
+
+_TIMEOUT_S = 3.0
+_CONNECTIONS = 8
+
+
+class LinkStatus(BaseModel):
+    """The kernel's counters of one direction of a link."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    link: DirectedLink
+    counters: LinkCounters
+
+
+class RunStatus(BaseModel):
+    """A run at one moment.
+
+    Attributes:
+        run: its record.
+        stale: the launcher is gone, and whatever is left waits for ``innet down``.
+        nodes: by name, what each node that runs answered (see ``NodeAgent.status``).
+        silent: by name, why a node that runs gave no answer.
+        groups: the controller's groups of ranks.
+        kernel_links: in netns mode.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: RunRecord
+    stale: bool
+    nodes: dict[str, dict[str, Any]]
+    silent: dict[str, str]
+    groups: list[dict[str, Any]]
+    kernel_links: list[LinkStatus]
+
+
+def read_run_status(record: RunRecord) -> RunStatus:
+    """Ask everybody who runs; who does not answer is ``silent``. Blocks for up to some seconds."""
+    nodes: dict[str, dict[str, Any]] = {}
+    silent: dict[str, str] = {}
+    running = _running_nodes(record)
+    with ThreadPoolExecutor(_CONNECTIONS) as threads:
+        sockets = {node: record.run_dir / f"{node}.ctl" for node in running}
+        for node, answer in zip(sockets, threads.map(_ask_status, sockets.items()), strict=True):
+            if isinstance(answer, str):
+                silent[node] = answer
+            else:
+                nodes[node] = answer
+    return RunStatus(
+        run=record,
+        stale=record.is_stale,
+        nodes=nodes,
+        silent=silent,
+        groups=_groups(record),
+        kernel_links=_kernel_links(record),
+    )
+
+
+def _running_nodes(record: RunRecord) -> list[str]:
+    alive = (p.node for p in record.processes if p.node is not None and p.identity.is_alive())
+    return list(dict.fromkeys(alive))
+
+
+def _ask_status(node_and_socket: tuple[str, Path]) -> dict[str, Any] | str:
+    node, socket = node_and_socket
+    if not socket.exists():
+        return "no node of innet (yet) in its process"
+    try:
+        with ControlClient(ipc_address(socket), who=node) as client:
+            status: dict[str, Any] = client.ask("status", timeout_s=_TIMEOUT_S)
+            return status
+    except ControlError as error:
+        return str(error)
+
+
+def _groups(record: RunRecord) -> list[dict[str, Any]]:
+    socket = record.run_dir / "controller.ctl"
+    if record.is_stale or not socket.exists():
+        return []
+    try:
+        with ControlClient(ipc_address(socket), who="the controller") as client:
+            groups: list[dict[str, Any]] = client.ask("groups", timeout_s=_TIMEOUT_S)
+            return groups
+    except ControlError:
+        return []
+
+
+def _kernel_links(record: RunRecord) -> list[LinkStatus]:
+    if record.mode != "netns" or record.is_stale:
+        return []
+    try:
+        counters = asyncio.run(read_counters(record))
+    except EmulationError:
+        return []
+    return [LinkStatus(link=link, counters=found) for link, found in counters.links]
