@@ -7,12 +7,31 @@ from typing import Annotated
 import typer
 
 import innet
+from innet.cli import options
+from innet.cli.command_group import DEBUG_VARIABLE, CommandGroup
+from innet.cli.commands import down, plan, run, status, topology, up
+
+NETWORKS = "Networks and jobs"
+DESCRIPTIONS = "Topologies and plans"
 
 app = typer.Typer(
     name="innet",
-    help="Launch named-data networks that reduce on the way, and train over them.",
+    cls=CommandGroup,
     no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=options.examples(
+        "innet topology show star8",
+        "innet run star8 --rate 200mbit -- python train.py",
+    ),
 )
+app.command(rich_help_panel=NETWORKS, epilog=run.EXAMPLES)(run.run)
+app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
+app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
+app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)
+app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
+app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)
 
 
 def _print_version(asked: bool) -> None:
@@ -27,5 +46,8 @@ def main(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version"),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar=DEBUG_VARIABLE, help="Show the traceback of an error")
+    ] = False,
 ) -> None:
-    """Launch named-data networks that reduce on the way, and train over them."""
+    """Launch named-data networks whose switches reduce on the way, and train over them."""

@@ -1,0 +1,44 @@
+"""``innet down``: end runs, and clean up what killed ones have left."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from innet.cli import options
+
+EXAMPLES = options.examples(
+    "innet down",
+    "innet down lab",
+    "innet down --all",
+)
+
+
+def down(
+    run_id: options.RunId = None,
+    every: Annotated[bool, typer.Option("--all", help="End every run of yours")] = False,
+) -> None:
+    """End a run and leave nothing of it.
+
+    Without ID it is the only run that is up.
+    What is left of runs that were killed ([cyan]kill -9[/]) goes in any case.
+    """
+    from innet.emulation.runs import find_run, list_runs, remove_run, remove_stale_runs
+
+    if every and run_id is not None:
+        raise typer.BadParameter("give an ID or --all, not both", param_hint="'--all'")
+    records = [find_run(run_id)] if run_id is not None else []
+    for record in remove_stale_runs():
+        typer.echo(f"{record.run_id}: removed what was left of it")
+        records = [other for other in records if other.run_id != record.run_id]
+    live = list_runs()
+    if every:
+        records = live
+    elif run_id is None and live:
+        records = [find_run()]
+    for record in records:
+        remove_run(record)
+        typer.echo(f"{record.run_id}: ended")
+    if run_id is None and not records and not live:
+        typer.echo("no network is up")

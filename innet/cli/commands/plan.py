@@ -1,0 +1,104 @@
+"""``innet plan``: who adds what, and what the links allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+from innet.cli.network_choice import chosen_hosts, chosen_plan, chosen_topology
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from innet.plans import Plan
+    from innet.topology import Topology
+
+EXAMPLES = options.examples(
+    "innet plan leaf-spine-16 --algorithm inc",
+    "innet plan star8 --algorithm auto --size 16MiB --rate 200mbit",
+    "innet plan star8 --algorithm ps:server=h3 --json",
+)
+
+_BUSIEST_LINKS = 8
+
+
+def plan(
+    topology: options.Topology,
+    algorithm: options.Algorithm = "auto",
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bytes of each rank's tensor: [cyan]16MiB[/]")
+    ] = "1MiB",
+    hosts: options.Hosts = None,
+    rate: options.Rate = None,
+    delay: options.Delay = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show who adds what, the busiest links, and the bound in time."""
+    import json
+
+    from rich.console import Console
+
+    from innet.plans import bound_s, bytes_per_link
+
+    loaded = chosen_topology(topology, rate=rate, delay=delay)
+    size_bytes = _size_bytes(size)
+    made = chosen_plan(algorithm, loaded, chosen_hosts(hosts), size_bytes)
+    if as_json:
+        carried = bytes_per_link(made, loaded, size_bytes)
+        document = {
+            "plan": made.to_dict(),
+            "size_bytes": size_bytes,
+            "bound_s": bound_s(made, loaded, size_bytes),
+            "bytes_per_link": [{"from": u, "to": v, "bytes": n} for (u, v), n in carried.items()],
+        }
+        typer.echo(json.dumps(document, indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(made.describe(), markup=False, soft_wrap=True)
+    console.print()
+    console.print(_links_table(made, loaded, size_bytes))
+    console.print(f"\n{_bound_text(made, loaded, size_bytes)}")
+
+
+def _size_bytes(text: str) -> int:
+    from innet.topology.quantities import QuantityError, parse_size_bytes
+
+    try:
+        return parse_size_bytes(text)
+    except QuantityError as error:
+        raise typer.BadParameter(str(error), param_hint="'--size'") from None
+
+
+def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:
+    from rich.table import Table
+
+    from innet.plans import bytes_per_link
+    from innet.topology.summary import rate_text
+
+    carried = bytes_per_link(plan, topology, size_bytes)
+    busiest = sorted(carried.items(), key=lambda item: -item[1])
+    table = Table(
+        title=f"Busiest of {len(carried)} used links, each direction on its own",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
+    for column in ("from", "to", "payload", "rate"):
+        table.add_column(column)
+    for (u, v), carried_bytes in busiest[:_BUSIEST_LINKS]:
+        rate = rate_text(topology.link_between(u, v))
+        table.add_row(u, v, f"{carried_bytes / 2**20:.3f} MiB", rate)
+    return table
+
+
+def _bound_text(plan: Plan, topology: Topology, size_bytes: int) -> str:
+    from innet.plans import bound_s
+    from innet.topology.quantities import format_size
+
+    bound = bound_s(plan, topology, size_bytes)
+    what = f"allreduce of {format_size(size_bytes)} per rank"
+    if bound == 0:
+        return f"Bound: none for an {what}; the links have no rate."
+    return f"Bound: an {what} takes at least {bound:.4g} s (payload on the busiest link)."

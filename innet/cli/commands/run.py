@@ -1,0 +1,144 @@
+"""``innet run``: a job's workers, on a network of its own or on one that is up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+from innet.cli.network_choice import (
+    chosen_hosts,
+    chosen_plan,
+    chosen_settings,
+    chosen_topology,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from innet.launch import Session
+
+EXAMPLES = options.examples(
+    "innet run star8 -- python train.py --epochs 3",
+    "innet run star8 --rate 200mbit --algorithm ring -- python train.py",
+    "innet run leaf-spine-16 --mode netns --hosts h0,h4,h8,h12 -- python train.py",
+    "innet run --on lab -- python train.py",
+)
+
+
+def run(
+    ctx: typer.Context,
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPOLOGY -- COMMAND",
+            help="Where (not with [cyan]--on[/]), and what to run on each host",
+            show_default=False,
+        ),
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Run on the network of [cyan]innet up[/] with this name"),
+    ] = None,
+    algorithm: options.Algorithm = "auto",
+    hosts: options.Hosts = None,
+    mode: options.Mode = "local",
+    rate: options.Rate = None,
+    delay: options.Delay = None,
+    loss: options.Loss = None,
+    queue: options.Queue = None,
+    mtu: options.Mtu = None,
+    slots: options.Slots = None,
+    settings: options.SetSettings = [],  # noqa: B006  # typer copies it
+) -> None:
+    """Run a command on every host, as the ranks of one job.
+
+    Workers find RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in their environment.
+    When one fails, the others are told; in the end nothing of the job is left.
+    """
+    if on is not None:
+        _refuse_network_options(ctx)
+        _run_on(on, arguments, algorithm, hosts)
+        return
+    name, *command = arguments
+    if not command:
+        raise typer.BadParameter(
+            f"there is no command to run on {name}. Write: innet run {name} -- python train.py",
+            param_hint="'COMMAND'",
+        )
+    from rich.console import Console
+
+    from innet.emulation.output import ConsoleOutput
+    from innet.launch import Session
+
+    topology = chosen_topology(
+        name, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
+    )
+    ranks = chosen_hosts(hosts)
+    chosen_plan(algorithm, topology, ranks)  # what is wrong with it is known before the launch
+    session = Session(
+        topology, mode=mode, settings=chosen_settings(settings), output=ConsoleOutput()
+    )
+    asyncio.run(_launch_and_run(session, command, algorithm, ranks, Console(stderr=True)))
+
+
+async def _launch_and_run(
+    session: Session,
+    command: Sequence[str],
+    algorithm: str,
+    hosts: Sequence[str] | None,
+    console: Console,
+) -> None:
+    launching = f"launching {session.topology.name} ({session.network.mode})"
+    with console.status(launching) as spinner:
+        async with session:
+            spinner.stop()
+            began_s = time.monotonic()
+            await session.run_workers(command, algorithm=algorithm, hosts=hosts)
+            _tell_success(console, time.monotonic() - began_s)
+
+
+def _run_on(run_id: str, command: Sequence[str], algorithm: str, hosts: str | None) -> None:
+    from rich.console import Console
+
+    from innet.emulation.output import ConsoleOutput
+    from innet.emulation.runs import find_run
+    from innet.errors import JobFailed
+    from innet.launch.client import run_job
+    from innet.launch.messages import JobRequest
+
+    request = JobRequest(
+        argv=tuple(command),
+        environment=dict(os.environ),
+        directory=os.getcwd(),
+        algorithm=algorithm,
+        hosts=chosen_hosts(hosts),
+    )
+    began_s = time.monotonic()
+    end = asyncio.run(run_job(find_run(run_id), request, ConsoleOutput()))
+    if end.exit_code != 0:
+        raise JobFailed(end.error, end.exit_code)
+    _tell_success(Console(stderr=True), time.monotonic() - began_s)
+
+
+def _tell_success(console: Console, duration_s: float) -> None:
+    console.print(f"all workers ended well after {duration_s:.1f} s", highlight=False)
+
+
+_NETWORK_OPTIONS = ("mode", "rate", "delay", "loss", "queue", "mtu", "slots", "settings")
+
+
+def _refuse_network_options(ctx: typer.Context) -> None:
+    for name in _NETWORK_OPTIONS:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            flag = "--set" if name == "settings" else f"--{name}"
+            raise typer.BadParameter(
+                f"{flag} belongs to the network, which is up already; give it to `innet up`",
+                param_hint=f"'{flag}'",
+            )

@@ -1,0 +1,82 @@
+"""Makes the topology, the ranks and the settings of what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from innet.plans import Plan
+    from innet.settings import Settings
+    from innet.topology import Topology
+
+
+def chosen_topology(
+    topology: str,
+    *,
+    rate: str | None = None,
+    delay: str | None = None,
+    loss: str | None = None,
+    queue: str | None = None,
+    mtu: str | None = None,
+    slots: int | None = None,
+) -> Topology:
+    """Load a topology and replace what the options name.
+
+    Raises:
+        typer.BadParameter: an option is no quantity of its kind, or out of range.
+        TopologyError: as :func:`innet.topology.load_topology`.
+    """
+    from pydantic import ValidationError
+
+    from innet.topology import Overrides, load_topology
+    from innet.topology.settings import LinkSettings
+    from innet.topology.validation_messages import message_of
+
+    typed = {"rate": rate, "delay": delay, "loss": loss, "queue": queue, "mtu": mtu}
+    given = {name: text for name, text in typed.items() if text is not None}
+    try:
+        overrides = cast(Overrides, LinkSettings.model_validate(given).for_model())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise typer.BadParameter(message_of(first), param_hint=f"'--{first['loc'][0]}'") from None
+    if slots is not None:
+        overrides["slots"] = slots
+    return load_topology(topology).with_overrides(**overrides)
+
+
+def chosen_settings(assignments: Sequence[str]) -> Settings:
+    """The settings with ``--set`` applied.
+
+    Raises:
+        SettingsError: an assignment is malformed, unknown or out of range.
+    """
+    from innet.settings import Settings
+
+    return Settings().with_assignments(assignments)
+
+
+def chosen_hosts(hosts: str | None) -> tuple[str, ...] | None:
+    """The nodes in a list such as ``h0,h1``; ``None`` for all hosts."""
+    return None if hosts is None else tuple(part.strip() for part in hosts.split(","))
+
+
+def chosen_plan(
+    algorithm: str, topology: Topology, hosts: Sequence[str] | None, size_bytes: int | None = None
+) -> Plan:
+    """The plan of what was typed behind ``--algorithm``, such as ``ps:server=h3``.
+
+    Raises:
+        PlanError: unknown algorithm, option or host, or no such plan exists here.
+        ControlError: the options are malformed.
+    """
+    from innet.control.controller import plan_options
+    from innet.plans import make_plan, rank_order
+
+    name, _, text = algorithm.partition(":")
+    options = plan_options(text)
+    if name == "auto" and size_bytes is not None:
+        options.setdefault("size_bytes", size_bytes)
+    return make_plan(name, topology, hosts or rank_order(topology), **options)

@@ -1,0 +1,107 @@
+"""Arguments and options that several commands take, one definition each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import typer
+
+LINKS_PANEL = "Links and switches (replace what the topology says)"
+
+
+def examples(*commands: str) -> str:
+    """What stands below a command's help."""
+    return "\n".join(("[bold]Examples[/]", *(f"[dim]$[/] {command}" for command in commands)))
+
+
+def _shipped_names(incomplete: str) -> Iterator[str]:
+    from innet.topology import shipped_topologies
+
+    return (name for name in shipped_topologies() if name.startswith(incomplete))
+
+
+def _run_ids(incomplete: str) -> Iterator[str]:
+    from innet.emulation.runs import list_runs
+
+    return (record.run_id for record in list_runs() if record.run_id.startswith(incomplete))
+
+
+Topology = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPOLOGY",
+        help="A file, a shipped name ([cyan]star8[/]) or a generator ([cyan]leaf-spine:4x2x4[/]); "
+        "see [cyan]innet topology list[/]",
+        autocompletion=_shipped_names,
+        show_default=False,
+    ),
+]
+RunId = Annotated[
+    str | None,
+    typer.Argument(metavar="[ID]", help="The run", autocompletion=_run_ids, show_default=False),
+]
+Mode = Annotated[
+    Literal["local", "netns"],
+    typer.Option(
+        help="[cyan]local[/]: loopback, shaped by the emulator, no root. "
+        "[cyan]netns[/]: kernel namespaces and veth pairs"
+    ),
+]
+Hosts = Annotated[
+    str | None,
+    typer.Option(metavar="h0,h1,…", help="Hosts of the ranks 0, 1, …; all hosts by default"),
+]
+Algorithm = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:OPTIONS]",
+        help="[cyan]inc[/], [cyan]ring[/], [cyan]ps[/], [cyan]halving-doubling[/] or "
+        "[cyan]auto[/]; options such as [cyan]ps:server=h3[/]",
+    ),
+]
+SetSettings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="SECTION.NAME=VALUE",
+        help="Change a setting, such as [cyan]security.signature=ed25519[/]; repeatable",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
+
+Rate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE", help="[cyan]200mbit[/], [cyan]unlimited[/]", rich_help_panel=LINKS_PANEL
+    ),
+]
+Delay = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="One way: [cyan]1ms[/], [cyan]250us[/]", rich_help_panel=LINKS_PANEL
+    ),
+]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE", help="Of packets: [cyan]1%[/], [cyan]0.01[/]", rich_help_panel=LINKS_PANEL
+    ),
+]
+Queue = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Of each link: [cyan]512KiB[/]", rich_help_panel=LINKS_PANEL),
+]
+Mtu = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Largest packet: [cyan]9000[/]", rich_help_panel=LINKS_PANEL),
+]
+Slots = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Reductions in progress on each switch; 0: only forward",
+        rich_help_panel=LINKS_PANEL,
+    ),
+]

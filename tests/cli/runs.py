@@ -1,0 +1,47 @@
+"""Starts ``innet`` as a user's terminal does, and reads what it prints."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+TIMEOUT_S = 60
+INNET = [sys.executable, "-m", "innet"]
+
+
+def innet(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*INNET, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that goes on; killed at the end of the block if it still does."""
+    with subprocess.Popen(
+        [*INNET, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test runner in the background of a shell hands down SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    """The lines that a process prints up to the one with ``text``."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if text in line:
+            return lines
+    raise AssertionError(f"{text!r} was not printed: {lines}\n{process.communicate()[1]}")

@@ -1,0 +1,102 @@
+"""A mistake on the command line: one message that says what to do, the right exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.errors import TopologyError
+
+pytestmark = pytest.mark.usefixtures("registry")
+
+COMMAND = ["--", "true"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "sta8", *COMMAND], "did you mean 'star8'"),
+        (["up", "sta8"], "did you mean 'star8'"),
+        (["run", "star4", "--algorithm", "rng", *COMMAND], "did you mean 'ring'"),
+        (["run", "star4", "--algorithm", "ps:server", *COMMAND], "name=value"),
+        (["run", "star4", "--hosts", "h0,h9", *COMMAND], "h9"),
+        (["run", "star4", "--hosts", "h0,h0", *COMMAND], "both placed on h0"),
+        (["run", "star4", "--set", "transport.windw=3", *COMMAND], "transport.max_window"),
+        (["run", "star4", "--set", "transport.max_window=no", *COMMAND], "transport.max_window"),
+        (["up", "star4", "--name", "a/b"], "'a/b' cannot be a run id"),
+        (["run", "--on", "nosuch", *COMMAND], "there is no run nosuch"),
+        (["status", "nosuch"], "there is no run nosuch"),
+        (["status", "--node", "s0"], "innet up TOPOLOGY"),
+        (["down", "nosuch"], "there is no run nosuch"),
+        (["plan", "star4", "--algorithm", "inc:nosuch=1"], "inc has no option 'nosuch'"),
+        (["topology", "show", "nosuch.yaml"], "shipped topologies: "),
+    ],
+)
+def test_an_error_is_one_message_and_exit_code_1(
+    cli: CliRunner, registry: Path, arguments: list[str], message: str
+) -> None:
+    result = cli.invoke(app, arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(registry.glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "star4", "--rate", "200", *COMMAND], "a rate with a unit"),
+        (["run", "star4", "--delay", "fast", *COMMAND], "a duration with a unit"),
+        (["run", "star4", "--loss", "200%", *COMMAND], "a probability"),
+        (["run", "star4", "--queue", "0.5", *COMMAND], "a size in whole bytes"),
+        (["run", "star4", "--mtu", "1", *COMMAND], "a size from"),
+        (["run", "star4", "--slots", "-1", *COMMAND], "--slots"),
+        (["run", "star4", "--mode", "sim", *COMMAND], "netns"),
+        (["run", "star4"], "there is no command to run on star4"),
+        (["run", "--on", "lab", "--rate", "1gbit", *COMMAND], "belongs to the network"),
+        (["plan", "star4", "--size", "big"], "a size in whole bytes"),
+        (["down", "lab", "--all"], "not both"),
+        (["status", "--json", "--watch"], "choose"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(cli: CliRunner, arguments: list[str], message: str) -> None:
+    result = cli.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("asked", [["--debug"], []], ids=["option", "environment"])
+def test_debug_keeps_the_traceback(
+    cli: CliRunner, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    if not asked:
+        monkeypatch.setenv("INNET_DEBUG", "1")
+    result = cli.invoke(app, [*asked, "topology", "show", "nosuch"])
+    assert isinstance(result.exception, TopologyError)
+
+
+def test_a_defect_is_told_without_a_traceback(
+    cli: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> dict[str, Path]:
+        raise RuntimeError("something unforeseen")
+
+    monkeypatch.setattr("innet.topology.shipped_topologies", broken)
+    result = cli.invoke(app, ["topology", "list"])
+    assert result.exit_code == 1
+    assert "RuntimeError: something unforeseen" in result.stderr
+    assert "innet --debug" in result.stderr
+
+
+def test_down_without_a_network_has_nothing_to_do(cli: CliRunner) -> None:
+    result = cli.invoke(app, ["down"])
+    assert (result.exit_code, result.output) == (0, "no network is up\n")
+
+
+def test_status_without_a_network_says_so(cli: CliRunner) -> None:
+    assert cli.invoke(app, ["status"]).output == "no network is up\n"
+    assert cli.invoke(app, ["status", "--json"]).output == '{\n  "runs": []\n}\n'

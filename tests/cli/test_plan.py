@@ -1,0 +1,46 @@
+"""``innet plan``: what it says is what the plan and the bound are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.plans import ALGORITHMS, bound_s, make_plan
+from innet.topology import load_topology
+
+
+@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"auto"}))
+def test_json_has_the_plan_and_its_bound(cli: CliRunner, algorithm: str) -> None:
+    arguments = ["plan", "star8", "--algorithm", algorithm, "--size", "16MiB", "--rate", "200mbit"]
+    document = json.loads(cli.invoke(app, [*arguments, "--json"]).output)
+    topology = load_topology("star8").with_overrides(rate_bps=200e6)
+    plan = make_plan(algorithm, topology)
+    assert document["plan"] == plan.to_dict()
+    assert document["bound_s"] == bound_s(plan, topology, 16 << 20)
+    assert document["size_bytes"] == 16 << 20
+
+
+def test_text_shows_rules_and_bound(cli: CliRunner) -> None:
+    output = cli.invoke(
+        app, ["plan", "star4", "--algorithm", "inc", "--size", "16MiB", "--rate", "200mbit"]
+    ).output
+    assert "0-3 = (0 at h0) + (1 at h1) + (2 at h2) + (3 at h3)" in output
+    assert "0.6711 s" in output
+
+
+def test_auto_says_why(cli: CliRunner) -> None:
+    output = cli.invoke(app, ["plan", "star8", "--size", "16MiB"]).output
+    assert "In comparison: " in output
+    assert "16777216 bytes" in output
+
+
+def test_hosts_and_options_are_heeded(cli: CliRunner) -> None:
+    output = cli.invoke(
+        app, ["plan", "star8", "--algorithm", "ps:server=h3", "--hosts", "h3,h5", "--json"]
+    ).output
+    plan = json.loads(output)["plan"]
+    assert plan["ranks"] == ["h3", "h5"]
+    assert {rule["node"] for rule in plan["rules"]} == {"h3"}

@@ -1,0 +1,105 @@
+"""``innet run``: real workers on a network of their own; whatever happens, nothing is left."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import processes_of
+from .runs import TIMEOUT_S, innet, read_until, started
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+ALLREDUCE = """
+import innet, numpy
+comm = innet.init()
+total = comm.allreduce(numpy.full(4096, comm.rank + 1, numpy.float32))
+print("sum", sorted(set(total)), "of", comm.size)
+"""
+UNKNOWN_ALGORITHM = "import innet; innet.init(algorithm='rng')"
+RANK_1_FAILS = """
+import os, innet, numpy
+comm = innet.init()
+if comm.rank == 1:
+    os._exit(3)
+comm.allreduce(numpy.ones(4096, numpy.float32))
+"""
+
+
+def test_workers_reduce_and_their_lines_carry_their_node() -> None:
+    done = innet("run", "star:2", "--rate", "1gbit", "--", sys.executable, "-c", ALLREDUCE)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"[{host}] sum [np.float32(3.0)] of 2" for host in ("h0", "h1")
+    ]
+    assert "all workers ended well" in done.stderr
+
+
+def test_only_the_chosen_hosts_get_ranks_in_their_order() -> None:
+    done = innet("run", "star:3", "--hosts", "h2,h0", "--", "sh", "-c", "echo $RANK/$WORLD_SIZE")
+    assert sorted(done.stdout.splitlines()) == ["[h0] 1/2", "[h2] 0/2"]
+
+
+def test_exit_code_is_that_of_the_first_worker_that_failed() -> None:
+    done = innet("run", "star:2", "--", sys.executable, "-c", RANK_1_FAILS)
+    assert done.returncode == 3
+    assert "h1" in done.stderr
+    assert "exited with code 3" in done.stderr
+    told = [line for line in done.stdout.splitlines() if line.startswith("[h0]")]
+    assert any("RankFailed" in line and "h1" in line for line in told), done.stdout
+
+
+def test_exit_code_names_the_signal_that_ended_a_worker() -> None:
+    done = innet("run", "star:2", "--hosts", "h0", "--", "sh", "-c", "kill -9 $$")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "SIGKILL" in done.stderr
+
+
+def test_a_program_that_does_not_exist_is_named() -> None:
+    done = innet("run", "star:2", "--", "nosuchprogram")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot start 'nosuchprogram' for h0")
+
+
+def test_an_unknown_algorithm_in_the_program_is_an_error_on_every_rank() -> None:
+    done = innet("run", "star:2", "--", sys.executable, "-c", UNKNOWN_ALGORITHM)
+    assert done.returncode == 1
+    for host in ("h0", "h1"):
+        told = [line for line in done.stdout.splitlines() if line.startswith(f"[{host}]")]
+        assert any("unknown algorithm 'rng'" in line for line in told), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
+)
+def test_a_signal_ends_everything(signum: signal.Signals, code: int) -> None:
+    with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
+        read_until(launcher, "working")
+        launcher.send_signal(signum)
+        assert launcher.wait(TIMEOUT_S) == code
+        assert "Traceback" not in launcher.communicate()[1]
+
+
+def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
+    with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
+        read_until(launcher, "working")
+        launcher.kill()
+        launcher.wait(TIMEOUT_S)
+    assert "stale" in innet("status").stdout
+    down = innet("down")
+    assert (down.returncode, down.stderr) == (0, "")
+    assert "removed what was left" in down.stdout
+    assert processes_of(registry) == []
+
+
+def test_a_run_whose_output_nobody_reads_any_more_ends() -> None:
+    with started("run", "star:2", "--", "yes") as launcher:
+        read_until(launcher, "] y")
+        assert launcher.stdout is not None
+        launcher.stdout.close()
+        assert launcher.wait(TIMEOUT_S) == 143
+        assert launcher.stderr is not None
+        assert "Traceback" not in launcher.stderr.read()

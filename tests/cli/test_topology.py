@@ -1,0 +1,63 @@
+"""``innet topology``: shows, checks and converts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.topology import json_schema, load_topology, parse_yaml, shipped_topologies
+
+
+def test_list_names_every_shipped_topology(cli: CliRunner) -> None:
+    output = cli.invoke(app, ["topology", "list"]).output
+    for name in shipped_topologies():
+        assert name in output
+    assert "leaf-spine:" in output
+
+
+@pytest.mark.parametrize("extension", ["svg", "png"])
+def test_show_prints_and_draws(cli: CliRunner, tmp_path: Path, extension: str) -> None:
+    picture = tmp_path / f"star.{extension}"
+    result = cli.invoke(app, ["topology", "show", "star4", "--picture", str(picture)])
+    assert result.exit_code == 0
+    assert "4 hosts, 1 switch" in result.output
+    assert str(picture) in result.output
+    assert picture.stat().st_size > 1000
+
+
+def test_export_can_be_read_back(cli: CliRunner) -> None:
+    result = cli.invoke(app, ["topology", "export", "leaf-spine:2x2x2"])
+    assert parse_yaml(result.output) == load_topology("leaf-spine:2x2x2")
+
+
+def test_schema_is_that_of_the_models(cli: CliRunner) -> None:
+    assert json.loads(cli.invoke(app, ["topology", "schema"]).output) == json_schema()
+
+
+def test_validate_counts_what_a_good_file_has(cli: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(cli.invoke(app, ["topology", "export", "star4"]).output)
+    result = cli.invoke(app, ["topology", "validate", str(file)])
+    assert (result.exit_code, result.output) == (0, f"{file}: 4 hosts, 1 switch, 4 links\n")
+
+
+def test_validate_names_the_line_of_a_mistake(cli: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    text = cli.invoke(app, ["topology", "export", "star4"]).output
+    lines = text.replace("kind: switch", "kind: swich").splitlines()
+    file.write_text("\n".join(lines))
+    line = next(number for number, content in enumerate(lines, 1) if "swich" in content)
+    result = cli.invoke(app, ["topology", "validate", str(file)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {file}:{line}: ")
+    assert result.stdout == ""
+
+
+def test_validate_does_not_take_a_name_for_a_file(cli: CliRunner) -> None:
+    result = cli.invoke(app, ["topology", "validate", "star4"])
+    assert result.exit_code == 1
+    assert "no such file" in result.stderr
