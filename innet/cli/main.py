@@ -9,7 +9,7 @@ import typer
 import innet
 from innet.cli import options
 from innet.cli.command_group import DEBUG_VARIABLE, CommandGroup
-from innet.cli.commands import down, plan, run, status, topology, up
+from innet.cli.commands import compare, down, plan, run, status, topology, up
 
 NETWORKS = "Networks and jobs"
 DESCRIPTIONS = "Topologies and plans"
@@ -24,9 +24,11 @@ app = typer.Typer(
     epilog=options.examples(
         "innet topology show star8",
         "innet run star8 --rate 200mbit -- python train.py",
+        "innet compare star8 --quick",
     ),
 )
 app.command(rich_help_panel=NETWORKS, epilog=run.EXAMPLES)(run.run)
+app.command(rich_help_panel=NETWORKS, epilog=compare.EXAMPLES)(compare.compare)
 app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)

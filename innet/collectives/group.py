@@ -12,7 +12,7 @@ class Variant:
     """One plan of a group, with the names of its values ready for use.
 
     Attributes:
-        prefix: name prefix of the plan's rules, such as ``/j/g0.inc``.
+        prefix: name prefix of the plan's rules, such as ``/j1/g0.inc``.
         plan: the plan.
         own: name prefix of this rank's contributions.
         roots: whom to ask for a reduction over all ranks, by shard.

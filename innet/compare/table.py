@@ -12,18 +12,26 @@ from innet.compare.summary import summary_sentences
 
 _ABSENT = "-"
 
+WIDE = 140
+"""Columns of a terminal that all figures of a measurement fit into."""
 
-def render_table(comparison: Comparison) -> RenderableType:
+
+def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
     """The table of all measurements, what failed, and the summary.
+
+    Args:
+        comparison: what to show.
+        width: columns of the terminal; below :data:`WIDE` only the main figures are shown.
 
     Example::
 
-        Console().print(render_table(comparison))
+        console.print(render_table(comparison, console.width))
     """
+    shown = [i for i, name in enumerate(COLUMNS) if width >= WIDE or name in _MAIN_COLUMNS]
     title = f"allreduce on {comparison.topology}, {comparison.mode}: {comparison.links}"
     table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "method" else "right")
+    for i in shown:
+        table.add_column(COLUMNS[i], justify="left" if COLUMNS[i] == "method" else "right")
     for size_bytes in comparison.sizes_bytes:
         table.add_section()
         found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
@@ -31,7 +39,8 @@ def render_table(comparison: Comparison) -> RenderableType:
         fastest_s = min(row.median_s for row in rows)
         for row in rows:
             style = "bold green" if row.median_s == fastest_s else ""
-            table.add_row(*table_cells(row), style=style if row.correct else "bold red")
+            cells = table_cells(row)
+            table.add_row(*(cells[i] for i in shown), style=style if row.correct else "bold red")
     parts: list[RenderableType] = [table]
     parts += [Text(f"• {sentence}") for sentence in summary_sentences(comparison)]
     return Group(*parts)
@@ -52,6 +61,8 @@ COLUMNS = (
     "cpu",
 )
 """Headings of :func:`table_cells`."""
+
+_MAIN_COLUMNS = ("size", "method", "median", "bound", "ratio", "deepest queue", "drops")
 
 
 def table_cells(measurement: Measurement) -> tuple[str, ...]:

@@ -63,9 +63,10 @@ class FileOutput:
     """Appends the lines of each process to ``<directory>/<label>.log``."""
 
     def __init__(self, directory: Path) -> None:
+        """Nothing is made before the first line comes."""
         self._directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, label: str, line: str) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
         with (self._directory / f"{label}.log").open("a", encoding="utf-8") as file:
             file.write(line + "\n")

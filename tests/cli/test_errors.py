@@ -32,6 +32,7 @@ COMMAND = ["--", "true"]
         (["status", "--node", "s0"], "innet up TOPOLOGY"),
         (["down", "nosuch"], "there is no run nosuch"),
         (["plan", "star4", "--algorithm", "inc:nosuch=1"], "inc has no option 'nosuch'"),
+        (["compare", "star4", "--algorithms", "rng"], "nothing called 'rng' can be compared"),
         (["topology", "show", "nosuch.yaml"], "shipped topologies: "),
     ],
 )
@@ -59,6 +60,8 @@ def test_an_error_is_one_message_and_exit_code_1(
         (["run", "star4"], "there is no command to run on star4"),
         (["run", "--on", "lab", "--rate", "1gbit", *COMMAND], "belongs to the network"),
         (["plan", "star4", "--size", "big"], "a size in whole bytes"),
+        (["compare", "star4", "--sizes", "big"], "a size in whole bytes"),
+        (["compare", "star4", "--sizes", "1MiB..4KiB"], "is empty"),
         (["down", "lab", "--all"], "not both"),
         (["status", "--json", "--watch"], "choose"),
     ],

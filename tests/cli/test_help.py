@@ -16,6 +16,7 @@ COMMANDS = [
     ["status"],
     ["down"],
     ["plan"],
+    ["compare"],
     ["topology", "list"],
     ["topology", "show"],
     ["topology", "validate"],

@@ -1,0 +1,155 @@
+"""``innet compare``: algorithms and foreign baselines side by side on one topology."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+from innet.cli.network_choice import chosen_settings, chosen_topology
+
+if TYPE_CHECKING:
+    from innet.compare.measurement import Comparison
+    from innet.compare.schedule import Schedule
+
+EXAMPLES = options.examples(
+    "innet compare star8 --quick",
+    "innet compare star8 --mode netns --rate 200mbit --sizes 16MiB",
+    "innet compare leaf-spine-16 --algorithms inc,ring --sizes 4KiB..1MiB",
+    "innet compare star8 --mode netns --baseline gloo,openmpi",
+)
+
+RESULTS = Path("results")
+_QUICK_SIZES = "4KiB,256KiB,4MiB"
+_QUICK_REPETITIONS = 3
+_STEP = 4
+
+
+def compare(
+    topology: options.Topology,
+    mode: options.Mode = "local",
+    sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZES",
+            help="Bytes of each rank's tensor: a range in steps of four, or [cyan]64KiB,16MiB[/]",
+        ),
+    ] = "4KiB..64MiB",
+    algorithms: Annotated[
+        str, typer.Option(metavar="NAME,…", help="innet's own, or [cyan]none[/]")
+    ] = "inc,ring,ps",
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…",
+            help="[cyan]gloo[/], [cyan]gloo-push[/], [cyan]openmpi[/] or [cyan]none[/] "
+            "([cyan]netns[/] only); by default all that can run",
+        ),
+    ] = None,
+    repetitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Timed turns of each method at each size; 3 to 30 by default"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"Only {_QUICK_SIZES}, {_QUICK_REPETITIONS} turns each")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="For the JSON, the report and the logs"),
+    ] = None,
+    as_json: options.AsJson = False,
+    rate: options.Rate = None,
+    delay: options.Delay = None,
+    loss: options.Loss = None,
+    queue: options.Queue = None,
+    mtu: options.Mtu = None,
+    slots: options.Slots = None,
+    settings: options.SetSettings = [],  # noqa: B006  # typer copies it
+) -> None:
+    """Compare allreduce algorithms over sizes, as a table, JSON and an HTML report.
+
+    Each is measured beside its bound: the time its bytes need on the links.
+    """
+    from rich.console import Console
+
+    from innet.compare.progress import ProgressBar
+    from innet.compare.sweep import compare as measure
+    from innet.emulation.output import FileOutput
+
+    loaded = chosen_topology(
+        topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
+    )
+    schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
+    parsed_settings = chosen_settings(settings)
+    directory = output or RESULTS / f"compare-{loaded.name}-{mode}"
+    with ProgressBar(Console(stderr=True)) as progress:
+        comparison = asyncio.run(
+            measure(
+                loaded,
+                mode=mode,
+                algorithms=_names(algorithms),
+                baselines=None if baseline is None else _names(baseline),
+                schedule=schedule,
+                settings=parsed_settings,
+                progress=progress,
+                output=FileOutput(directory / "logs"),
+            )
+        )
+    _publish(comparison, directory, as_json)
+
+
+def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    from rich.console import Console
+
+    from innet.compare.report import write_report
+    from innet.compare.table import WIDE, render_table
+    from innet.errors import CollectiveError
+
+    document, report = directory / "comparison.json", directory / "report.html"
+    comparison.save(document)
+    write_report(comparison, report)
+    if as_json:
+        typer.echo(comparison.model_dump_json(indent=2))
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = WIDE
+        console.print(render_table(comparison, console.width))
+    typer.echo(f"JSON: {document}\nreport: {report}", err=as_json)
+    wrong = {m.method for m in comparison.measurements if not m.correct}
+    if wrong or not comparison.measurements:
+        reason = f"wrong results: {', '.join(wrong)}" if wrong else "nothing could be measured"
+        raise CollectiveError(f"{reason}. What the nodes printed is in {directory / 'logs'}.")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text == "none" else tuple(part.strip() for part in text.split(","))
+
+
+def _schedule(sizes: str, repetitions: int | None, quick: bool) -> Schedule:
+    from innet.compare.schedule import Schedule
+
+    turns = repetitions or (_QUICK_REPETITIONS if quick else None)
+    return Schedule(sizes_bytes=_sizes_bytes(sizes), repetitions=turns)
+
+
+def _sizes_bytes(text: str) -> tuple[int, ...]:
+    """``4KiB..64MiB`` in steps of four with both ends, or ``64KiB,16MiB``."""
+    from innet.topology.quantities import QuantityError, parse_size_bytes
+
+    try:
+        if ".." not in text:
+            return tuple(sorted({parse_size_bytes(part) for part in text.split(",")}))
+        first, last = (parse_size_bytes(part) for part in text.split("..", 1))
+    except QuantityError as error:
+        raise typer.BadParameter(str(error), param_hint="'--sizes'") from None
+    if not 0 < first <= last:
+        raise typer.BadParameter(f"the range {text} is empty", param_hint="'--sizes'")
+    sizes_bytes = []
+    while first < last:
+        sizes_bytes.append(first)
+        first *= _STEP
+    return (*sizes_bytes, last)
