@@ -13,7 +13,6 @@ from innet.collectives.alltoall import alltoall
 from innet.collectives.arrays import Array, Output, byte_view
 from innet.collectives.barrier import barrier
 from innet.collectives.broadcast import broadcast
-from innet.collectives.collector import Collector
 from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
@@ -92,7 +91,7 @@ class Communicator:
         for prefix in prefixes:
             self._node.register_producer(str(prefix), str(self.rank))
         self._stream = self._node.open_stream(prefixes, self._in_flight)
-        self._collector = Collector(self._node)
+        self._collector = worker.collector
         self._messages = PointToPoint(
             self._node, self._collector, variants.first, self.rank, self._segment_bytes
         )
@@ -250,7 +249,6 @@ class Communicator:
             return
         self._closed = True
         self._worker.leave_group(self._group)
-        self._collector.close()
 
     def __enter__(self) -> Self:
         return self

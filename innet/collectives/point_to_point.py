@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
-from innet.collectives.collector import Collector
 from innet.collectives.group import Variant
 from innet.errors import CollectiveError
+from innet.worker import Collector
 
 MESSAGES_IN_FLIGHT = 64
 """Messages from one rank to another with one tag that may wait for their receipt."""

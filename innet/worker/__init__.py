@@ -3,6 +3,7 @@
 The launcher describes it in the environment; :func:`current_worker` opens it once per process.
 """
 
+from innet.worker.collector import Collector
 from innet.worker.context import Worker, close_worker, current_worker
 
-__all__ = ["Worker", "close_worker", "current_worker"]
+__all__ = ["Collector", "Worker", "close_worker", "current_worker"]

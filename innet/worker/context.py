@@ -22,6 +22,7 @@ from innet.plans import Plan
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.topology import Topology, parse_yaml
+from innet.worker.collector import Collector
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 
 _POLL_S = 0.01
@@ -38,6 +39,7 @@ class Worker:
     Attributes:
         rank: this process's place among the job's ranks.
         node: the native node.
+        collector: delivers the ends of the node's operations, of all groups.
         settings: settings of the run.
         job: the job file.
     """
@@ -50,6 +52,7 @@ class Worker:
         self.job = job
         self.rank = job.ranks.index(config.node)
         self.node = open_node(config, settings, keys)
+        self.collector = Collector(self.node)
         self.failure: tuple[str, int | None] | None = None
         self._listeners: list[FailureListener] = []
         self._controller = ControlClient(
@@ -148,6 +151,7 @@ class Worker:
             return
         self._closed = True
         self._agent.close()
+        self.collector.close()
         self.node.stop(f"rank {self.rank} closed its node")
         self._controller.close()
 

@@ -22,6 +22,7 @@ from innet.plans import Plan, make_plan
 from innet.security import deal_keys
 from innet.settings import Settings
 from innet.topology import Topology
+from innet.worker import Collector
 
 Tamper = Callable[[bytes], Sequence[bytes]]
 """Given a datagram, what to pass on instead of it."""
@@ -38,6 +39,7 @@ class _Member:
 
     def __init__(self, node: _core.Node, rank: int, job: _Job, settings: Settings) -> None:
         self.node = node
+        self.collector = Collector(node)
         self.rank = rank
         self.job = job
         self.settings = settings
@@ -141,6 +143,8 @@ class Cluster:
     def close(self) -> None:
         for communicator in self.communicators:
             communicator.close()
+        for member in self.members:
+            member.collector.close()
         for node in self.nodes.values():
             node.stop("the test is over")
         for tap in self._taps:

@@ -14,7 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class Collector:
-    """Waits for operations of a node; started with the first one handed over."""
+    """Waits for operations of a node; started with the first one handed over.
+
+    A node has one, shared by all groups: whoever collects gets the ends of every group's work.
+    """
 
     def __init__(self, node: _core.Node) -> None:
         self._node = node
