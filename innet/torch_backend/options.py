@@ -1,0 +1,20 @@
+"""What ``init_process_group("innet", pg_options=...)`` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one process group; the same on every rank.
+
+    Attributes:
+        algorithm: as for :func:`innet.init`; ``None`` for what ``innet run --algorithm`` chose.
+
+    Example::
+
+        dist.init_process_group("innet", pg_options=innet.torch_backend.Options(algorithm="ring"))
+    """
+
+    algorithm: str | None = None
