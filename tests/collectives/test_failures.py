@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 
 from innet.launch import JobFailed, Session
 from innet.topology import load_topology
-from tests.collectives.conftest import WORKERS
+
+WORKERS = Path(__file__).parent / "workers"
 
 
 def test_a_killed_worker_is_named_to_the_others(run_job):

@@ -15,8 +15,6 @@ from innet.launch import JobFailed, Session
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 
-WORKERS = Path(__file__).parent / "workers"
-
 
 @dataclass
 class JobResult:
@@ -43,8 +41,9 @@ RunJob = Callable[..., JobResult]
 
 
 @pytest.fixture
-def run_job() -> RunJob:
-    """Runs a worker script once per host; checks nothing by itself."""
+def run_job(request: pytest.FixtureRequest) -> RunJob:
+    """Runs a script of the ``workers`` beside the test once per host; checks nothing by itself."""
+    workers = request.path.parent / "workers"
 
     def run(
         script: str,
@@ -55,13 +54,15 @@ def run_job() -> RunJob:
         settings: Sequence[str] = (),
         prepare: Callable[[Session], Any] | None = None,
     ) -> JobResult:
-        return asyncio.run(_run(script, arguments, topology, algorithm, settings, prepare))
+        return asyncio.run(
+            _run(workers / script, arguments, topology, algorithm, settings, prepare)
+        )
 
     return run
 
 
 async def _run(
-    script: str,
+    script: Path,
     arguments: Sequence[str],
     topology: Topology | str,
     algorithm: str,
@@ -78,7 +79,7 @@ async def _run(
     async with session:
         try:
             await session.run_workers(
-                [sys.executable, str(WORKERS / script), *arguments], algorithm=algorithm
+                [sys.executable, str(script), *arguments], algorithm=algorithm
             )
         except JobFailed as failure:
             result.failure = str(failure)

@@ -1,0 +1,61 @@
+"""The training of the demonstration: the same over a network as in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.launch import Session
+from innet.topology import load_topology
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+TRAIN_DIGITS = Path(__file__).parents[2] / "apps" / "train_digits.py"
+TEST_IMAGES = 360
+
+
+def train_alone(output: Path) -> dict[str, Any]:
+    subprocess.run(
+        [sys.executable, TRAIN_DIGITS, "--single", "--epochs", "3", "--output", output],
+        check=True,
+        timeout=100,
+        capture_output=True,
+    )
+    (record,) = json.loads(output.read_text())
+    return record
+
+
+def train_together(output: Path, *algorithms: str) -> list[dict[str, Any]]:
+    async def launch() -> None:
+        lines: list[str] = []
+        topology = load_topology("leaf-spine:2x2x2")
+        async with Session(topology, output=lambda _label, line: lines.append(line)) as session:
+            chosen = ["--epochs", "3", "--output", str(output), "--algorithms", *algorithms]
+            await session.run_workers(
+                [sys.executable, str(TRAIN_DIGITS), *chosen],
+                env={"OMP_NUM_THREADS": "1"},
+            )
+        assert any("epoch 3/3" in line for line in lines), "rank 0 shows progress"
+
+    asyncio.run(launch())
+    return json.loads(output.read_text())
+
+
+def test_accuracy_is_that_of_one_process_and_placement_changes_no_bit(tmp_path: Path) -> None:
+    alone = train_alone(tmp_path / "alone.json")
+    first, second, ring = train_together(
+        tmp_path / "together.json", "inc:roots=spine0", "inc:roots=spine1", "ring"
+    )
+    assert alone["accuracies"][-1] > 0.85
+    for record in (first, second, ring):
+        assert record["ranks"] == 4
+        assert abs(record["accuracies"][-1] - alone["accuracies"][-1]) <= 1.001 / TEST_IMAGES
+        assert record["losses"] == pytest.approx(alone["losses"], rel=1e-3)
+        assert record["busiest_link_bytes"] >= len(record["losses"]) * record["gradient_bytes"]
+    assert first["losses_hex"] == second["losses_hex"], "the same expression on another spine"

@@ -1,0 +1,316 @@
+"""Every operation of the backend gives what PyTorch's semantics ask for."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+from innet.errors import CollectiveError, MismatchError
+from innet.topology import load_topology
+from innet.torch_backend.process_group import InnetProcessGroup
+from tests.collectives.cluster import Cluster
+
+pytestmark = pytest.mark.torch
+
+SIZE = 4
+ELEMENTS = 5000
+TYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+)
+Program = Callable[[InnetProcessGroup], Any]
+
+
+class Ranks:
+    """A process group for each rank, all in this process."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.groups = [InnetProcessGroup(member) for member in cluster.communicators]
+
+    def run(self, program: Program) -> list[Any]:
+        """What the program returns, or raises, on each rank."""
+
+        def guarded(group: InnetProcessGroup) -> Any:
+            try:
+                return program(group)
+            except Exception as error:
+                return error
+
+        with ThreadPoolExecutor(SIZE) as pool:
+            return list(pool.map(guarded, self.groups))
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[Ranks]:
+    with Cluster(load_topology(f"star:{SIZE}")) as cluster:
+        made = Ranks(cluster)
+        yield made
+        with ThreadPoolExecutor(SIZE) as pool:
+            list(pool.map(InnetProcessGroup.shutdown, made.groups))
+
+
+def values(rank: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Small whole numbers: exact in every type, in any order of adding."""
+    generator = torch.Generator().manual_seed(100 + rank)
+    return torch.randint(0, 4, shape, generator=generator).to(dtype)
+
+
+def everybody(*shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    return [values(rank, *shape, dtype=dtype) for rank in range(SIZE)]
+
+
+def total(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return functools.reduce(operator.add, everybody(*shape, dtype=dtype))
+
+
+def with_op(options: Any, op: Any) -> Any:
+    options.reduceOp = op
+    return options
+
+
+def with_root(options: Any, root: int) -> Any:
+    options.rootRank = root
+    return options
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_allreduce_adds_every_type(ranks: Ranks, dtype: torch.dtype) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        tensor = values(group.rank(), ELEMENTS, dtype=dtype)
+        group.allreduce([tensor]).wait()
+        return tensor
+
+    for tensor in ranks.run(program):
+        assert torch.equal(tensor, total(ELEMENTS, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (ReduceOp.AVG, lambda stack: stack.mean(0)),
+        (ReduceOp.MIN, lambda stack: stack.amin(0)),
+        (ReduceOp.MAX, lambda stack: stack.amax(0)),
+        (ReduceOp.PRODUCT, lambda stack: stack.prod(0)),
+    ],
+    ids=["avg", "min", "max", "product"],
+)
+def test_allreduce_knows_the_other_operators(
+    ranks: Ranks, op: Any, expected: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        tensor = values(group.rank(), ELEMENTS)
+        group.allreduce([tensor], with_op(dist.AllreduceOptions(), op)).wait()
+        return tensor
+
+    for tensor in ranks.run(program):
+        assert torch.equal(tensor, expected(torch.stack(everybody(ELEMENTS))))
+
+
+def test_a_tensor_that_is_not_contiguous_is_reduced_in_place(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
+        whole = values(group.rank(), 60, 50)
+        group.allreduce([whole[:, ::2]]).wait()
+        return whole[:, ::2], whole[:, 1::2]
+
+    for rank, (reduced, untouched) in enumerate(ranks.run(program)):
+        assert torch.equal(reduced, total(60, 50)[:, ::2])
+        assert torch.equal(untouched, values(rank, 60, 50)[:, 1::2])
+
+
+def test_broadcast_sends_the_roots_tensor(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        tensor = values(group.rank(), ELEMENTS, dtype=torch.bfloat16)
+        group.broadcast([tensor], with_root(dist.BroadcastOptions(), 2)).wait()
+        return tensor
+
+    for tensor in ranks.run(program):
+        assert torch.equal(tensor, values(2, ELEMENTS, dtype=torch.bfloat16))
+
+
+def test_reduce_fills_the_root_alone(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        tensor = values(group.rank(), ELEMENTS)
+        group.reduce([tensor], with_root(dist.ReduceOptions(), 1)).wait()
+        return tensor
+
+    for rank, tensor in enumerate(ranks.run(program)):
+        assert torch.equal(tensor, total(ELEMENTS) if rank == 1 else values(rank, ELEMENTS))
+
+
+def test_allgather_orders_by_rank(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[list[torch.Tensor], torch.Tensor]:
+        mine = values(group.rank(), 30, 7)
+        listed = [torch.empty(30, 7) for _ in range(SIZE)]
+        group.allgather([listed], [mine]).wait()
+        single = torch.empty(SIZE * 30, 7)
+        group.all_gather_single(single, mine).wait()
+        return listed, single
+
+    for listed, single in ranks.run(program):
+        assert torch.equal(torch.stack(listed), torch.stack(everybody(30, 7)))
+        assert torch.equal(single, torch.cat(everybody(30, 7)))
+
+
+def test_reduce_scatter_gives_each_rank_its_part(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
+        mine = values(group.rank(), SIZE, 900)
+        listed, single = torch.empty(900), torch.empty(900)
+        group.reduce_scatter([listed], [list(mine)]).wait()
+        options = with_op(dist.ReduceScatterOptions(), ReduceOp.AVG)
+        group.reduce_scatter_single(single, mine.reshape(-1), options).wait()
+        return listed, single
+
+    for rank, (listed, single) in enumerate(ranks.run(program)):
+        assert torch.equal(listed, total(SIZE, 900)[rank])
+        assert torch.equal(single, total(SIZE, 900)[rank] / SIZE)
+
+
+def test_gather_and_scatter_know_their_root(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[list[torch.Tensor], torch.Tensor]:
+        at_root = group.rank() == 3
+        gathered = [torch.empty(40) for _ in range(SIZE)] if at_root else []
+        group.gather(
+            [gathered] if at_root else [],
+            [values(group.rank(), 40)],
+            with_root(dist.GatherOptions(), 3),
+        ).wait()
+        scattered = torch.empty(40)
+        parts = [list(values(9, SIZE, 40))] if at_root else []
+        group.scatter([scattered], parts, with_root(dist.ScatterOptions(), 3)).wait()
+        return gathered, scattered
+
+    for rank, (gathered, scattered) in enumerate(ranks.run(program)):
+        if rank == 3:
+            assert torch.equal(torch.stack(gathered), torch.stack(everybody(40)))
+        assert torch.equal(scattered, values(9, SIZE, 40)[rank])
+
+
+def test_alltoall_exchanges_parts(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[list[torch.Tensor], torch.Tensor]:
+        mine = values(group.rank(), SIZE, 25)
+        listed = [torch.empty(25) for _ in range(SIZE)]
+        group.alltoall(listed, list(mine)).wait()
+        single = torch.empty(SIZE, 25)
+        group.all_to_all_single(single, mine, [], []).wait()
+        return listed, single
+
+    for rank, (listed, single) in enumerate(ranks.run(program)):
+        expected = torch.stack([tensor[rank] for tensor in everybody(SIZE, 25)])
+        assert torch.equal(torch.stack(listed), expected)
+        assert torch.equal(single, expected)
+
+
+def test_messages_arrive_in_order_and_name_their_sender(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor, int] | None:
+        if group.rank() == 0:
+            group.send([torch.full((100,), 1.0)], 2, 7).wait()
+            group.send([torch.full((100,), 2.0)], 2, 7).wait()
+        if group.rank() != 2:
+            return None
+        first, second = torch.empty(100), torch.empty(100)
+        work = group.recv([first], 0, 7)
+        work.wait()
+        group.recv([second], 0, 7).wait()
+        return first, second, work.source_rank()
+
+    first, second, sender = ranks.run(program)[2]
+    assert (first == 1).all()
+    assert (second == 2).all()
+    assert sender == 0
+
+
+def test_a_barrier_ends_when_all_have_come(ranks: Ranks) -> None:
+    come: list[int] = []
+    lock = threading.Lock()
+
+    def program(group: InnetProcessGroup) -> int:
+        with lock:
+            come.append(group.rank())
+        group.barrier().wait()
+        return len(come)
+
+    assert ranks.run(program) == [SIZE] * SIZE
+
+
+def test_callbacks_of_futures_may_wait_for_other_operations(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        def halve_then_add_again(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+            (tensor,) = future.value()
+            tensor /= 2
+            group.allreduce([tensor]).wait()
+            return group.allreduce([tensor]).get_future().wait()[0]
+
+        future = group.allreduce([torch.ones(8)]).get_future()
+        return future.then(halve_then_add_again).wait()
+
+    for tensor in ranks.run(program):
+        assert (tensor == SIZE / 2 * SIZE * SIZE).all()
+
+
+def test_a_work_tells_when_it_is_complete(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> bool:
+        work = group.allreduce([torch.ones(8)])
+        work.wait()
+        return work.is_completed() and work.is_success() and work.exception() is None
+
+    assert ranks.run(program) == [True] * SIZE
+
+
+def test_ranks_that_disagree_all_hear_of_it(ranks: Ranks) -> None:
+    def program(group: InnetProcessGroup) -> tuple[str, bool]:
+        work = group.allreduce([torch.ones(100 + group.rank())])
+        future = work.get_future()
+        with pytest.raises(MismatchError):
+            work.wait()
+        with pytest.raises(RuntimeError, match="shape") as caught:
+            future.wait()
+        return str(caught.value), work.is_success()
+
+    for outcome in ranks.run(program):
+        text, success = outcome
+        assert "MismatchError" in text
+        assert not success
+
+
+@pytest.mark.parametrize(
+    ("start", "advice"),
+    [
+        (lambda g: g.allreduce([torch.ones(3, dtype=torch.int16)]), "tensor.to"),
+        (lambda g: g.allreduce([torch.ones(3), torch.ones(3)]), "takes one"),
+        (
+            lambda g: g.allreduce(
+                [torch.ones(3, dtype=torch.int32)], with_op(dist.AllreduceOptions(), ReduceOp.AVG)
+            ),
+            "ReduceOp.SUM",
+        ),
+        (
+            lambda g: g.allreduce(
+                [torch.ones(3, dtype=torch.int32)], with_op(dist.AllreduceOptions(), ReduceOp.BXOR)
+            ),
+            "all_gather",
+        ),
+        (lambda g: g.broadcast([torch.ones(3).to_sparse()]), "to_dense"),
+        (lambda g: g.broadcast([torch.ones(3, device="meta")]), "tensor.cpu"),
+        (lambda g: g.allgather([[torch.ones(3)]], [torch.ones(3)]), "one for each rank"),
+        (lambda g: g.all_gather_single(torch.ones(7), torch.ones(2)), "4 times the 2"),
+        (lambda g: g.all_to_all_single(torch.ones(5), torch.ones(5), [2, 3], [2, 3]), "pad"),
+        (lambda g: g.recv_anysource([torch.ones(3)], 0), "src="),
+    ],
+)
+def test_what_is_not_offered_says_what_to_do(ranks: Ranks, start: Program, advice: str) -> None:
+    with pytest.raises(CollectiveError, match=advice):
+        start(ranks.groups[0])
