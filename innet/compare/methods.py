@@ -32,9 +32,9 @@ class Method:
 
 _OWN_TITLES = {
     "inc": "in-network aggregation",
-    "ring": "ring",
+    "ring": "ring (innet)",
     "ps": "parameter server (incast)",
-    "halving-doubling": "halving-doubling",
+    "halving-doubling": "halving-doubling (innet)",
     "auto": "auto",
 }
 

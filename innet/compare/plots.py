@@ -49,9 +49,9 @@ _STYLE: Any = {
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
 }
-_WIDTH_IN = 9.0
-_HEADROOM = 1.8
-"""Room above the highest point of a logarithmic axis, for the legend."""
+_WIDTH_IN = 11.0
+_BESIDE = "outside right upper"
+"""Where legends stand: there may be many methods, and their lines are everywhere."""
 _MARKERS = "osD^vPXh"
 
 
@@ -65,7 +65,7 @@ def plot_times(comparison: Comparison) -> str:
             _line(axes, number, sizes, [m.median_s for m in rows], rows[0].title)
             axes.fill_between(
                 sizes, [m.p10_s for m in rows], [m.p90_s for m in rows],
-                color=_colour(number), alpha=0.15, linewidth=0,
+                color=_colour(number), alpha=0.1, linewidth=0,
             )  # fmt: skip
             bounds = [(m.size_bytes, m.bound_s) for m in rows if m.bound_s is not None]
             if bounds:
@@ -76,7 +76,7 @@ def plot_times(comparison: Comparison) -> str:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
         _size_axis(axes, comparison)
         axes.set_title("time of an allreduce (line: median, band: p10 to p90, dashes: bound)")
-        axes.legend(loc="upper left")
+        figure.legend(loc=_BESIDE)
         return _svg(figure)
 
 
@@ -102,9 +102,8 @@ def plot_ratios(comparison: Comparison) -> str | None:
         axes.yaxis.set_minor_formatter(NullFormatter())
         sizes_bytes = sorted({m.size_bytes for m in measured})
         _size_axis(axes, comparison, sizes_bytes)
-        axes.set_ylim(top=_HEADROOM * max(m.ratio_to_bound or 1.0 for m in measured))
         axes.set_title("time by bound (1 is the best that the links allow this method)")
-        axes.legend(loc="upper left", ncols=2)
+        figure.legend(loc=_BESIDE)
         return _svg(figure)
 
 
@@ -120,7 +119,7 @@ def plot_bandwidths(comparison: Comparison) -> str:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_rate(value)))
         _size_axis(axes, comparison)
         axes.set_title("algorithm bandwidth (size by median time)")
-        axes.legend(loc="upper left")
+        figure.legend(loc=_BESIDE)
         return _svg(figure)
 
 
