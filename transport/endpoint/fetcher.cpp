@@ -1,6 +1,7 @@
 #include "transport/endpoint/fetcher.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "transport/endpoint/answer_check.hpp"
@@ -175,7 +176,9 @@ void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
     const std::uint64_t begin = spec.segmentation.offset_of(spec.first_segment);
     const std::uint64_t offset = spec.segmentation.offset_of(segment) - begin;
     const wire::ByteView content = data.content();
-    std::ranges::copy(content, spec.into.begin() + static_cast<std::ptrdiff_t>(offset));
+    if (!content.empty()) {
+        std::memcpy(spec.into.subspan(offset, content.size()).data(), content.data(), content.size());
+    }
     ++counters_.segments_fetched;
     counters_.bytes_fetched += content.size();
     if (--operation.remaining_segments == 0) end(operation, OperationStatus::kDone, {});
