@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ _STYLE: Any = {
     "lines.markersize": 4.5,
 }
 _WIDTH_IN = 11.0
-_BESIDE = "outside right upper"
+_BESIDE: Final = "outside right upper"
 """Where legends stand: there may be many methods, and their lines are everywhere."""
 _MARKERS = "osD^vPXh"
 
