@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -191,7 +192,7 @@ def compare(records: Sequence[dict[str, Any]], topology: Topology) -> list[Row]:
 
 def print_table(rows: Sequence[Row]) -> None:
     """The comparison on the terminal."""
-    table = Table()
+    table = Table(box=box.SIMPLE_HEAD)
     for number, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for row in rows:
@@ -297,6 +298,7 @@ def main() -> int:
     title = f"Training over {arguments.topology} at {arguments.rate}"
     print_table(rows)
     save(rows, title, arguments.output)
+    console.print(f"Other sizes, and Gloo beside it: innet compare {arguments.topology} --quick")
     return 0 if all(row.as_single for row in rows) else 1
 
 
