@@ -95,7 +95,7 @@ HEADINGS = (
     "bound s",
     "link MB",
     "accuracy",
-    "as single?",
+    "as single",
 )
 LEGEND = (
     "waited: for the averages of the gradients. bound: the least wait that the links' rate allows "
@@ -192,7 +192,7 @@ def compare(records: Sequence[dict[str, Any]], topology: Topology) -> list[Row]:
 
 def print_table(rows: Sequence[Row]) -> None:
     """The comparison on the terminal."""
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for number, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for row in rows:
