@@ -143,6 +143,29 @@ class PythonNode {
         return id;
     }
 
+    OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
+                               std::size_t max_packet_bytes) {
+        auto signer = make_signer(key);
+        const OperationId id = next_operation_++;
+        owners_[id].push_back(nb::cast(bytes));
+        const ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
+        call([&](Engine& engine) { engine.endpoint.publish_object(id, spec, std::move(signer)); });
+        return id;
+    }
+
+    OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
+                             const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
+                             double timeout_s) {
+        const OperationId id = next_operation_++;
+        owners_[id].push_back(nb::borrow(into));
+        ObjectFetchSpec spec{name, hint, signer, nb::cast<const ObjectBuffer&>(into).memory, {}};
+        call([&](Engine& engine) {
+            spec.deadline = engine.now + from_seconds(timeout_s);
+            engine.endpoint.fetch_object(id, std::move(spec), engine.now);
+        });
+        return id;
+    }
+
     std::optional<std::pair<int, std::string>> wait(OperationId id, double timeout_s) {
         std::optional<OperationCompletion> completion;
         {
@@ -349,6 +372,32 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
             "why"_a);
 }
 
+void bind_objects_of(nb::class_<PythonNode>& node) {
+    node.def(
+            "register_objects",
+            [](PythonNode& self, const wire::Name& prefix, const std::string& label) {
+                self.call([&](Engine& engine) { engine.endpoint.register_objects(prefix, label); });
+            },
+            "prefix"_a, "label"_a)
+        .def(
+            "unregister_objects",
+            [](PythonNode& self, const wire::Name& prefix) {
+                self.thread().post(
+                    [prefix](Engine& engine) { engine.endpoint.unregister_objects(prefix); });
+            },
+            "prefix"_a)
+        .def("publish_object", &PythonNode::publish_object, "name"_a, "data"_a, "key"_a,
+             "max_packet_bytes"_a)
+        .def("fetch_object", &PythonNode::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
+             "timeout_s"_a)
+        .def(
+            "withdraw_object",
+            [](PythonNode& self, const wire::Name& name) {
+                self.call([&](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            },
+            "name"_a);
+}
+
 }  // namespace
 
 void bind_node(nb::module_& module) {
@@ -361,6 +410,8 @@ void bind_node(nb::module_& module) {
     module.attr("STATUS_OVERFLOW") = static_cast<int>(OperationStatus::kOverflow);
     module.attr("STATUS_ABORTED") = static_cast<int>(OperationStatus::kAborted);
     module.attr("STATUS_CANCELLED") = static_cast<int>(OperationStatus::kCancelled);
+    module.attr("STATUS_NO_ROUTE") = static_cast<int>(OperationStatus::kNoRoute);
+    module.attr("STATUS_UNTRUSTED") = static_cast<int>(OperationStatus::kUntrusted);
     nb::class_<PythonNode> node(module, "Node", "A node running on a thread of its own.");
     node.def(nb::init<const NodeSettings&, const SigningKey&, const std::vector<SigningKey>&>(),
              "settings"_a, "signing_key"_a, "trusted_keys"_a)
@@ -381,6 +432,7 @@ void bind_node(nb::module_& module) {
         .def_prop_ro("cpu_seconds", [](PythonNode& self) { return self.thread().cpu_seconds(); });
     bind_control(node);
     bind_operations_of(node);
+    bind_objects_of(node);
 }
 
 }  // namespace innet::bindings

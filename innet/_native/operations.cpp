@@ -77,6 +77,7 @@ Fetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t s
 }  // namespace
 
 void bind_operations(nb::module_& module) {
+    bind_object_buffer(module);
     nb::class_<Segmentation>(module, "Segmentation", "How a tensor is cut into segments.")
         .def(
             "__init__",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transport/endpoint/operation.hpp"
+#include "transport/object/object_memory.hpp"
 
 namespace innet::bindings {
 
@@ -32,5 +33,13 @@ struct Fetch {
     FetchSpec spec;
     nanobind::object owner;
 };
+
+/// Where a fetched object lands, for Python: `memory`, and who owns it when it is the caller's.
+struct ObjectBuffer {
+    std::shared_ptr<ObjectMemory> memory;
+    nanobind::object owner;
+};
+
+void bind_object_buffer(nanobind::module_& module);
 
 }  // namespace innet::bindings

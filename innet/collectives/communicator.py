@@ -16,6 +16,7 @@ from innet.collectives.broadcast import broadcast
 from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
+from innet.collectives.objects import ObjectData, Objects, error_of_object
 from innet.collectives.operation import Operation
 from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.reduce import reduce
@@ -94,6 +95,9 @@ class Communicator:
         self._collector = worker.collector
         self._messages = PointToPoint(
             self._node, self._collector, variants.first, self.rank, self._segment_bytes
+        )
+        self._objects = Objects(
+            self._node, worker.object_key, variants.first, self.rank, self._segment_bytes
         )
         before_close(self.close)
 
@@ -219,6 +223,90 @@ class Communicator:
         """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
         return self.irecv(array, source, tag).wait()
 
+    # Objects: bytes under a name of their own.
+
+    def ipublish(self, name: str, data: ObjectData) -> Work[None]:
+        """Start a :meth:`publish`; ``data`` must stay as it is until the end."""
+        self._require_open()
+        return self._object_work(*self._objects.publish(name, data), lambda: None)
+
+    def publish(self, name: str, data: ObjectData) -> None:
+        """Offer ``data`` (a model, a KV block) to all ranks, under ``name``.
+
+        It is copied and signed once (a manifest with one Ed25519 signature and the digests of its
+        segments), in a time proportional to its size, and stays until :meth:`withdraw` or
+        :meth:`close`. It can be fetched when this returns; ``data`` may then be changed.
+
+        Args:
+            name: a path such as ``model/step-100``. A name stands for one value: caches may keep
+                what it stood for, so give another value another name.
+            data: an array of any type without Python objects, or anything that shows its bytes.
+
+        Raises:
+            TransportError: the name is published already, or too long for the links' packets.
+
+        Example::
+
+            if comm.rank == 0:
+                comm.publish("model", weights)
+            else:
+                weights = comm.fetch("model", source=0, out=weights)
+        """
+        self.ipublish(name, data).wait()
+
+    def withdraw(self, name: str) -> None:
+        """Offer an object no longer; nothing happens when this rank did not offer it.
+
+        Fetches under way may fail, and caches may still serve what they hold.
+        """
+        self._require_open()
+        self._objects.withdraw(name)
+
+    def ifetch(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Work[Array]:
+        """Start a :meth:`fetch`."""
+        self._require_open()
+        self._check_rank(source)
+        output = None if out is None else Output(out)
+        into = None if output is None else output.memory
+        operation, what, buffer = self._objects.fetch(
+            name, source, into, timeout_s or self._timeout_s
+        )
+        finish = buffer.array if output is None else output.finish
+        return self._object_work(operation, what, finish)
+
+    def fetch(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Array:
+        """The object ``name`` of rank ``source``, verified; waits until it is published.
+
+        It lands in ``out``, whose bytes must be as many, else in a new array of bytes
+        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: what they
+        ask for in common crosses each link about once. This is no collective.
+
+        Args:
+            timeout_s: deadline; by default that of the communicator's operations.
+
+        Raises:
+            DeadlineExceeded: the object was not published, or did not come in time.
+            SecurityError: what is published is not signed by the key of rank ``source``.
+            MismatchError: the object and ``out`` differ in size.
+            TransportError: the source's node does not answer for it, or there is no memory for it.
+            RankFailed: a rank is gone.
+        """
+        return self.ifetch(name, source, out, timeout_s=timeout_s).wait()
+
     # About the group.
 
     def explain(self, size_bytes: int) -> str:
@@ -249,6 +337,7 @@ class Communicator:
             return
         self._closed = True
         self._worker.leave_group(self._group)
+        self._objects.close()
 
     def __enter__(self) -> Self:
         return self
@@ -338,6 +427,12 @@ class Communicator:
     def _work(self, operation: int, what: str, seq: int | None, finish: Callable[[], T]) -> Work[T]:
         def error(status: int, detail: str) -> BaseException | None:
             return error_of(status, detail, what, seq, self._worker.failure)
+
+        return Work(operation, self._collector, finish, error)
+
+    def _object_work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
+        def error(status: int, detail: str) -> BaseException | None:
+            return error_of_object(status, detail, what, self._worker.failure)
 
         return Work(operation, self._collector, finish, error)
 

@@ -1,5 +1,5 @@
 """Keys of a run: made by the launcher, dealt to the nodes that belong to it."""
 
-from innet.security.keys import NodeKeys, deal_keys
+from innet.security.keys import NodeKeys, deal_keys, own_key_name
 
-__all__ = ["NodeKeys", "deal_keys"]
+__all__ = ["NodeKeys", "deal_keys", "own_key_name"]

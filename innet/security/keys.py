@@ -1,7 +1,8 @@
 """Keys that a launcher deals to the nodes of a run.
 
-With a symmetric signature all members share the group key. With Ed25519 each node has its own pair,
-and all know everybody's public key. The files are readable by their owner alone.
+Each node has an Ed25519 pair of its own, and all know everybody's public key: a node signs its objects
+with it, and its segments too when that is the setting. With a symmetric signature, segments are
+signed with a group key that all members share. The files are readable by their owner alone.
 """
 
 from __future__ import annotations
@@ -42,16 +43,27 @@ class Key(BaseModel):
 
 
 class NodeKeys(BaseModel):
-    """What one node signs with, and what it trusts."""
+    """What one node signs with, and what it trusts.
+
+    Attributes:
+        signing: for segments and sums.
+        objects: for the manifests of objects: the node's own Ed25519 key.
+        trusted: whose signatures are taken.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     signing: Key
+    objects: Key
     trusted: tuple[Key, ...]
 
     def signing_key(self) -> _core.SigningKey:
         """The signing key with a fresh salt: no GMAC nonce repeats after a restart."""
         return self.signing.native(secrets.token_bytes(6))
+
+    def object_key(self) -> _core.SigningKey:
+        """The key that this node's objects are signed with."""
+        return self.objects.native()
 
     def trusted_keys(self) -> list[_core.SigningKey]:
         """The keys to verify with."""
@@ -87,24 +99,28 @@ def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]
     >>> keys["h0"].signing == keys["s0"].signing
     True
     """
+    pairs = {node: Ed25519PrivateKey.generate() for node in nodes}
+    own = {node: _own_key(node, pair.private_bytes_raw()) for node, pair in pairs.items()}
+    trusted = tuple(
+        _own_key(node, pair.public_key().public_bytes_raw()) for node, pair in pairs.items()
+    )
     if signature == "ed25519":
-        return _deal_pairs(list(nodes))
+        return {
+            node: NodeKeys(signing=key, objects=key, trusted=trusted) for node, key in own.items()
+        }
     secret = secrets.token_bytes(_GROUP_KEY_BYTES.get(signature, 0)).hex()
     name = "" if signature == "digest" else "/g/k"
     shared = Key(signature=signature, name=name, secret=secret)
-    return {node: NodeKeys(signing=shared, trusted=(shared,)) for node in nodes}
-
-
-def _deal_pairs(nodes: list[str]) -> dict[str, NodeKeys]:
-    private = {node: Ed25519PrivateKey.generate() for node in nodes}
-
-    def key(node: str, secret: bytes) -> Key:
-        return Key(signature="ed25519", name=f"/n/{node}/KEY", secret=secret.hex())
-
-    public = tuple(
-        key(node, pair.public_key().public_bytes_raw()) for node, pair in private.items()
-    )
     return {
-        node: NodeKeys(signing=key(node, pair.private_bytes_raw()), trusted=public)
-        for node, pair in private.items()
+        node: NodeKeys(signing=shared, objects=key, trusted=(shared, *trusted))
+        for node, key in own.items()
     }
+
+
+def own_key_name(node: str) -> str:
+    """Name of the Ed25519 key of ``node``."""
+    return f"/n/{node}/KEY"
+
+
+def _own_key(node: str, secret: bytes) -> Key:
+    return Key(signature="ed25519", name=own_key_name(node), secret=secret.hex())

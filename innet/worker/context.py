@@ -40,6 +40,7 @@ class Worker:
         rank: this process's place among the job's ranks.
         node: the native node.
         collector: delivers the ends of the node's operations, of all groups.
+        object_key: what this rank's objects are signed with.
         settings: settings of the run.
         job: the job file.
     """
@@ -53,6 +54,7 @@ class Worker:
         self.rank = job.ranks.index(config.node)
         self.node = open_node(config, settings, keys)
         self.collector = Collector(self.node)
+        self.object_key = keys.object_key()
         self.failure: tuple[str, int | None] | None = None
         self._listeners: list[FailureListener] = []
         self._controller = ControlClient(

@@ -1,8 +1,21 @@
 // Data comes in, or is made here: verification, content store, everyone who waits.
 
+#include <algorithm>
+
 #include "switch_emulator/forwarding/node_state.hpp"
 
 namespace innet::forwarding {
+
+namespace {
+
+bool wanted_beyond_reducer(const tables::PitEntry* entry) {
+    for (const tables::InRecord& record : entry->in_records()) {
+        if (record.face != kReducerFace) return true;
+    }
+    return false;
+}
+
+}  // namespace
 
 void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool marked,
                                    TimePoint now) {
@@ -10,26 +23,35 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (!data) return on_malformed_packet(face);
     ++faces[face].counters.data_in;
     const tables::NamePrefixes name(data->name());
-    collect_waiting(*data, name);
-    if (waiting.empty()) return on_unsolicited_data();
+    const auto digest = collect_waiting(*data, name);
+    if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
-    Recipients recipients = Recipients::kEveryone;
-    switch (keyring.verify(*data)) {
-        case security::Verdict::kInvalid:
-            // Who waits goes on waiting: a forger must not be able to make the true Data
-            // unsolicited.
-            ++counters.invalid_signature;
-            return;
-        case security::Verdict::kUnknownKey:
-            ++counters.unknown_key;
-            recipients = Recipients::kNetworkOnly;
-            break;
-        case security::Verdict::kValid:
-            if (is_worth_caching(*data)) content_store.insert(*data, name, packet, now);
-            break;
+    const Answer answer{packet, *data, face, marked, now};
+    const security::Verdict verdict = keyring.verify(*data);
+    if (verdict == security::Verdict::kValid) {
+        if (is_worth_caching(*data)) content_store.insert(*data, name, packet, now);
+        satisfy_waiting(answer);
+        return;
     }
-    for (tables::PitEntry* entry : waiting) {
-        satisfy(*entry, {packet, *data, face, marked, now}, recipients);
+    if (!waiting_by_digest.empty()) on_data_named_by_digest(answer, name, *digest);
+    if (verdict == security::Verdict::kUnknownKey) {
+        if (!waiting.empty()) ++counters.unknown_key;
+        for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
+    } else if (waiting_by_digest.empty()) {
+        // Who waits goes on waiting: a forger must not be able to make the true Data unsolicited.
+        ++counters.invalid_signature;
+    }
+}
+
+// These are the bytes that the asker named, whoever signed them. The digest vouches for nothing
+// beyond that: who asks for the name alone never gets them, from here or from the cache.
+void Node::State::on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
+                                          const security::Sha256Digest& digest) {
+    if (std::ranges::any_of(waiting_by_digest, wanted_beyond_reducer)) {
+        content_store.insert_by_digest(answer.view, name, digest, answer.packet, answer.now);
+    }
+    for (tables::PitEntry* entry : waiting_by_digest) {
+        satisfy(*entry, answer, Recipients::kEveryone);
     }
 }
 
@@ -41,30 +63,34 @@ void Node::State::on_local_data(const PacketRef& packet, bool marked, TimePoint 
     const tables::NamePrefixes name(data->name());
     collect_waiting(*data, name);
     if (is_worth_caching(*data)) content_store.insert(*data, name, packet, now);
-    for (tables::PitEntry* entry : waiting) {
-        entry->in_reduction = false;  // it has come to its end
-        satisfy(*entry, {packet, *data, kNoFace, marked, now}, Recipients::kEveryone);
+    for (tables::PitEntry* entry : waiting) entry->in_reduction = false;  // it has come to its end
+    satisfy_waiting({packet, *data, kNoFace, marked, now});
+}
+
+void Node::State::satisfy_waiting(const Answer& answer) {
+    for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kEveryone);
+    for (tables::PitEntry* entry : waiting_by_digest) {
+        satisfy(*entry, answer, Recipients::kEveryone);
     }
 }
 
-void Node::State::collect_waiting(const wire::DataView& data, const tables::NamePrefixes& name) {
+std::optional<security::Sha256Digest> Node::State::collect_waiting(
+    const wire::DataView& data, const tables::NamePrefixes& name) {
     waiting.clear();
+    waiting_by_digest.clear();
     pit.collect_matches(name, waiting);
-    if (pit.digest_entries() != 0) {
-        pit.collect_digest_matches(name, sha256.digest(data.whole()), waiting);
-    }
+    if (pit.digest_entries() == 0) return std::nullopt;
+    const security::Sha256Digest digest = sha256.digest(data.whole());
+    pit.collect_digest_matches(name, digest, waiting_by_digest);
+    return digest;
 }
 
 // Operands that only the reducer of this node wants would push out what others ask for.
 bool Node::State::is_worth_caching(const wire::DataView& data) const {
     if (data.tensor_error()) return false;
-    if (waiting.empty()) return true;
-    for (const tables::PitEntry* entry : waiting) {
-        for (const tables::InRecord& record : entry->in_records()) {
-            if (record.face != kReducerFace) return true;
-        }
-    }
-    return false;
+    if (waiting.empty() && waiting_by_digest.empty()) return true;
+    return std::ranges::any_of(waiting, wanted_beyond_reducer) ||
+           std::ranges::any_of(waiting_by_digest, wanted_beyond_reducer);
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {

@@ -104,7 +104,12 @@ struct Node::State {
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
     void on_unsolicited_data();
     void on_local_data(const PacketRef& packet, bool marked, TimePoint now);
-    void collect_waiting(const wire::DataView& data, const tables::NamePrefixes& name);
+    void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
+                                 const security::Sha256Digest& digest);
+    /// Fills `waiting` and `waiting_by_digest`. The Data's implicit digest, if it had to be known.
+    std::optional<security::Sha256Digest> collect_waiting(const wire::DataView& data,
+                                                          const tables::NamePrefixes& name);
+    void satisfy_waiting(const Answer& answer);
     bool is_worth_caching(const wire::DataView& data) const;
     void satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients);
 
@@ -157,7 +162,10 @@ struct Node::State {
     Outbox outbox;
     std::vector<Face> faces;
     NodeCounters counters;
-    std::vector<tables::PitEntry*> waiting;  ///< scratch of one pipeline, kept for its capacity
+    // Scratch of one pipeline, kept for its capacity: who waits for a name, or for a name with the
+    // implicit digest of the Data at hand.
+    std::vector<tables::PitEntry*> waiting;
+    std::vector<tables::PitEntry*> waiting_by_digest;
     std::uint64_t nonce_state;
     TimePoint last_seen_now;
 };

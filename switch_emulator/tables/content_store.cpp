@@ -30,7 +30,7 @@ const PacketRef* ContentStore::find(const wire::InterestView& interest,
     if (entries_ == 0) return nullptr;
     Node* node = find_node(interest_name.hash(), interest_name.name());
     if (node == nullptr) return find_by_digest(interest_name.name());
-    const bool exact = node->packet && (!interest.must_be_fresh() || node->fresh_until > now);
+    const bool exact = answers_by_name(*node, interest.must_be_fresh(), now);
     if (!exact)
         node =
             interest.can_be_prefix() ? find_below(*node, interest.must_be_fresh(), now) : nullptr;
@@ -46,7 +46,8 @@ const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
     if (last.type != wire::kImplicitSha256Digest) return nullptr;
     Node* node = find_node(name.parent().hash(), name.parent());
     if (node == nullptr || !node->packet) return nullptr;
-    if (!std::ranges::equal(sha256_.digest(node->packet.bytes()), last.value)) return nullptr;
+    const auto digest = node->only_for ? *node->only_for : sha256_.digest(node->packet.bytes());
+    if (!std::ranges::equal(digest, last.value)) return nullptr;
     policy_->on_hit(*node);
     return &node->packet;
 }
@@ -67,7 +68,7 @@ ContentStore::Node* ContentStore::find_node(wire::NameHash hash, wire::NameView 
 ContentStore::Node* ContentStore::find_below(Node& top, bool must_be_fresh, TimePoint now) const {
     Node* node = &top;
     for (int visited = 0; visited < kMaxVisitedNodes; ++visited) {
-        if (node->packet && (!must_be_fresh || node->fresh_until > now)) return node;
+        if (answers_by_name(*node, must_be_fresh, now)) return node;
         if (node->first_child != nullptr) {
             node = node->first_child;
             continue;
@@ -79,13 +80,30 @@ ContentStore::Node* ContentStore::find_below(Node& top, bool must_be_fresh, Time
     return nullptr;
 }
 
+bool ContentStore::answers_by_name(const Node& node, bool must_be_fresh, TimePoint now) {
+    return node.packet && !node.only_for && (!must_be_fresh || node.fresh_until > now);
+}
+
 void ContentStore::insert(const wire::DataView& data, const NamePrefixes& name,
                           const PacketRef& packet, TimePoint now) {
+    keep(data, name, std::nullopt, packet, now);
+}
+
+void ContentStore::insert_by_digest(const wire::DataView& data, const NamePrefixes& name,
+                                    const security::Sha256Digest& digest, const PacketRef& packet,
+                                    TimePoint now) {
+    keep(data, name, digest, packet, now);
+}
+
+void ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
+                        const std::optional<security::Sha256Digest>& only_for,
+                        const PacketRef& packet, TimePoint now) {
     if (capacity_bytes_ == 0 || !name.covers_whole_name() || name.depth() == 0) return;
     PacketRef kept = compact(packet, pool_);
     const std::size_t charge = kept.pinned_bytes() + sizeof(Node);
     if (charge > capacity_bytes_) return;
     if (Node* known = find_node(name.hash(), name.name()); known != nullptr && known->packet) {
+        if (only_for && !known->only_for) return;
         policy_->on_remove(*known);
         remove_packet(*known);
     }
@@ -98,6 +116,7 @@ void ContentStore::insert(const wire::DataView& data, const NamePrefixes& name,
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
     node.fresh_until = now + data.freshness();
+    node.only_for = only_for;
     node.size_bytes = charge;
     size_bytes_ += charge;
     ++entries_;
@@ -148,6 +167,7 @@ void ContentStore::remove_packet(Node& node) {
     size_bytes_ -= node.size_bytes;
     --entries_;
     node.packet = PacketRef();
+    node.only_for.reset();
     node.size_bytes = 0;
     remove_branch(node);
 }

@@ -1,8 +1,10 @@
 #pragma once
-// Content store: verified Data, kept for the next asker, bounded in bytes of real memory.
+// Content store: verified Data, and Data asked for by digest, kept for the next asker, bounded in
+// bytes of real memory.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "switch_emulator/tables/eviction_policy.hpp"
@@ -38,6 +40,11 @@ class ContentStore {
     /// does not keep the whole buffer alive.
     void insert(const wire::DataView& data, const NamePrefixes& name, const PacketRef& packet,
                 TimePoint now);
+    /// The same for Data that nothing but its implicit digest `digest` vouches for: it answers only
+    /// Interests that name this digest, and takes no verified Data's place.
+    void insert_by_digest(const wire::DataView& data, const NamePrefixes& name,
+                          const security::Sha256Digest& digest, const PacketRef& packet,
+                          TimePoint now);
 
     std::size_t size_bytes() const { return size_bytes_; }
     std::size_t entries() const { return entries_; }
@@ -50,6 +57,8 @@ class ContentStore {
         wire::NameView name;        ///< of `packet`
         std::size_t name_size = 0;  ///< bytes of the prefix that this node stands for
         TimePoint fresh_until;
+        /// Set: `packet` answers only who asks for this digest.
+        std::optional<security::Sha256Digest> only_for;
         Node* parent = nullptr;
         Node* first_child = nullptr;
         Node* next_sibling = nullptr;
@@ -57,8 +66,12 @@ class ContentStore {
         Node* next_in_bucket = nullptr;
     };
 
+    void keep(const wire::DataView& data, const NamePrefixes& name,
+              const std::optional<security::Sha256Digest>& only_for, const PacketRef& packet,
+              TimePoint now);
     Node* find_node(wire::NameHash hash, wire::NameView name) const;
     Node* find_below(Node& top, bool must_be_fresh, TimePoint now) const;
+    static bool answers_by_name(const Node& node, bool must_be_fresh, TimePoint now);
     const PacketRef* find_by_digest(wire::NameView name);
     Node& make_path(const NamePrefixes& name);
     Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size);

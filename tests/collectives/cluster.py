@@ -19,7 +19,7 @@ from innet.collectives.group import Variants
 from innet.control.controller import rule_messages
 from innet.emulation.routing import next_hops
 from innet.plans import Plan, make_plan
-from innet.security import deal_keys
+from innet.security import NodeKeys, deal_keys
 from innet.settings import Settings
 from innet.topology import Topology
 from innet.worker import Collector
@@ -37,9 +37,12 @@ class _Job:
 class _Member:
     """What a communicator needs of a worker process."""
 
-    def __init__(self, node: _core.Node, rank: int, job: _Job, settings: Settings) -> None:
+    def __init__(
+        self, node: _core.Node, rank: int, job: _Job, settings: Settings, keys: NodeKeys
+    ) -> None:
         self.node = node
         self.collector = Collector(node)
+        self.object_key = keys.object_key()
         self.rank = rank
         self.job = job
         self.settings = settings
@@ -111,7 +114,7 @@ class Cluster:
             self._install(name, node)
         job = _Job(self.plan.ranks, segment_bytes)
         self.members = [
-            _Member(self.nodes[name], rank, job, self._settings)
+            _Member(self.nodes[name], rank, job, self._settings, self._keys[name])
             for rank, name in enumerate(self.plan.ranks)
         ]
         self.communicators = [

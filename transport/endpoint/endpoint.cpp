@@ -6,14 +6,12 @@
 
 #include "transport/endpoint/fetcher.hpp"
 #include "transport/endpoint/operation_state.hpp"
+#include "transport/object/object_publisher.hpp"
 #include "transport/publish/publisher.hpp"
 
 namespace innet {
 
 namespace {
-
-/// Segments of one fetch: keeps their numbers within a request's key.
-constexpr std::uint64_t kMaxFetchSegments = std::uint64_t{1} << 26U;
 
 /// Why a fetch cannot be done; nothing when it can.
 std::optional<std::string> refusal(const FetchSpec& spec) {
@@ -21,7 +19,7 @@ std::optional<std::string> refusal(const FetchSpec& spec) {
     if (spec.targets.empty()) return "a fetch needs at least one target";
     if (cut.segment_bytes == 0 || cut.blocks == 0) return "a fetch needs a segmentation";
     if (spec.first_segment > spec.end_segment || spec.end_segment > cut.segments() ||
-        spec.end_segment > kMaxFetchSegments) {
+        spec.end_segment > kMaxSegments) {
         return "segments " + std::to_string(spec.first_segment) + " to " +
                std::to_string(spec.end_segment) + " do not exist: there are " +
                std::to_string(cut.segments());
@@ -59,11 +57,13 @@ struct Endpoint::State {
           PacketPool& pool, security::Signer& signer)
         : options(options_),
           publisher(forwarder, pool, signer),
+          objects(forwarder, pool),
           fetcher(options, own_name, forwarder, counters) {}
 
     EndpointOptions options;
     mutable EndpointCounters counters;
     Publisher publisher;
+    ObjectPublisher objects;
     Fetcher fetcher;
     std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
     std::vector<OperationCompletion> completions;
@@ -71,19 +71,34 @@ struct Endpoint::State {
     TimePoint now{};                ///< of the latest event, for descriptions
 
     void complete_ended();
+    bool begin_next_stage(Outcome& outcome);
     void expire(TimePoint now);
 };
 
 /// Whatever the outcome: others may still need what was published, and the caller's tensor is free
 /// now.
 void Endpoint::State::complete_ended() {
-    fetcher.take_outcomes(outcomes);
-    for (Outcome& outcome : outcomes) {
-        OperationState& operation = *outcome.operation;
-        if (operation.publication) operation.publication->retain_all();
-        completions.push_back({operation.id, outcome.status, std::move(outcome.detail)});
-        operations.erase(operation.id);
+    // The next stage of an object can end at once.
+    for (fetcher.take_outcomes(outcomes); !outcomes.empty(); fetcher.take_outcomes(outcomes)) {
+        for (Outcome& outcome : outcomes) {
+            if (begin_next_stage(outcome)) continue;
+            OperationState& operation = *outcome.operation;
+            if (operation.publication) operation.publication->retain_all();
+            completions.push_back({operation.id, outcome.status, std::move(outcome.detail)});
+            operations.erase(operation.id);
+        }
     }
+}
+
+bool Endpoint::State::begin_next_stage(Outcome& outcome) {
+    OperationState& operation = *outcome.operation;
+    if (!operation.object || outcome.status != OperationStatus::kDone) return false;
+    auto stage = operation.object->next_stage();
+    if (!stage) return false;
+    operation.ended = false;
+    operation.fetches = {std::move(*stage)};
+    fetcher.start(operation, now);
+    return true;
 }
 
 void Endpoint::State::expire(TimePoint at) {
@@ -93,7 +108,7 @@ void Endpoint::State::expire(TimePoint at) {
         const bool unreachable = missing.only_refusals();
         fetcher.end(*operation,
                     unreachable ? OperationStatus::kNoRoute : OperationStatus::kDeadlineExceeded,
-                    missing.text());
+                    missing.text() + (operation->object ? operation->object->missing() : ""));
     }
 }
 
@@ -132,7 +147,35 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     state.complete_ended();
 }
 
+void Endpoint::register_objects(const wire::Name& prefix, std::string label) {
+    state_->objects.register_prefix(prefix, std::move(label));
+}
+
+void Endpoint::unregister_objects(const wire::Name& prefix) {
+    state_->objects.unregister_prefix(prefix);
+}
+
+void Endpoint::publish_object(OperationId id, const ObjectSpec& spec,
+                              std::unique_ptr<security::Signer> root_signer) {
+    state_->objects.publish(id, spec, std::move(root_signer));
+}
+
+void Endpoint::withdraw_object(const wire::Name& object) { state_->objects.withdraw(object); }
+
+void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now) {
+    State& state = *state_;
+    state.now = now;
+    auto operation = std::make_unique<OperationState>();
+    operation->id = id;
+    operation->deadline = spec.deadline;
+    operation->object = std::make_unique<ObjectFetch>(std::move(spec));
+    operation->fetches = {*operation->object->next_stage()};
+    state.fetcher.start(*state.operations.emplace(id, std::move(operation)).first->second, now);
+    state.complete_ended();
+}
+
 void Endpoint::cancel(OperationId id, TimePoint) {
+    if (state_->objects.cancel(id)) return;
     const auto found = state_->operations.find(id);
     if (found == state_->operations.end()) return;
     state_->fetcher.end(*found->second, OperationStatus::kCancelled, "cancelled");
@@ -144,6 +187,7 @@ void Endpoint::abort_all(const std::string& why, TimePoint) {
         if (operation->publication) operation->publication->abort(why);
         state_->fetcher.end(*operation, OperationStatus::kAborted, why);
     }
+    state_->objects.abort_all(why);
     state_->complete_ended();
 }
 
@@ -152,6 +196,7 @@ void Endpoint::retire(const wire::Name& prefix, std::uint64_t seq) {
 }
 
 void Endpoint::take_completions(std::vector<OperationCompletion>& into) {
+    state_->objects.take_completions(into);
     into.insert(into.end(), std::make_move_iterator(state_->completions.begin()),
                 std::make_move_iterator(state_->completions.end()));
     state_->completions.clear();
@@ -159,12 +204,14 @@ void Endpoint::take_completions(std::vector<OperationCompletion>& into) {
 
 void Endpoint::on_timer(TimePoint now) {
     state_->now = now;
+    state_->objects.advance();
     state_->fetcher.on_timer(now);
     state_->expire(now);
     state_->complete_ended();
 }
 
 TimePoint Endpoint::next_deadline() const {
+    if (state_->objects.busy()) return state_->now;  // a slice of work is always due
     TimePoint deadline = state_->fetcher.next_deadline();
     for (const auto& [id, operation] : state_->operations) {
         deadline = std::min(deadline, operation->deadline);
@@ -173,8 +220,10 @@ TimePoint Endpoint::next_deadline() const {
 }
 
 const EndpointCounters& Endpoint::counters() const {
-    state_->counters.segments_served = state_->publisher.segments_served();
-    state_->counters.retained_bytes = state_->publisher.retained_bytes();
+    state_->counters.segments_served =
+        state_->publisher.segments_served() + state_->objects.segments_served();
+    state_->counters.retained_bytes =
+        state_->publisher.retained_bytes() + state_->objects.retained_bytes();
     return state_->counters;
 }
 
@@ -189,6 +238,7 @@ std::vector<std::string> Endpoint::describe_operations() const {
 }
 
 Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {
+    if (state_->objects.covers(interest.name())) return state_->objects.produce(interest.name());
     return state_->publisher.produce(interest.name(), for_network, interest.lifetime(), now);
 }
 

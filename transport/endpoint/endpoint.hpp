@@ -17,6 +17,8 @@
 #include "transport/application/application.hpp"
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/endpoint/operation.hpp"
+#include "transport/object/object_fetch.hpp"
+#include "transport/object/object_publication.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/time.hpp"
 
@@ -77,6 +79,21 @@ class Endpoint final : public Application {
     /// asks for them later gets nothing. Messages (`exclusive_seq` false) count apart from
     /// collectives: they go only when `prefix` names their kind too.
     void retire(const wire::Name& prefix, std::uint64_t seq);
+
+    /// Objects under `prefix` are ours; who asks for one that is not published yet waits, and is
+    /// told that `label` (a rank) is late.
+    void register_objects(const wire::Name& prefix, std::string label);
+    /// Drops the prefix and its objects.
+    void unregister_objects(const wire::Name& prefix);
+    /// Starts publishing an object. It is cut and hashed in slices by `on_timer`, between packets;
+    /// at its completion it can be fetched. A name published already, or too long, or not under a
+    /// registered prefix ends it at once with kAborted.
+    void publish_object(OperationId id, const ObjectSpec& spec,
+                        std::unique_ptr<security::Signer> root_signer);
+    void withdraw_object(const wire::Name& object);
+    /// Starts fetching an object; its completion as in `submit`, and as `ObjectFetch::receive`
+    /// says.
+    void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);
 
     /// Takes the operations that ended since the last call.
     void take_completions(std::vector<OperationCompletion>& into);

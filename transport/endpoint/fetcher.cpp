@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/endpoint/answer_check.hpp"
+#include "transport/endpoint/segment_receiver.hpp"
 #include "transport/fetch/cubic.hpp"
 
 namespace innet {
@@ -18,6 +18,13 @@ Duration refresh_interval(Duration lifetime) { return lifetime * 7 / 8; }
 constexpr std::uint32_t kRefusalRoundsBeforeSelfEvaluation = 2;
 constexpr std::uint32_t kMaxRefusalDoublings = 10;
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
+
+void place(const FetchSpec& spec, std::uint64_t segment, wire::ByteView content) {
+    if (content.empty()) return;
+    const std::uint64_t begin = spec.segmentation.offset_of(spec.first_segment);
+    const std::uint64_t offset = spec.segmentation.offset_of(segment) - begin;
+    std::memcpy(spec.into.subspan(offset, content.size()).data(), content.data(), content.size());
+}
 
 bool wants_room(wire::NackReason reason) {
     return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kCongestion;
@@ -112,7 +119,7 @@ void Fetcher::cancel_outstanding(std::uint32_t place) {
             wanted_elsewhere |= outstanding(targets_[other], TargetTable::key(other, segment));
         });
         if (!wanted_elsewhere) {
-            forwarder_.cancel(RequesterId::kApplication, target.namer.segment(segment));
+            forwarder_.cancel(RequesterId::kApplication, target.request_name(segment));
         }
     }
 }
@@ -140,12 +147,13 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     matches_.clear();
     if (name) find_matches(name->tensor);
     bool expected = false;
+    std::optional<security::Sha256Digest> digest;
     for (const std::uint32_t place : matches_) {
         TargetState& target = targets_[place];
         if (target.operation == nullptr) continue;
         const RequestKey key = TargetTable::key(place, name->segment);
         Flow* flow = flow_of(target, key);
-        if (flow == nullptr) continue;
+        if (flow == nullptr || !is_named(target, name->segment, data, digest)) continue;
         expected = true;
         flow->on_answered(key, marked, now);
         if (!on_own_flow(*flow)) flow->trust();
@@ -163,22 +171,27 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     if (!expected) ++counters_.unexpected_data;
 }
 
+bool Fetcher::is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
+                       std::optional<security::Sha256Digest>& digest) {
+    const FetchSpec& spec = target.spec();
+    if (spec.digests.empty()) return true;
+    if (!digest) digest = sha256_.digest(data.whole());
+    return spec.digests[segment - spec.first_segment] == *digest;
+}
+
 void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
                       const wire::DataView& data) {
     OperationState& operation = *target.operation;
-    const AnswerCheck check = check_answer(target.spec(), segment, data);
+    const FetchSpec& spec = target.spec();
+    const AnswerCheck check = spec.receiver != nullptr ? spec.receiver->receive(segment, data)
+                                                       : check_answer(spec, segment, data);
     if (check.status != OperationStatus::kDone) {
         end(operation, check.status, check.detail);
         return;
     }
-    const FetchSpec& spec = target.spec();
     if (operation.in_place) operation.publication->retain(segment);
-    const std::uint64_t begin = spec.segmentation.offset_of(spec.first_segment);
-    const std::uint64_t offset = spec.segmentation.offset_of(segment) - begin;
     const wire::ByteView content = data.content();
-    if (!content.empty()) {
-        std::memcpy(spec.into.subspan(offset, content.size()).data(), content.data(), content.size());
-    }
+    if (spec.receiver == nullptr) place(spec, segment, content);
     ++counters_.segments_fetched;
     counters_.bytes_fetched += content.size();
     if (--operation.remaining_segments == 0) end(operation, OperationStatus::kDone, {});
@@ -186,7 +199,7 @@ void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
 
 void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
     ++counters_.nacks_received;
-    const auto parsed = SegmentName::parse(name);
+    const auto parsed = SegmentName::parse_full(name);
     if (!parsed) return;
     find_matches(parsed->tensor);
     for (const std::uint32_t place : matches_) {
@@ -231,7 +244,7 @@ TimePoint Fetcher::retry_time(TargetState& target, const Flow& flow, TimePoint n
 
 void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
     ++counters_.holds_received;
-    const auto parsed = SegmentName::parse(name);
+    const auto parsed = SegmentName::parse_full(name);
     if (!parsed) return;
     find_matches(parsed->tensor);
     for (const std::uint32_t place : matches_) {
@@ -328,9 +341,8 @@ Flow& Fetcher::route(Asker& asker, const TargetState& target, TimePoint now) {
 
 void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     TargetState& target = targets_[TargetTable::place_of(key)];
-    forwarder_.express(RequesterId::kApplication,
-                       target.namer.segment(TargetTable::segment_of(key)), flow.hint(),
-                       options_.interest_lifetime);
+    forwarder_.express(RequesterId::kApplication, target.request_name(TargetTable::segment_of(key)),
+                       flow.hint(), options_.interest_lifetime);
     flow.detector().on_sent(key, target.hash, now);
     ++counters_.interests_expressed;
 }

@@ -53,6 +53,10 @@ class Fetcher {
     /// The flow on which `key` is outstanding, if any.
     Flow* flow_of(const TargetState& target, RequestKey key);
     bool on_own_flow(const Flow& flow) const { return &flow == &askers_[kOwnFlow].flow; }
+    /// These are the bytes that the target names, if it names any. `digest` is that of `data`, once
+    /// it had to be known.
+    bool is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
+                  std::optional<security::Sha256Digest>& digest);
     /// Places the answer, or ends the operation when it is not the one expected.
     void deliver(const TargetState& target, std::uint64_t segment, const wire::DataView& data);
     void refused(TargetState& target, Flow& flow, RequestKey key, wire::NackReason reason,
@@ -70,6 +74,7 @@ class Fetcher {
     const EndpointOptions& options_;
     Forwarder& forwarder_;
     EndpointCounters& counters_;
+    security::Sha256 sha256_;
     TargetTable targets_;
     std::vector<Asker> askers_;
     std::vector<Outcome> outcomes_;

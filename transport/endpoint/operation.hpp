@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "transport/publish/segmentation.hpp"
+#include "transport/security/sha256.hpp"
 #include "transport/time.hpp"
 #include "transport/wire/data.hpp"
 #include "transport/wire/name.hpp"
 
 namespace innet {
+
+class SegmentReceiver;
 
 using OperationId = std::uint64_t;
 
@@ -56,6 +59,11 @@ struct FetchSpec {
     std::uint64_t end_segment = 0;
     std::uint64_t tensor_elements = 0;  ///< what the publisher must have too, else a mismatch
     std::span<std::uint8_t> into;       ///< must stay valid until completion
+    /// Implicit digests of the segments, from first_segment on: they are part of the names asked
+    /// for, and nothing but the bytes that they stand for is taken. Empty: whatever Data of the
+    /// name is verified.
+    std::span<const security::Sha256Digest> digests;
+    SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then
 };
 
 struct OperationSpec {
@@ -75,6 +83,7 @@ enum class OperationStatus : std::uint8_t {
     kAborted,  ///< a publisher gave up, or `abort` was called
     kNoRoute,
     kCancelled,
+    kUntrusted,  ///< an object's root manifest bears the signature of somebody else
 };
 
 struct OperationCompletion {

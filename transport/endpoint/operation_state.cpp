@@ -40,6 +40,12 @@ bool by_number(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+wire::NameView TargetState::request_name(std::uint64_t segment) {
+    const FetchSpec& fetched = spec();
+    if (fetched.digests.empty()) return namer.segment(segment);
+    return namer.segment(segment, fetched.digests[segment - fetched.first_segment]);
+}
+
 void TargetState::on_held(wire::ByteView label, TimePoint now) {
     refusal_rounds = 0;
     last_refusal.reset();

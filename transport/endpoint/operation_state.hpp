@@ -9,6 +9,7 @@
 
 #include "transport/endpoint/operation.hpp"
 #include "transport/fetch/shard_cursor.hpp"
+#include "transport/object/object_fetch.hpp"
 #include "transport/publish/publication.hpp"
 #include "transport/publish/segment_name.hpp"
 #include "transport/wire/lp.hpp"
@@ -21,6 +22,7 @@ struct OperationState {
     TimePoint deadline = kNever;
     bool in_place = false;
     std::shared_ptr<Publication> publication;  ///< may be null
+    std::unique_ptr<ObjectFetch> object;       ///< null: `fetches` is all there is to fetch
     std::vector<std::uint32_t> targets;        ///< places in the target table
     std::uint64_t remaining_segments = 0;
     bool ended = false;
@@ -58,6 +60,8 @@ struct TargetState {
     std::vector<Late> late;
 
     const FetchSpec& spec() const { return operation->fetches[fetch]; }
+    /// Valid until the next call.
+    wire::NameView request_name(std::uint64_t segment);
 
     void on_held(wire::ByteView label, TimePoint now);
     void on_answered();

@@ -11,9 +11,6 @@ namespace {
 /// asker's refresh finds the tensor.
 constexpr std::size_t kMaxWaiting = 65536;
 
-/// Bounds a table of packets to something that a machine can have.
-constexpr std::uint64_t kMaxSegments = std::uint64_t{1} << 26U;
-
 /// Room in a packet for names, metadata and signature beside the content.
 constexpr std::size_t kMaxOverhead = 1024;
 

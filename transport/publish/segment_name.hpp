@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/security/sha256.hpp"
 #include "transport/wire/name.hpp"
 #include "transport/wire/tlv.hpp"
 
@@ -30,9 +31,17 @@ class SegmentNamer {
         writer.nonnegative_element(wire::kSegmentComponent, number);
         return wire::NameView::trusted(wire::ByteView(buffer_).first(tensor_size_ + writer.size()));
     }
+    /// The segment's full name, which ends with its implicit digest. Valid until the next call.
+    wire::NameView segment(std::uint64_t number, const security::Sha256Digest& digest) {
+        wire::Writer writer(std::span<std::uint8_t>(buffer_).subspan(tensor_size_));
+        writer.nonnegative_element(wire::kSegmentComponent, number);
+        writer.element(wire::kImplicitSha256Digest, digest);
+        return wire::NameView::trusted(wire::ByteView(buffer_).first(tensor_size_ + writer.size()));
+    }
 
   private:
-    static constexpr std::size_t kMaxComponentSize = 10;
+    /// A segment number and an implicit digest.
+    static constexpr std::size_t kMaxComponentSize = 10 + 2 + security::kSha256Size;
 
     std::size_t tensor_size_ = 0;
     std::vector<std::uint8_t> buffer_;
@@ -42,6 +51,7 @@ class SegmentNamer {
 struct SegmentName {
     wire::NameView tensor;
     std::uint64_t segment = 0;
+    wire::ByteView digest;  ///< of a full name, else empty
 
     /// Nothing when the last component is no segment number.
     static std::optional<SegmentName> parse(wire::NameView name) {
@@ -52,7 +62,18 @@ struct SegmentName {
         const auto number = wire::read_nonnegative(last.value);
         if (!number) return std::nullopt;
         const wire::ByteView tensor = name.value().first(name.value().size() - last.whole.size());
-        return SegmentName{wire::NameView::trusted(tensor), *number};
+        return SegmentName{wire::NameView::trusted(tensor), *number, {}};
+    }
+
+    /// The same for names that may end with an implicit digest.
+    static std::optional<SegmentName> parse_full(wire::NameView name) {
+        const std::size_t components = name.size();
+        if (components == 0) return std::nullopt;
+        const wire::Element last = name.component(components - 1);
+        if (last.type != wire::kImplicitSha256Digest) return parse(name);
+        auto parsed = parse(name.parent());
+        if (parsed) parsed->digest = last.value;
+        return parsed;
     }
 };
 

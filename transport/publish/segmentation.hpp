@@ -7,6 +7,10 @@
 
 namespace innet {
 
+/// Segments of one tensor or object: bounds its tables to something that a machine can have, and
+/// keeps a segment's number within a request's key.
+inline constexpr std::uint64_t kMaxSegments = std::uint64_t{1} << 26U;
+
 /// A tensor of `blocks` equal blocks of `block_bytes`, each cut into segments of `segment_bytes`
 /// (the last of a block may be shorter). An empty block still has one empty segment, so that its
 /// name exists. Segments are numbered through the blocks.

@@ -26,11 +26,28 @@ wire::Name manifest_prefix(const wire::Name& object) {
         {reinterpret_cast<const std::uint8_t*>(kManifestKeyword.data()), kManifestKeyword.size()});
 }
 
-/// The parts of a manifest's Content; the two numbers are in a root only.
+/// The parts of a manifest's Content; the numbers are in a root only.
 struct ManifestContent {
     std::optional<std::uint64_t> segments;
     std::optional<std::uint64_t> fan_out;
+    std::optional<std::uint64_t> object_bytes;
+    std::optional<std::uint64_t> segment_bytes;
     wire::ByteView digests;
+
+    std::optional<std::uint64_t>* number_of(std::uint32_t type) {
+        switch (type) {
+            case wire::kManifestSegments:
+                return &segments;
+            case wire::kManifestFanOut:
+                return &fan_out;
+            case wire::kManifestObjectBytes:
+                return &object_bytes;
+            case wire::kManifestSegmentBytes:
+                return &segment_bytes;
+            default:
+                return nullptr;
+        }
+    }
 };
 
 constexpr int position_of(std::uint32_t type) {
@@ -39,8 +56,12 @@ constexpr int position_of(std::uint32_t type) {
             return 1;
         case wire::kManifestFanOut:
             return 2;
-        case wire::kManifestDigests:
+        case wire::kManifestObjectBytes:
             return 3;
+        case wire::kManifestSegmentBytes:
+            return 4;
+        case wire::kManifestDigests:
+            return 5;
         default:
             return 0;
     }
@@ -65,7 +86,7 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
         }
         const auto number = wire::read_nonnegative(element->value);
         if (!number) return std::nullopt;
-        (element->type == wire::kManifestSegments ? content.segments : content.fan_out) = number;
+        *content.number_of(element->type) = number;
     }
     return content;
 }
@@ -73,8 +94,15 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
 /// Writes one manifest after the other, the lowest level first.
 class ManifestWriter {
   public:
-    ManifestWriter(const wire::Name& object, const ManifestTree& tree, PacketPool& pool)
-        : object_(object), tree_(tree), pool_(pool) {}
+    ManifestWriter(const wire::Name& object, const ManifestTree& tree,
+                   const std::optional<ObjectExtent>& extent, PacketPool& pool)
+        : object_(object), pool_(pool), manifests_(tree.manifests()) {
+        root_numbers_ = {{wire::kManifestSegments, tree.segments()},
+                         {wire::kManifestFanOut, tree.fan_out()}};
+        if (!extent) return;
+        root_numbers_.push_back({wire::kManifestObjectBytes, extent->object_bytes});
+        root_numbers_.push_back({wire::kManifestSegmentBytes, extent->segment_bytes});
+    }
 
     /// An empty PacketRef when the packet is too large or the signer can sign no more.
     PacketRef write(std::uint64_t manifest, std::span<const Sha256Digest> digests, Signer& signer) {
@@ -82,7 +110,7 @@ class ManifestWriter {
         wire::DataFields fields;
         fields.name = name.view();
         fields.content_type = wire::ContentType::kManifest;
-        fields.final_segment = tree_.manifests() - 1;
+        fields.final_segment = manifests_ - 1;
         fields.signature_type = signer.type();
         fields.key_name = signer.key_name();
         const std::size_t content_size = size_of_content(manifest, digests.size());
@@ -100,34 +128,47 @@ class ManifestWriter {
 
   private:
     std::size_t size_of_content(std::uint64_t manifest, std::size_t digests) const {
-        const std::size_t list = wire::element_size(wire::kManifestDigests, digests * kSha256Size);
-        if (manifest != 0) return list;
-        return list +
-               wire::element_size(wire::kManifestSegments,
-                                  wire::nonnegative_size(tree_.segments())) +
-               wire::element_size(wire::kManifestFanOut, wire::nonnegative_size(tree_.fan_out()));
+        std::size_t size = wire::element_size(wire::kManifestDigests, digests * kSha256Size);
+        if (manifest != 0) return size;
+        for (const RootNumber& number : root_numbers_) {
+            size += wire::element_size(number.type, wire::nonnegative_size(number.value));
+        }
+        return size;
     }
 
     void write_content(std::uint64_t manifest, std::span<const Sha256Digest> digests,
                        std::span<std::uint8_t> content) const {
         wire::Writer writer(content);
         if (manifest == 0) {
-            writer.nonnegative_element(wire::kManifestSegments, tree_.segments());
-            writer.nonnegative_element(wire::kManifestFanOut, tree_.fan_out());
+            for (const RootNumber& number : root_numbers_) {
+                writer.nonnegative_element(number.type, number.value);
+            }
         }
         writer.header(wire::kManifestDigests, digests.size() * kSha256Size);
         for (const Sha256Digest& digest : digests) writer.bytes(digest);
     }
 
+    struct RootNumber {
+        std::uint32_t type = 0;
+        std::uint64_t value = 0;
+    };
+
     const wire::Name& object_;
-    const ManifestTree& tree_;
     PacketPool& pool_;
+    std::uint64_t manifests_;
+    std::vector<RootNumber> root_numbers_;
 };
 
 }  // namespace
 
 wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest) {
     return manifest_prefix(object).append_number(wire::kSegmentComponent, manifest);
+}
+
+bool is_manifest_prefix(wire::NameView name) {
+    if (name.empty()) return false;
+    const wire::Element last = name.component(name.size() - 1);
+    return last.type == wire::kKeywordComponent && std::ranges::equal(last.value, kManifestKeyword);
 }
 
 ManifestBuilder::ManifestBuilder(wire::Name object, std::uint64_t fan_out)
@@ -137,7 +178,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
                                                              Signer& root_signer) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, pool);
+    ManifestWriter writer(object_, *tree, extent_, pool);
     const auto digest_signer = make_digest_signer();
     Sha256 sha256;
     std::vector<PacketRef> manifests(tree->manifests());
@@ -170,6 +211,9 @@ std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire:
     if (!tree) return std::nullopt;
     ManifestVerifier verifier(object, *tree);
     if (!verifier.store(0, content->digests)) return std::nullopt;
+    if (content->object_bytes && content->segment_bytes) {
+        verifier.extent_ = ObjectExtent{*content->object_bytes, *content->segment_bytes};
+    }
     return verifier;
 }
 
@@ -188,6 +232,16 @@ bool ManifestVerifier::store(std::uint64_t manifest, wire::ByteView digests) {
 const std::vector<Sha256Digest>* ManifestVerifier::digests_of(std::uint64_t manifest) const {
     const auto found = digests_.find(manifest);
     return found == digests_.end() ? nullptr : &found->second;
+}
+
+std::vector<Sha256Digest> ManifestVerifier::listed_by(std::uint64_t first,
+                                                      std::uint64_t count) const {
+    std::vector<Sha256Digest> listed;
+    for (std::uint64_t manifest = first; manifest < first + count; ++manifest) {
+        const auto& digests = digests_.at(manifest);
+        listed.insert(listed.end(), digests.begin(), digests.end());
+    }
+    return listed;
 }
 
 bool ManifestVerifier::add_manifest(const wire::DataView& manifest) {

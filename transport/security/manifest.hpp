@@ -21,6 +21,14 @@ inline constexpr std::uint64_t kDefaultManifestFanOut = 256;
 
 /// `<object>/32=manifest/seg=<manifest>`.
 wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest);
+/// True for `<object>/32=manifest`.
+bool is_manifest_prefix(wire::NameView name);
+
+/// How an object is cut: every segment but the last has `segment_bytes`.
+struct ObjectExtent {
+    std::uint64_t object_bytes = 0;
+    std::uint64_t segment_bytes = 0;
+};
 
 /// Makes the manifests of one object.
 ///
@@ -35,6 +43,9 @@ class ManifestBuilder {
     /// The implicit digest of the next segment: SHA-256 over its whole Data packet.
     void add(const Sha256Digest& segment_digest) { digests_.push_back(segment_digest); }
 
+    /// Tells readers of the root how large the object is.
+    void set_extent(const ObjectExtent& extent) { extent_ = extent; }
+
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
@@ -42,6 +53,7 @@ class ManifestBuilder {
   private:
     wire::Name object_;
     std::uint64_t fan_out_;
+    std::optional<ObjectExtent> extent_;
     std::vector<Sha256Digest> digests_;
 };
 
@@ -58,6 +70,11 @@ class ManifestVerifier {
 
     wire::NameView object() const { return object_.view(); }
     const ManifestTree& tree() const { return tree_; }
+    /// What the root says of the object's size, if it does.
+    const std::optional<ObjectExtent>& extent() const { return extent_; }
+    /// The digests that manifests [first, first + count) list, one after the other; those manifests
+    /// have come.
+    std::vector<Sha256Digest> listed_by(std::uint64_t first, std::uint64_t count) const;
 
     /// Takes another manifest of the object, after its parent. False, and nothing changed, when its
     /// parent has not come or does not list just these bytes, or when it is malformed.
@@ -79,6 +96,7 @@ class ManifestVerifier {
 
     wire::Name object_;
     ManifestTree tree_;
+    std::optional<ObjectExtent> extent_;
     std::unordered_map<std::uint64_t, std::vector<Sha256Digest>> digests_;
     Sha256 sha256_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace innet::security {
@@ -35,17 +36,19 @@ class ManifestTree {
     /// First manifest of the lowest level; that and all after it list segments.
     std::uint64_t first_leaf() const { return levels_.back().first; }
 
-  private:
     struct Level {
         std::uint64_t first = 0;
         std::uint64_t count = 0;
     };
+    /// From the root downwards.
+    std::span<const Level> levels() const { return levels_; }
 
+  private:
     std::size_t level_of(std::uint64_t manifest) const;
 
     std::uint64_t segments_ = 0;
     std::uint64_t fan_out_ = 0;
-    std::vector<Level> levels_;  ///< from the root downwards
+    std::vector<Level> levels_;
 };
 
 }  // namespace innet::security

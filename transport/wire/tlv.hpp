@@ -69,6 +69,8 @@ enum Type : std::uint32_t {
     kManifestSegments = 0x84,
     kManifestFanOut = 0x86,
     kManifestDigests = 0x88,
+    kManifestObjectBytes = 0x8a,
+    kManifestSegmentBytes = 0x8c,
 };
 
 /// Bytes that `number` takes as a VAR-NUMBER.

@@ -188,6 +188,51 @@ TEST_CASE("an Interest with an implicit digest takes that packet and no other") 
     CHECK(star.node.counters().cache_hits == 1);
 }
 
+TEST_CASE("Data of an unknown key is delivered and cached for those who named its digest, alone") {
+    Star star;
+    const PacketRef packet = star.foreign_data(kSegment);
+    wire::Name full = name(kSegment);
+    security::Sha256 sha256;
+    full.append(wire::kImplicitSha256Digest, sha256.digest(packet.bytes()));
+    star.node.express(RequesterId::kApplication, full.view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive_interest(0, full.view().to_uri(), 1);
+    star.receive(kUpstream, packet);
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.application.received.size() == 1);
+    CHECK(star.node.counters().cache_entries == 1);
+    star.sent(kUpstream);
+    // By its full name it comes from the cache; by its name, or a prefix of it, it does not.
+    star.receive_interest(1, full.view().to_uri(), 2);
+    CHECK(star.sent(1).size() == 1);
+    star.receive_interest(2, kSegment, 3);
+    star.receive_interest(2, "/train1/g0", 4, {.can_be_prefix = true});
+    CHECK(star.sent(2).empty());
+    CHECK(star.sent(kUpstream).size() == 2);
+}
+
+TEST_CASE("an Interest that names a digest delivers nothing to those who did not") {
+    Star star;
+    const PacketRef forgery = star.foreign_data(kSegment);
+    wire::Name full = name(kSegment);
+    security::Sha256 sha256;
+    full.append(wire::kImplicitSha256Digest, sha256.digest(forgery.bytes()));
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive_interest(0, full.view().to_uri(), 1);
+    star.receive(kUpstream, forgery);
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.application.received.empty());
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.application.received.size() == 1);
+    // The verified one takes the forgery's place in the cache, and keeps it.
+    star.receive_interest(1, full.view().to_uri(), 2);
+    star.receive(kUpstream, forgery);
+    star.sent_everywhere();
+    star.receive_interest(2, kSegment, 3);
+    CHECK(star.sent(2).size() == 1);
+}
+
 TEST_CASE("Data does not go back to the face that it came from") {
     Star star;
     star.node.add_route(name("/train1/g0"), 7, 2);

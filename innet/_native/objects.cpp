@@ -1,0 +1,38 @@
+// `ObjectBuffer`: where a fetched object lands.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include "innet/_native/operations.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+namespace {
+
+using ObjectArray = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+
+ObjectArray array_of(nb::handle_t<ObjectBuffer> self) {
+    const std::span<std::uint8_t> bytes = nb::cast<const ObjectBuffer&>(self).memory->bytes();
+    return ObjectArray(bytes.data(), {bytes.size()}, self);
+}
+
+}  // namespace
+
+void bind_object_buffer(nb::module_& module) {
+    nb::class_<ObjectBuffer>(module, "ObjectBuffer", "Memory for an object of unknown size.")
+        .def("__init__",
+             [](ObjectBuffer* self) {
+                 new (self) ObjectBuffer{std::make_shared<ObjectMemory>(), nb::none()};
+             })
+        .def(
+            "__init__",
+            [](ObjectBuffer* self, WritableBytes into) {
+                const std::span<std::uint8_t> bytes(into.data(), into.size());
+                new (self) ObjectBuffer{std::make_shared<ObjectMemory>(bytes), nb::cast(into)};
+            },
+            nb::arg("into"))
+        .def("array", &array_of, "The object, once its fetch is done; it shares this memory.");
+}
+
+}  // namespace innet::bindings

@@ -1,0 +1,18 @@
+#pragma once
+// Takes the answers of a fetch one by one, where a buffer will not do.
+
+#include <cstdint>
+
+#include "transport/endpoint/answer_check.hpp"
+#include "transport/wire/data.hpp"
+
+namespace innet {
+
+class SegmentReceiver {
+  public:
+    virtual ~SegmentReceiver() = default;
+    /// The answer for `segment`. Any other status than kDone ends the operation with it.
+    virtual AnswerCheck receive(std::uint64_t segment, const wire::DataView& data) = 0;
+};
+
+}  // namespace innet

@@ -1,0 +1,91 @@
+#include "transport/object/object_fetch.hpp"
+
+#include <utility>
+
+namespace innet {
+
+namespace {
+
+constexpr security::ManifestTree::Level kRootLevel{0, 1};
+
+AnswerCheck malformed(wire::NameView manifest) {
+    return {OperationStatus::kAborted,
+            "the manifest " + manifest.to_uri() +
+                " is malformed, although its publisher vouches for it; does it run the same "
+                "version of innet?"};
+}
+
+}  // namespace
+
+std::optional<FetchSpec> ObjectFetch::next_stage() {
+    const std::size_t stage = stages_begun_++;
+    if (stage == 0) return manifests(kRootLevel);
+    const auto levels = verifier_->tree().levels();
+    if (stage > levels.size()) return std::nullopt;
+    const auto& above = levels[stage - 1];
+    digests_ = verifier_->listed_by(above.first, above.count);
+    return stage < levels.size() ? manifests(levels[stage]) : segments();
+}
+
+FetchSpec ObjectFetch::manifests(const security::ManifestTree::Level& level) {
+    FetchSpec fetch;
+    fetch.targets = {
+        {wire::Name(security::manifest_name(spec_.object, 0).view().parent()), spec_.hint, false}};
+    fetch.first_segment = level.first;
+    fetch.end_segment = level.first + level.count;
+    fetch.digests = digests_;
+    fetch.receiver = this;
+    return fetch;
+}
+
+FetchSpec ObjectFetch::segments() {
+    FetchSpec fetch;
+    fetch.targets = {{spec_.object, spec_.hint, false}};
+    fetch.segmentation = segmentation_;
+    fetch.end_segment = segmentation_.segments();
+    fetch.tensor_elements = segmentation_.block_bytes;
+    fetch.into = spec_.memory->bytes();
+    fetch.digests = digests_;
+    return fetch;
+}
+
+AnswerCheck ObjectFetch::receive(std::uint64_t manifest, const wire::DataView& data) {
+    if (manifest == 0) return receive_root(data);
+    return verifier_->add_manifest(data) ? AnswerCheck{} : malformed(data.name());
+}
+
+AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
+    const bool by_key = root.signature_type() == wire::SignatureType::kEd25519;
+    if (!by_key || root.key_name() != spec_.signer.view()) {
+        const std::string key = root.key_name().empty() ? "no key" : root.key_name().to_uri();
+        return {OperationStatus::kUntrusted, uri() + " is signed by " + key + ", and only " +
+                                                 spec_.signer.view().to_uri() +
+                                                 " (an Ed25519 key) may sign it"};
+    }
+    verifier_ = security::ManifestVerifier::from_verified_root(root);
+    if (!verifier_ || !verifier_->extent()) return malformed(root.name());
+    return make_room(*verifier_->extent());
+}
+
+AnswerCheck ObjectFetch::make_room(const security::ObjectExtent& extent) {
+    segmentation_ = {1, extent.object_bytes, extent.segment_bytes};
+    if (extent.segment_bytes == 0 || segmentation_.segments() != verifier_->tree().segments() ||
+        segmentation_.segments() > kMaxSegments) {
+        return malformed(security::manifest_name(spec_.object, 0).view());
+    }
+    if (spec_.memory->reserve(extent.object_bytes)) return {};
+    const std::string size = std::to_string(extent.object_bytes);
+    if (spec_.memory->is_given()) {
+        return {OperationStatus::kMismatch, uri() + " has " + size +
+                                                " bytes, and the memory for it " +
+                                                std::to_string(spec_.memory->bytes().size())};
+    }
+    return {OperationStatus::kAborted, "no memory for the " + size + " bytes of " + uri()};
+}
+
+std::string ObjectFetch::missing() const {
+    if (verifier_) return {};
+    return "; no manifest of " + uri() + " signed by " + spec_.signer.view().to_uri() + " came";
+}
+
+}  // namespace innet

@@ -1,0 +1,63 @@
+#pragma once
+// Fetches an object that was signed once: its root manifest by name, then the manifests below it,
+// level by level, and at last the segments, all by full names. Whoever answers, a cache on the way
+// as well, can only answer with the producer's bytes (docs/protocol.md, "Objects").
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/endpoint/operation.hpp"
+#include "transport/endpoint/segment_receiver.hpp"
+#include "transport/object/object_memory.hpp"
+#include "transport/security/manifest.hpp"
+
+namespace innet {
+
+struct ObjectFetchSpec {
+    wire::Name object;
+    wire::Name hint;    ///< ForwardingHint of the publisher's node
+    wire::Name signer;  ///< name of the only key that may sign the root manifest
+    std::shared_ptr<ObjectMemory> memory;
+    TimePoint deadline = kNever;
+};
+
+/// The stages of one fetch. A stage begins when all of the one before has come:
+///
+///     ObjectFetch object(spec);
+///     while (auto stage = object.next_stage()) { /* fetch all of *stage */ }
+///
+/// Data given to `receive` must be verified by its key, as a node's application gets it.
+class ObjectFetch final : public SegmentReceiver {
+  public:
+    explicit ObjectFetch(ObjectFetchSpec spec) : spec_(std::move(spec)) {}
+
+    /// What to fetch next; its digests and buffers live until the next call. Nothing when the
+    /// object is complete.
+    std::optional<FetchSpec> next_stage();
+
+    /// A manifest of the current stage. kUntrusted: the root is signed by somebody else. kMismatch:
+    /// the object has another size than the caller's memory. kAborted: a manifest is malformed, or
+    /// there is no memory for the object.
+    AnswerCheck receive(std::uint64_t manifest, const wire::DataView& data) override;
+
+    /// What to add, for people, to the report of a fetch that met its deadline.
+    std::string missing() const;
+
+  private:
+    AnswerCheck receive_root(const wire::DataView& root);
+    AnswerCheck make_room(const security::ObjectExtent& extent);
+    FetchSpec manifests(const security::ManifestTree::Level& level);
+    FetchSpec segments();
+    std::string uri() const { return spec_.object.view().to_uri(); }
+
+    ObjectFetchSpec spec_;
+    std::optional<security::ManifestVerifier> verifier_;
+    Segmentation segmentation_;
+    std::vector<security::Sha256Digest> digests_;  ///< of the current stage
+    std::size_t stages_begun_ = 0;
+};
+
+}  // namespace innet

@@ -1,0 +1,42 @@
+#pragma once
+// Where a fetched object lands: in memory of the caller's, or in memory made once its size is
+// known.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+
+namespace innet {
+
+class ObjectMemory {
+  public:
+    /// Memory is made by `reserve`.
+    ObjectMemory() = default;
+    /// The object must have just the size of `into`, which outlives this.
+    explicit ObjectMemory(std::span<std::uint8_t> into) : bytes_(into), given_(true) {}
+
+    /// `size_bytes` of memory, or nothing when there are not so many, or the caller's are fewer or
+    /// more.
+    std::optional<std::span<std::uint8_t>> reserve(std::uint64_t size_bytes) {
+        if (!given_) {
+            owned_.reset(new (std::nothrow) std::uint8_t[static_cast<std::size_t>(size_bytes)]);
+            if (!owned_) return std::nullopt;
+            bytes_ = {owned_.get(), static_cast<std::size_t>(size_bytes)};
+        }
+        if (bytes_.size() != size_bytes) return std::nullopt;
+        return bytes_;
+    }
+    /// The object, once its fetch is done.
+    std::span<std::uint8_t> bytes() const { return bytes_; }
+    bool is_given() const { return given_; }
+
+  private:
+    std::unique_ptr<std::uint8_t[]> owned_;
+    std::span<std::uint8_t> bytes_;
+    bool given_ = false;
+};
+
+}  // namespace innet
