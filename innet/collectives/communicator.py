@@ -292,8 +292,8 @@ class Communicator:
         """The object ``name`` of rank ``source``, verified; waits until it is published.
 
         It lands in ``out``, whose bytes must be as many, else in a new array of bytes
-        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: what they
-        ask for in common crosses each link about once. This is no collective.
+        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: what
+        they ask for in common crosses each link about once. This is no collective.
 
         Args:
             timeout_s: deadline; by default that of the communicator's operations.

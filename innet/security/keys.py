@@ -1,8 +1,8 @@
 """Keys that a launcher deals to the nodes of a run.
 
-Each node has an Ed25519 pair of its own, and all know everybody's public key: a node signs its objects
-with it, and its segments too when that is the setting. With a symmetric signature, segments are
-signed with a group key that all members share. The files are readable by their owner alone.
+Each node has an Ed25519 pair of its own, and all know everybody's public key: a node signs its
+objects with it, and its segments too when that is the setting. With a symmetric signature, segments
+are signed with a group key that all members share. The files are readable by their owner alone.
 """
 
 from __future__ import annotations

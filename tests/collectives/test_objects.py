@@ -44,7 +44,7 @@ def trio():
 
 def test_all_ranks_fetch_at_once_and_the_publisher_sends_about_once():
     contents = some_bytes(5 * MEBIBYTE)
-    topology = load_topology("star:5").with_overrides(cache_bytes=16 * MEBIBYTE)
+    topology = load_topology("star:5")
     with Cluster(topology, segment_bytes=8192, timeout_s=60.0) as cluster:
         cluster.communicators[0].publish("model", contents)
 
