@@ -147,9 +147,9 @@ class PythonNode {
                                std::size_t max_packet_bytes) {
         auto signer = make_signer(key);
         const OperationId id = next_operation_++;
-        owners_[id].push_back(nb::cast(bytes));
         const ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
         call([&](Engine& engine) { engine.endpoint.publish_object(id, spec, std::move(signer)); });
+        owners_[id].push_back(nb::cast(bytes));  // nobody can wait for it before this returns
         return id;
     }
 
@@ -157,12 +157,12 @@ class PythonNode {
                              const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
                              double timeout_s) {
         const OperationId id = next_operation_++;
-        owners_[id].push_back(nb::borrow(into));
         ObjectFetchSpec spec{name, hint, signer, nb::cast<const ObjectBuffer&>(into).memory, {}};
         call([&](Engine& engine) {
             spec.deadline = engine.now + from_seconds(timeout_s);
             engine.endpoint.fetch_object(id, std::move(spec), engine.now);
         });
+        owners_[id].push_back(nb::borrow(into));
         return id;
     }
 

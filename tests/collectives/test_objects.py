@@ -15,6 +15,7 @@ from innet.errors import (
     CollectiveError,
     DeadlineExceeded,
     MismatchError,
+    RankFailed,
     SecurityError,
     TransportError,
 )
@@ -179,6 +180,16 @@ def test_names_are_paths_and_any_text_is_a_component(trio):
         comm.publish("x" * 1200, b"")
     with pytest.raises(CollectiveError, match="there is no rank 3"):
         comm.fetch("model", source=3)
+
+
+def test_a_failed_rank_ends_fetches_with_its_name():
+    with Cluster(load_topology("star:2")) as cluster:
+        member = cluster.members[0]
+        work = cluster.communicators[0].ifetch("never", source=1)
+        member.failure = ("rank 1 (h1) was killed", 1)
+        member.node.abort_all("rank 1 (h1) was killed")
+        with pytest.raises(RankFailed, match=r"rank 1 \(h1\) was killed"):
+            work.wait()
 
 
 def test_objects_between_the_processes_of_a_job(run_job):
