@@ -34,9 +34,15 @@ class TransportSettings(_Model):
     interest_lifetime_s: float = Field(
         default=1.0, gt=0, description="how long an Interest waits; a held one is refreshed then"
     )
-    min_rto_s: float = Field(default=0.01, gt=0, description="shortest retransmission timeout")
+    min_rto_s: float = Field(
+        default=0.05,
+        gt=0,
+        description="shortest retransmission timeout; above what a full queue adds to a round trip",
+    )
     max_rto_s: float = Field(default=0.5, gt=0, description="longest retransmission timeout")
-    initial_window: int = Field(default=32, ge=1, description="segments asked for at first")
+    initial_window: int = Field(
+        default=4, ge=1, description="segments asked for at first, per flow: one asks many at once"
+    )
     max_window: int = Field(default=512, ge=4, description="segments in flight per flow at most")
     target_queue_delay_s: float = Field(
         default=0.005, gt=0, description="queueing delay above which the window shrinks"

@@ -69,7 +69,7 @@ class Host(_Part):
 
     name: Name
     kind: Literal["host"] = "host"
-    cache_bytes: CacheBytes = 0
+    cache_bytes: CacheBytes = 32 * 2**20
     rank: Annotated[int, Field(ge=0)] | None = None
 
 

@@ -8,9 +8,9 @@ namespace innet::forwarding {
 
 namespace {
 
-bool wanted_beyond_reducer(const tables::PitEntry* entry) {
+bool wanted_by_network(const tables::PitEntry* entry) {
     for (const tables::InRecord& record : entry->in_records()) {
-        if (record.face != kReducerFace) return true;
+        if (record.face <= kMaxNetworkFace) return true;
     }
     return false;
 }
@@ -29,7 +29,8 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     const Answer answer{packet, *data, face, marked, now};
     const security::Verdict verdict = keyring.verify(*data);
     if (verdict == security::Verdict::kValid) {
-        if (is_worth_caching(*data)) content_store.insert(*data, name, packet, now);
+        if (!data->tensor_error() && passes_through())
+            content_store.insert(*data, name, packet, now);
         satisfy_waiting(answer);
         return;
     }
@@ -47,7 +48,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
 // beyond that: who asks for the name alone never gets them, from here or from the cache.
 void Node::State::on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                           const security::Sha256Digest& digest) {
-    if (std::ranges::any_of(waiting_by_digest, wanted_beyond_reducer)) {
+    if (std::ranges::any_of(waiting_by_digest, wanted_by_network)) {
         content_store.insert_by_digest(answer.view, name, digest, answer.packet, answer.now);
     }
     for (tables::PitEntry* entry : waiting_by_digest) {
@@ -62,7 +63,9 @@ void Node::State::on_local_data(const PacketRef& packet, bool marked, TimePoint 
     if (!data) return;
     const tables::NamePrefixes name(data->name());
     collect_waiting(*data, name);
-    if (is_worth_caching(*data)) content_store.insert(*data, name, packet, now);
+    // A sum made here is kept even if nobody of the network waits now: who repeats its Interest
+    // because the answer was lost, or came late, must not set off the whole evaluation again.
+    if (!data->tensor_error()) content_store.insert(*data, name, packet, now);
     for (tables::PitEntry* entry : waiting) entry->in_reduction = false;  // it has come to its end
     satisfy_waiting({packet, *data, kNoFace, marked, now});
 }
@@ -85,12 +88,11 @@ std::optional<security::Sha256Digest> Node::State::collect_waiting(
     return digest;
 }
 
-// Operands that only the reducer of this node wants would push out what others ask for.
-bool Node::State::is_worth_caching(const wire::DataView& data) const {
-    if (data.tensor_error()) return false;
-    if (waiting.empty() && waiting_by_digest.empty()) return true;
-    return std::ranges::any_of(waiting, wanted_beyond_reducer) ||
-           std::ranges::any_of(waiting_by_digest, wanted_beyond_reducer);
+// What only this node itself wants (operands, an application's results) would push out what others
+// ask for.
+bool Node::State::passes_through() const {
+    return std::ranges::any_of(waiting, wanted_by_network) ||
+           std::ranges::any_of(waiting_by_digest, wanted_by_network);
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {

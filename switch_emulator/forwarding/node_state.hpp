@@ -110,7 +110,7 @@ struct Node::State {
     std::optional<security::Sha256Digest> collect_waiting(const wire::DataView& data,
                                                           const tables::NamePrefixes& name);
     void satisfy_waiting(const Answer& answer);
-    bool is_worth_caching(const wire::DataView& data) const;
+    bool passes_through() const;
     void satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients);
 
     // incoming_nack.cpp

@@ -27,7 +27,8 @@ OperandRequests::OperandRequests(Forwarder& forwarder, Duration min_rto, Duratio
       interest_lifetime_(interest_lifetime) {}
 
 std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash hash,
-                                   const wire::Name& hint, Waiter waiter, TimePoint now) {
+                                   ByteView interval, const wire::Name& hint, Waiter waiter,
+                                   TimePoint now) {
     std::uint32_t request = index_.find(hash.name);
     if (request != kNoPlace) {
         if (!(this->name(request) == name)) return kNoPlace;
@@ -40,7 +41,8 @@ std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash has
     added.waiters.assign(1, waiter);
     added.hash = hash.name;
     added.publication = hash.publication;
-    added.flow = flow_to(hint);
+    added.interval = wire::extend_hash(wire::kEmptyNameHash, interval);
+    added.flow = flow_to(hint, added.interval);
     added.label = {};
     added.late = false;
     index_.insert(hash.name, request);
@@ -89,7 +91,7 @@ void OperandRequests::repeat(std::uint32_t request, TimePoint now) { send(reques
 
 void OperandRequests::redirect(std::uint32_t request, const wire::Name& hint, TimePoint now) {
     flows_[requests_[request].flow].detector.forget(request);
-    requests_[request].flow = flow_to(hint);
+    requests_[request].flow = flow_to(hint, requests_[request].interval);
     send(request, now);
 }
 
@@ -109,16 +111,18 @@ TimePoint OperandRequests::next_deadline() const {
     return deadline;
 }
 
-OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint) {
-    const wire::NameHash hash = hint.view().hash();
-    const auto [first, last] = flow_by_hint_.equal_range(hash);
+OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint,
+                                                    wire::NameHash interval) {
+    const wire::NameHash hash = hint.view().hash() ^ interval;
+    const auto [first, last] = flow_by_hash_.equal_range(hash);
     for (auto entry = first; entry != last; ++entry) {
-        if (flows_[entry->second].hint == hint) return entry->second;
+        const Flow& flow = flows_[entry->second];
+        if (flow.interval == interval && flow.hint == hint) return entry->second;
     }
     const auto flow = static_cast<FlowPlace>(flows_.size());
     flows_.push_back(
-        {hint, LossDetector(min_rto_, max_rto_, refresh_interval(interest_lifetime_))});
-    flow_by_hint_.emplace(hash, flow);
+        {hint, interval, LossDetector(min_rto_, max_rto_, refresh_interval(interest_lifetime_))});
+    flow_by_hash_.emplace(hash, flow);
     return flow;
 }
 

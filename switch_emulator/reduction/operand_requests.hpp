@@ -44,9 +44,10 @@ class OperandRequests {
                     Duration interest_lifetime);
 
     /// Asks `hint` for `name`, unless it is asked for already; either way `waiter` waits for it.
+    /// `interval` is the name's interval component.
     /// The request's place, or kNoPlace when another name has the same hash.
-    std::uint32_t ask(wire::NameView name, ReductionName::OperandHash hash, const wire::Name& hint,
-                      Waiter waiter, TimePoint now);
+    std::uint32_t ask(wire::NameView name, ReductionName::OperandHash hash, wire::ByteView interval,
+                      const wire::Name& hint, Waiter waiter, TimePoint now);
     /// Adds a waiter to a request.
     void join(std::uint32_t request, Waiter waiter);
     /// `waiter` no longer waits; the Interest is cancelled with the last one.
@@ -85,22 +86,27 @@ class OperandRequests {
   private:
     using FlowPlace = std::uint32_t;
 
-    /// What is asked of one node.
+    /// What is asked of one node for one interval. Intervals are apart because they differ in how
+    /// long they take: a node gives its own contribution at once, and a sum that itself waits for a
+    /// chain of others much later; in one flow the quick answers would make the slow ones look
+    /// lost.
     struct Flow {
         wire::Name hint;
+        wire::NameHash interval = 0;
         LossDetector detector;
     };
     struct Request {
         std::vector<std::uint8_t> name;
         std::vector<Waiter> waiters;
         wire::NameHash hash = 0;
+        wire::NameHash interval = 0;
         PublicationTag publication = 0;
         FlowPlace flow = 0;
         LateLabel label;
         bool late = false;
     };
 
-    FlowPlace flow_to(const wire::Name& hint);
+    FlowPlace flow_to(const wire::Name& hint, wire::NameHash interval);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
     void release(std::uint32_t request);
@@ -109,8 +115,8 @@ class OperandRequests {
     Duration min_rto_;
     Duration max_rto_;
     Duration interest_lifetime_;
-    std::vector<Flow> flows_;  ///< one per node that was ever asked
-    std::unordered_multimap<wire::NameHash, FlowPlace> flow_by_hint_;
+    std::vector<Flow> flows_;  ///< one per node and interval that was ever asked for
+    std::unordered_multimap<wire::NameHash, FlowPlace> flow_by_hash_;
     std::vector<Request> requests_;
     std::vector<std::uint32_t> free_;
     RequestIndex index_;

@@ -113,10 +113,11 @@ bool Reducer::State::ask_operand(std::uint32_t place, std::uint32_t operand, Tim
     Slot& slot = slots[place];
     const ReductionName& name = slots.name(place);
     OperandNameBuffer buffer;
-    const std::uint32_t request = requests.ask(
-        name.operand(slot.rule->operand_interval(operand), buffer),
-        name.operand_hash(slot.rule->operand_rule_hashes[operand]),
-        slot.rule->rule.operands[operand].hint, {Waiter::Kind::kSlot, place, operand}, now);
+    const std::uint32_t request =
+        requests.ask(name.operand(slot.rule->operand_interval(operand), buffer),
+                     name.operand_hash(slot.rule->operand_rule_hashes[operand]),
+                     slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
+                     {Waiter::Kind::kSlot, place, operand}, now);
     if (request == kNoPlace) return false;
     slot.operands[operand].request = request;
     if (requests.late(request)) {

@@ -38,8 +38,10 @@ struct Request {
     RequestKey key = 0;
     std::uint64_t send_number = 0;
     TimePoint since{};  ///< sent, or held
-    Link link;          ///< in `sent[level]` or `held`
-    Link sibling;       ///< among the held requests of its publication
+    TimePoint
+        first_sent{};  ///< kNever once held: its answer's time then says nothing of the network
+    Link link;         ///< in `sent[level]` or `held`
+    Link sibling;      ///< among the held requests of its publication
     std::uint32_t publication = kNone;
     std::uint32_t timeouts = 0;
     std::uint32_t gap_losses = 0;
@@ -115,6 +117,7 @@ struct LossDetector::State {
     void release_held(Publication& publication, TimePoint now);
     void note_answered(std::uint64_t send_number);
 
+    void sample_rtt(const Request& request, TimePoint now);
     Duration gap_delay() const;
     TimePoint gap_deadline(const Request& request) const;
     TimePoint timeout_deadline(const Request& request) const;
@@ -190,6 +193,7 @@ void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
         std::min<std::size_t>(std::max(request.timeouts, excess_gaps), kLevels - 1));
     request.send_number = next_send_number++;
     request.since = now;
+    if (request.first_sent == TimePoint{}) request.first_sent = now;
     request.where = Where::kSent;
     sent[request.level].push_back(requests, &Request::link, place);
     ++in_flight_count;
@@ -209,9 +213,21 @@ void LossDetector::State::note_answered(std::uint64_t send_number) {
     }
 }
 
+void LossDetector::State::sample_rtt(const Request& request, TimePoint now) {
+    if (request.where != Where::kSent || request.first_sent == kNever) return;
+    if (request.sample) {
+        rtt.sample(now - request.since);
+    } else if (rtt.has_sample() && now - request.since < rtt.minimum()) {
+        // Too soon for an answer to the repetition, so the first one was not lost, only late (the
+        // Eifel detection of RFC 3522, by time). Without these samples the estimate would know the
+        // quick answers alone and call ever more of the others lost.
+        rtt.sample(now - request.first_sent);
+    }
+}
+
 Duration LossDetector::State::gap_delay() const {
     if (!rtt.has_sample()) return min_rto;
-    return std::max(rtt.smoothed(), rtt.latest()) * 9 / 8;
+    return std::max(rtt.smoothed(), rtt.latest()) * 9 / 8 + 2 * rtt.variation();
 }
 
 TimePoint LossDetector::State::gap_deadline(const Request& request) const {
@@ -261,7 +277,7 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
     const std::uint32_t place = state.index.find(key);
     if (place == kNone) return false;
     const Request& request = state.at(place);
-    if (request.sample && request.where == Where::kSent) state.rtt.sample(now - request.since);
+    state.sample_rtt(request, now);
     state.last_answer = now;
     // A held request sits in no send order: its answer says when the tensor was published, not that
     // later requests of other publications overtook anything.
@@ -286,6 +302,7 @@ void LossDetector::on_held(RequestKey key, TimePoint now) {
     request.timeouts = 0;
     request.gap_losses = 0;
     request.sample = false;
+    request.first_sent = kNever;
     state.held.push_back(state.requests, &Request::link, place);
     publication.held.push_back(state.requests, &Request::sibling, place);
     ++publication.held_count;
