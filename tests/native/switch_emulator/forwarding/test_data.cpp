@@ -223,6 +223,7 @@ TEST_CASE("an Interest that names a digest delivers nothing to those who did not
     star.receive(kUpstream, forgery);
     CHECK(star.sent(0).size() == 1);
     CHECK(star.application.received.empty());
+    star.receive_interest(3, kSegment, 9);
     star.receive(kUpstream, star.data(kSegment));
     CHECK(star.application.received.size() == 1);
     // The verified one takes the forgery's place in the cache, and keeps it.
@@ -231,6 +232,18 @@ TEST_CASE("an Interest that names a digest delivers nothing to those who did not
     star.sent_everywhere();
     star.receive_interest(2, kSegment, 3);
     CHECK(star.sent(2).size() == 1);
+}
+
+TEST_CASE("Data that only this node wants is not cached, what is made here is") {
+    Star star;
+    star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.application.received.size() == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+    star.node.put_data(star.data("/train1/g0/0-7/sum.f32/seq=41/seg=9"), false);
+    star.node.run_pending(star.now);
+    CHECK(star.node.counters().cache_entries == 1);
 }
 
 TEST_CASE("Data does not go back to the face that it came from") {
