@@ -6,7 +6,9 @@
 #include <time.h>
 
 #include <algorithm>
-#include <deque>
+#include <cerrno>
+#include <exception>
+#include <system_error>
 
 namespace innet::driver {
 namespace {
@@ -43,6 +45,10 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
       streams_(endpoint_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!epoll_ || !wake_ || completions_.event_fd() < 0) {
+        throw std::system_error(errno, std::generic_category(),
+                                "a node needs three more file descriptors");
+    }
     node_.set_application(&endpoint_);
     epoll_event event{};
     event.events = EPOLLIN;
@@ -53,22 +59,27 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
 NodeThread::~NodeThread() { stop("the node was closed"); }
 
 std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::string& error) {
+    if (thread_.joinable()) {
+        error = "the node is running: add its links before it starts";
+        return std::nullopt;
+    }
     auto socket = UdpSocket::open(options.endpoints, options.receive_buffer_bytes,
                                   options.send_buffer_bytes, error);
     if (!socket) {
         return std::nullopt;
     }
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = links_.size();
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket->fd(), &event) != 0) {
+        error = "epoll_ctl refused the socket";
+        return std::nullopt;
+    }
+    // Last, so that a link's face is its place here whatever failed before.
     const FaceId face = node_.add_face();
     auto link = std::make_unique<Link>(std::move(*socket), face);
     if (options.shape) {
         link->port.emplace(*options.shape);
-    }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = links_.size();
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link->socket.fd(), &event) != 0) {
-        error = "epoll_ctl refused the socket";
-        return std::nullopt;
     }
     links_.push_back(std::move(link));
     return face;
@@ -116,8 +127,13 @@ bool NodeThread::call(const std::function<void(Engine&)>& function) {
     std::mutex done_mutex;
     std::condition_variable done_changed;
     bool done = false;
+    std::exception_ptr thrown;
     const bool queued = post([&](Engine& engine) {
-        function(engine);
+        try {
+            function(engine);
+        } catch (...) {
+            thrown = std::current_exception();
+        }
         const std::lock_guard lock(done_mutex);
         done = true;
         done_changed.notify_one();
@@ -127,6 +143,9 @@ bool NodeThread::call(const std::function<void(Engine&)>& function) {
     }
     std::unique_lock lock(done_mutex);
     done_changed.wait(lock, [&] { return done; });
+    if (thrown) {
+        std::rethrow_exception(thrown);
+    }
     return true;
 }
 
@@ -174,9 +193,12 @@ void NodeThread::wait_for_events() {
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         if (event.data.u64 == kWakeTag) {
+            // In this order: a wake-up that comes between the two finds the flag set and writes
+            // nothing, but its function is there when `run_posted` looks. The other way round, its
+            // byte would be drained and its flag would stay: nobody would wake this thread again.
             std::uint64_t drained = 0;
-            wake_pending_.store(false);
             [[maybe_unused]] const auto read = ::read(wake_.get(), &drained, sizeof drained);
+            wake_pending_.store(false);
             continue;
         }
         Link& link = *links_[event.data.u64];

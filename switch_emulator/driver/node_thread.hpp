@@ -54,6 +54,7 @@ struct Engine {
 class NodeThread {
   public:
     /// Operations submitted and tensors published are signed by `signer`; so are the node's sums.
+    /// Throws std::system_error when the process has no file descriptors left.
     NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
                security::Keyring keyring, std::unique_ptr<security::Signer> signer);
     ~NodeThread();
@@ -66,9 +67,11 @@ class NodeThread {
     /// Ends the thread; operations in flight end as aborted. Safe to call twice.
     void stop(const std::string& why);
 
-    /// Runs `function` on the node's thread and waits for it. False when the node is not running.
+    /// Runs `function` on the node's thread and waits for it; what it throws is thrown here. False
+    /// when the node is not running.
     bool call(const std::function<void(Engine&)>& function);
-    /// Queues `function` for the node's thread. False when the node is not running.
+    /// Queues `function`, which must not throw, for the node's thread. False when the node is not
+    /// running.
     bool post(std::function<void(Engine&)> function);
 
     CompletionBoard& completions() { return completions_; }

@@ -66,6 +66,10 @@ void set_segment_size(msghdr& header, std::span<std::uint8_t> control, std::size
     std::memcpy(CMSG_DATA(message), &size, sizeof size);
 }
 
+/// The kernel refuses to cut a message into packets: the device computes no checksums, or the
+/// path's MTU is smaller than the packets, which would have to be fragmented.
+bool cannot_segment(int error) { return error == EINVAL || error == EIO || error == EMSGSIZE; }
+
 }  // namespace
 
 std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
@@ -154,6 +158,9 @@ void UdpSocket::deliver(std::size_t slot, const mmsghdr& message, PacketPool& po
 }
 
 std::size_t UdpSocket::run_length(std::span<const OutgoingPacket> packets) const {
+    if (!segmentation_offload_) {
+        return 1;
+    }
     const std::size_t size = packets.front().size();
     std::size_t total = size;
     std::size_t count = 1;
@@ -213,6 +220,10 @@ std::size_t UdpSocket::send(std::span<const OutgoingPacket> packets) {
         if (sent < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK) {
                 return taken;
+            }
+            if (runs[0] > 1 && cannot_segment(errno)) {
+                segmentation_offload_ = false;
+                continue;
             }
             // The first message met an error of its own (a closed port, a too large packet): it is
             // lost, like a packet on the wire; those behind it are not.

@@ -64,12 +64,14 @@ class UdpSocket {
     static constexpr std::size_t kCopyBelowBytes = 2048;
 
     explicit UdpSocket(FileDescriptor fd) : fd_(std::move(fd)) {}
+    /// How many packets from the front can leave as one message.
     std::size_t run_length(std::span<const OutgoingPacket> packets) const;
     void deliver(std::size_t slot, const mmsghdr& message, PacketPool& pool,
                  std::vector<PacketRef>& into);
 
     FileDescriptor fd_;
     SocketCounters counters_;
+    bool segmentation_offload_ = true;  ///< until the kernel refuses it on this path
     std::array<PacketRef, kReceiveBatch> receive_buffers_;
     std::vector<iovec> send_vectors_;
 };

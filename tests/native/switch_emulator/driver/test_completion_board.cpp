@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <thread>
+
+#include "switch_emulator/driver/completion_board.hpp"
+
+using namespace innet;
+using namespace innet::driver;
+using namespace std::chrono_literals;
+
+namespace {
+
+void end(CompletionBoard& board, OperationId id) {
+    std::vector<OperationCompletion> completions{{id, OperationStatus::kAborted, "why"}};
+    board.post(completions);
+    CHECK(completions.empty());
+}
+
+bool readable(const CompletionBoard& board) {
+    pollfd polled{board.event_fd(), POLLIN, 0};
+    return ::poll(&polled, 1, 0) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("an operation that has ended is waited for once") {
+    CompletionBoard board;
+    CHECK(!board.wait(1, 0s));
+    end(board, 1);
+    CHECK(board.done(1));
+    CHECK(!board.done(2));
+    CHECK(!board.wait(2, 0s));
+    const auto ended = board.wait(1, 0s);
+    REQUIRE(ended);
+    CHECK(ended->id == 1);
+    CHECK(ended->status == OperationStatus::kAborted);
+    CHECK(ended->detail == "why");
+    CHECK(!board.done(1));
+    CHECK(!board.wait(1, 0s));
+    CHECK(!readable(board));
+}
+
+TEST_CASE("who waits already is woken by the end") {
+    CompletionBoard board;
+    std::optional<OperationCompletion> ended;
+    std::thread waiter([&] { ended = board.wait(1, 1min); });
+    end(board, 2);
+    end(board, 1);
+    waiter.join();
+    REQUIRE(ended);
+    CHECK(ended->id == 1);
+}
+
+TEST_CASE("the collector gets what is handed to it, before or after the end") {
+    CompletionBoard board;
+    SUBCASE("before") {
+        board.hand_to_collector(1);
+        CHECK(!readable(board));
+        CHECK(board.collect().empty());
+        end(board, 1);
+    }
+    SUBCASE("after") {
+        end(board, 1);
+        CHECK(!readable(board));
+        board.hand_to_collector(1);
+    }
+    end(board, 2);
+    CHECK(readable(board));
+    CHECK(!board.wait(1, 0s));
+    const auto collected = board.collect();
+    REQUIRE(collected.size() == 1);
+    CHECK(collected[0].id == 1);
+    CHECK(!readable(board));
+    CHECK(board.collect().empty());
+    CHECK(board.wait(2, 0s));
+}

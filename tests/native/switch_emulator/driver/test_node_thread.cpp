@@ -1,0 +1,69 @@
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "switch_emulator/driver/node_thread.hpp"
+
+using namespace innet;
+using namespace innet::driver;
+
+namespace {
+
+forwarding::NodeOptions node_options() {
+    forwarding::NodeOptions options;
+    options.own_name = wire::Name::from_uri("/n/h0").value();
+    return options;
+}
+
+struct RunningNode {
+    RunningNode() : thread(node_options(), {}, {}, security::make_digest_signer()) {
+        thread.start();
+    }
+    NodeThread thread;
+};
+
+}  // namespace
+
+TEST_CASE("what a function throws on the node's thread reaches its caller, and the node goes on") {
+    RunningNode node;
+    CHECK_THROWS_AS(node.thread.call([](Engine& engine) {
+        engine.node.reducer().install({});  // a rule without a group
+    }),
+                    std::invalid_argument);
+    bool ran = false;
+    CHECK(node.thread.call([&](Engine&) { ran = true; }));
+    CHECK(ran);
+}
+
+TEST_CASE("no wake-up of an idle node is lost, whoever calls at the same time") {
+    RunningNode node;
+    constexpr int kCalls = 20000;
+    int ran = 0;
+    const auto call_often = [&] {
+        for (int i = 0; i < kCalls; ++i) node.thread.call([&](Engine&) { ++ran; });
+    };
+    std::thread other(call_often);
+    call_often();
+    other.join();
+    CHECK(ran == 2 * kCalls);
+}
+
+TEST_CASE("a stopped node refuses what comes too late, and ends what was in flight") {
+    RunningNode node;
+    OperationSpec spec;
+    FetchSpec fetch;
+    fetch.targets.push_back({wire::Name::from_uri("/job/g0/1/sum.u8/seq=1").value(), {}});
+    fetch.segmentation = {1, 0, 1};
+    fetch.end_segment = 1;
+    spec.fetches.push_back(fetch);
+    CHECK(node.thread.post([&](Engine& engine) { engine.endpoint.submit(1, spec, engine.now); }));
+    node.thread.stop("enough");
+    node.thread.stop("again");
+    const auto ended = node.thread.completions().wait(1, Duration::zero());
+    REQUIRE(ended);
+    CHECK(ended->status == OperationStatus::kAborted);
+    CHECK(ended->detail == "enough");
+    CHECK(!node.thread.call([](Engine&) {}));
+    CHECK(!node.thread.post([](Engine&) {}));
+}
