@@ -5,6 +5,10 @@
 
 namespace innet {
 
+bool OperationStreams::Stream::may_start(std::uint64_t seq) const {
+    return std::ranges::all_of(in_flight, [&](std::uint64_t other) { return seq < other + depth; });
+}
+
 void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
                             std::uint32_t depth) {
     Stream& opened = streams_[stream];
@@ -14,7 +18,7 @@ void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
 
 void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoint now) {
     Stream& stream = streams_[id];
-    if (stream.in_flight < stream.depth && stream.waiting.empty()) {
+    if (stream.waiting.empty() && stream.may_start(operation.seq)) {
         start(id, stream, std::move(operation), now);
     } else {
         stream.waiting.push_back(std::move(operation));
@@ -23,7 +27,7 @@ void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoin
 
 void OperationStreams::start(StreamId id, Stream& stream, StreamedOperation&& operation,
                              TimePoint now) {
-    ++stream.in_flight;
+    stream.in_flight.push_back(operation.seq);
     started_[operation.id] = {id, operation.seq, operation.synchronising};
     endpoint_.submit(operation.id, std::move(operation.spec), now);
 }
@@ -74,14 +78,14 @@ void OperationStreams::on_ended(const OperationCompletion& completion, TimePoint
     const Started ended = found->second;
     started_.erase(found);
     Stream& stream = streams_[ended.stream];
-    --stream.in_flight;
+    std::erase(stream.in_flight, ended.seq);
     if (completion.status == OperationStatus::kDone && ended.synchronising &&
         ended.seq >= stream.depth) {
         for (const wire::Name& prefix : stream.prefixes) {
             endpoint_.retire(prefix, ended.seq - stream.depth);
         }
     }
-    while (stream.in_flight < stream.depth && !stream.waiting.empty()) {
+    while (!stream.waiting.empty() && stream.may_start(stream.waiting.front().seq)) {
         StreamedOperation next = std::move(stream.waiting.front());
         stream.waiting.pop_front();
         start(ended.stream, stream, std::move(next), now);

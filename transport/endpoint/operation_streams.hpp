@@ -1,10 +1,10 @@
 #pragma once
 // Bounds how many operations of a group are under way, and tells when their tensors can be dropped.
 //
-// A stream has at most `depth` operations in flight; later ones wait for their turn. When an
-// operation ends whose end proves that every rank had started it (a synchronising one, such as an
-// allreduce), every rank had ended all operations `depth` before it: nobody can still need those
-// tensors.
+// Operation `seq` of a stream starts when all up to `seq - depth` have ended: at most `depth` are
+// in flight, and a slow one is not overtaken by more than that. So when an operation ends whose end
+// proves that every rank had started it (a synchronising one, such as an allreduce), every rank had
+// ended all operations `depth` before it: nobody can still need those tensors.
 
 #include <cstdint>
 #include <deque>
@@ -31,6 +31,7 @@ class OperationStreams {
 
     /// `prefixes`: the producer prefixes under which operations of the stream publish.
     void open(StreamId stream, std::vector<wire::Name> prefixes, std::uint32_t depth);
+    /// Sequence numbers of a stream ascend.
     void submit(StreamId stream, StreamedOperation operation, TimePoint now);
     void cancel(OperationId id, TimePoint now);
     void abort_all(const std::string& why, TimePoint now);
@@ -41,8 +42,10 @@ class OperationStreams {
     struct Stream {
         std::vector<wire::Name> prefixes;
         std::uint32_t depth = 1;
-        std::uint32_t in_flight = 0;
+        std::vector<std::uint64_t> in_flight;  ///< sequence numbers, `depth` at most
         std::deque<StreamedOperation> waiting;
+
+        bool may_start(std::uint64_t seq) const;
     };
     struct Started {
         StreamId stream = 0;

@@ -1,0 +1,187 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "transport/endpoint/operation_streams.hpp"
+#include "virtual_network.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+
+namespace {
+
+constexpr StreamId kStream = 7;
+constexpr std::uint32_t kDepth = 2;
+
+/// Rank 0 with a stream of exchanges: operation `seq` publishes rank 0's tensor and fetches rank
+/// 1's, so it ends when rank 1 publishes. An operation's id is its sequence number.
+struct Exchanges {
+    Exchanges() {
+        first.produce_at("/job/g0/0", "0");
+        second.produce_at("/job/g0/1", "1");
+        streams.open(kStream, {name("/job/g0/0")}, kDepth);
+    }
+
+    static std::string tensor_uri(int rank, std::uint64_t seq) {
+        return "/job/g0/" + std::to_string(rank) + "/sum.u8/seq=" + std::to_string(seq);
+    }
+
+    PublicationSpec publication(int rank, std::uint64_t seq) {
+        PublicationSpec spec;
+        spec.prefix = name("/job/g0/" + std::to_string(rank));
+        spec.kind = name("/sum.u8");
+        spec.seq = seq;
+        spec.tensor = tensor;
+        spec.segmentation = {1, tensor.size(), tensor.size()};
+        spec.tensor_elements = tensor.size();
+        return spec;
+    }
+
+    void submit(std::uint64_t seq, bool synchronising = true, Duration timeout = 1h) {
+        FetchSpec fetch;
+        fetch.targets.push_back({name(tensor_uri(1, seq)), name("/n/h1")});
+        fetch.segmentation = {1, tensor.size(), tensor.size()};
+        fetch.end_segment = 1;
+        fetch.tensor_elements = tensor.size();
+        fetch.into = results.emplace_back(tensor.size());
+        OperationSpec spec;
+        spec.publication = publication(0, seq);
+        spec.fetches.push_back(std::move(fetch));
+        spec.deadline = network.now() + timeout;
+        streams.submit(kStream, {seq, seq, synchronising, std::move(spec)}, network.now());
+        pass(10ms);
+    }
+
+    void peer_publishes(std::uint64_t seq) {
+        OperationSpec spec;
+        spec.publication = publication(1, seq);
+        second.endpoint().submit(seq, std::move(spec), network.now());
+        pass(10ms);
+    }
+
+    void pass(Duration time) {
+        network.run_for(time);
+        streams.take_completions(ended, network.now());
+        network.run_for(10ms);
+    }
+
+    bool started(std::uint64_t seq) const {
+        return std::ranges::any_of(first.expressed_uris, [&](const std::string& uri) {
+            return uri.starts_with(tensor_uri(1, seq) + "/");
+        });
+    }
+
+    /// Whether others still get rank 0's tensor.
+    bool retained(std::uint64_t seq) {
+        const wire::Name segment = name(tensor_uri(0, seq) + "/seg=0");
+        wire::InterestFields fields;
+        fields.name = segment.view();
+        std::vector<std::uint8_t> packet(256);
+        packet.resize(wire::encode_interest(fields, packet));
+        const auto interest = wire::InterestView::parse(packet);
+        return first.endpoint().produce(*interest, true, network.now()).kind ==
+               Production::Kind::kData;
+    }
+
+    const OperationCompletion* completion(OperationId id) const {
+        const auto found = std::ranges::find(ended, id, &OperationCompletion::id);
+        return found == ended.end() ? nullptr : &*found;
+    }
+
+    VirtualNetwork network{PathModel{}};
+    Host& first = network.add_host("/n/h0");
+    Host& second = network.add_host("/n/h1");
+    OperationStreams streams{first.endpoint()};
+    std::vector<std::uint8_t> tensor = std::vector<std::uint8_t>(100, 5);
+    std::deque<std::vector<std::uint8_t>> results;
+    std::vector<OperationCompletion> ended;
+};
+
+}  // namespace
+
+TEST_CASE("operations beyond the depth wait, and start in their order") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 5; ++seq) x.submit(seq);
+    CHECK(x.started(0));
+    CHECK(x.started(1));
+    CHECK(!x.started(2));
+    x.peer_publishes(0);
+    CHECK(x.started(2));
+    CHECK(!x.started(3));
+    for (std::uint64_t seq = 1; seq < 5; ++seq) x.peer_publishes(seq);
+    REQUIRE(x.ended.size() == 5);
+    for (std::uint64_t seq = 0; seq < 5; ++seq) {
+        CHECK(x.ended[seq].id == seq);
+        CHECK(x.ended[seq].status == OperationStatus::kDone);
+    }
+}
+
+TEST_CASE("a slow operation is overtaken by less than the depth, so its tensors stay") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 6; ++seq) x.submit(seq);
+    for (std::uint64_t seq = 1; seq < 6; ++seq) x.peer_publishes(seq);
+    // Were operation 3 to end here, rank 1 would drop what it published for operation 0.
+    CHECK(!x.started(2));
+    REQUIRE(x.ended.size() == 1);
+    CHECK(x.ended[0].id == 1);
+    x.peer_publishes(0);
+    for (int i = 0; i < 3; ++i) x.pass(10ms);
+    CHECK(x.ended.size() == 6);
+}
+
+TEST_CASE("tensors go when a synchronising operation ends, up to the depth before it") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 6; ++seq) {
+        x.submit(seq, false);
+        x.peer_publishes(seq);
+        REQUIRE(x.completion(seq));
+    }
+    CHECK(x.retained(0));
+    x.submit(6);
+    CHECK(x.retained(0));
+    x.peer_publishes(6);
+    REQUIRE(x.completion(6));
+    CHECK(!x.retained(0));
+    CHECK(!x.retained(4));
+    CHECK(x.retained(5));
+    CHECK(x.retained(6));
+}
+
+TEST_CASE("a synchronising operation that fails lets nothing go, and the next one starts") {
+    Exchanges x;
+    x.submit(0);
+    x.peer_publishes(0);
+    x.submit(1);
+    x.submit(2, true, 1s);
+    x.submit(3);
+    CHECK(!x.started(3));
+    x.peer_publishes(1);
+    CHECK(x.started(3));
+    x.pass(2s);
+    REQUIRE(x.completion(2));
+    CHECK(x.completion(2)->status == OperationStatus::kDeadlineExceeded);
+    CHECK(x.retained(0));
+    x.peer_publishes(3);
+    CHECK(x.completion(3));
+    CHECK(!x.retained(1));
+}
+
+TEST_CASE("operations that wait for their turn end with the others, or when cancelled") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 5; ++seq) x.submit(seq);
+    x.streams.cancel(3, x.network.now());
+    x.pass(1ms);
+    REQUIRE(x.completion(3));
+    CHECK(x.completion(3)->status == OperationStatus::kCancelled);
+    x.streams.abort_all("rank 1 is gone", x.network.now());
+    x.pass(1ms);
+    CHECK(x.ended.size() == 5);
+    for (const OperationId id : {0U, 1U, 2U, 4U}) {
+        REQUIRE(x.completion(id));
+        CHECK(x.completion(id)->status == OperationStatus::kAborted);
+        CHECK(x.completion(id)->detail == "rank 1 is gone");
+    }
+    CHECK(!x.started(2));
+    CHECK(!x.started(4));
+}
