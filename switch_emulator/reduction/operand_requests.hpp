@@ -1,6 +1,6 @@
 #pragma once
 // Interests for operands: one per name, however many reductions wait for it, with loss detection
-// per asked node.
+// per asked node and interval.
 
 #include <array>
 #include <cstdint>

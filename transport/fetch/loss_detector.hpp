@@ -1,5 +1,6 @@
 #pragma once
-// Tells lost requests from late ones on one flow (requests answered by one node).
+// Tells lost requests from late ones on one flow (requests that one node answers, each about as
+// soon as the others).
 //
 // By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT
 // passed (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its

@@ -51,6 +51,25 @@ TEST_CASE("a request is lost by gap after three later answers and 9/8 of the RTT
     CHECK(detector.outstanding(0));
 }
 
+TEST_CASE("an answer to a repetition tells the round trip when it cannot be the repetition's") {
+    LossDetector detector = warmed_up();
+    for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
+    for (RequestKey key = 1; key < 4; ++key) detector.on_answered(key, at(101ms));
+    REQUIRE(lost(detector, at(101ms + 500us)).size() == 1);
+    detector.on_sent(0, kFirst, at(101ms + 500us));
+    const std::uint64_t samples = detector.rtt().samples();
+
+    SUBCASE("sooner than the shortest round trip: a sample of the first sending") {
+        CHECK(detector.on_answered(0, at(102ms)));
+        CHECK(detector.rtt().samples() == samples + 1);
+        CHECK(detector.rtt().latest() == 2ms);
+    }
+    SUBCASE("later: nobody knows which sending it answers") {
+        CHECK(detector.on_answered(0, at(102ms + 500us)));
+        CHECK(detector.rtt().samples() == samples);
+    }
+}
+
 TEST_CASE("reordering by two places is no loss") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 30; ++key) detector.on_sent(key, kFirst, at(100ms));
