@@ -61,8 +61,9 @@ PacketRef Publication::packet(std::uint64_t segment, bool signed_for_network) {
 }
 
 void Publication::retain(std::uint64_t segment) {
+    if (aborted_) return;  // the segments are gone
     Segment& entry = segments_[static_cast<std::size_t>(segment)];
-    if (entry.packet || aborted_) return;
+    if (entry.packet) return;
     const auto size = static_cast<std::size_t>(segmentation_.size_of(segment));
     const auto offset = static_cast<std::size_t>(segmentation_.offset_of(segment));
     wire::DataFields fields;

@@ -13,6 +13,8 @@ constexpr std::size_t kMaxWaiting = 65536;
 
 /// Room in a packet for names, metadata and signature beside the content.
 constexpr std::size_t kMaxOverhead = 1024;
+/// What the names may take of it; the rest is for numbers, metadata and the signature.
+constexpr std::size_t kMaxNames = 768;
 
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
     const std::size_t components = tensor.size();
@@ -161,6 +163,10 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
                std::to_string(cut.block_bytes);
     }
     wire::Name kind = joined(spec.prefix, spec.kind);
+    if (kind.view().value().size() + signer_.key_name().value().size() > kMaxNames) {
+        return kind.view().to_uri() + " is too long: it and the key's name must fit into " +
+               std::to_string(kMaxNames) + " bytes";
+    }
     const bool taken = std::ranges::any_of(producer->entries, [&](const Entry& entry) {
         if (entry.seq != spec.seq) return false;
         return (entry.exclusive && spec.exclusive_seq) ||
