@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,7 +28,10 @@ using driver::NodeThread;
 using nb::literals::operator""_a;
 
 Duration from_seconds(double seconds) {
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    // A year is for ever here; infinity would overflow the clock. What is no number counts as 0.
+    constexpr double kLongest = 365.0 * 24 * 3600;
+    const double bounded = std::fmin(std::fmax(seconds, 0.0), kLongest);
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
 }
 
 struct NodeSettings {
@@ -137,7 +141,7 @@ class PythonNode {
             }
         });
         if (!queued) {
-            owners_.erase(id);
+            release_owners(id);
         }
         require_running(queued);
         return id;
@@ -175,7 +179,7 @@ class PythonNode {
         if (!completion) {
             return std::nullopt;
         }
-        owners_.erase(id);
+        release_owners(id);
         return std::pair(static_cast<int>(completion->status), std::move(completion->detail));
     }
 
@@ -188,7 +192,7 @@ class PythonNode {
     std::vector<Ended> collect() {
         std::vector<Ended> result;
         for (OperationCompletion& completion : thread_.completions().collect()) {
-            owners_.erase(completion.id);
+            release_owners(completion.id);
             result.emplace_back(completion.id, static_cast<int>(completion.status),
                                 std::move(completion.detail));
         }
@@ -201,6 +205,9 @@ class PythonNode {
     }
 
   private:
+    /// The end of a buffer may run Python code that comes back here: the map is whole by then.
+    void release_owners(OperationId id) { const auto released = owners_.extract(id); }
+
     static void require_running(bool running) {
         if (!running) {
             throw std::runtime_error("the node is not running");
