@@ -159,9 +159,13 @@ void NodeThread::run() {
         wait_for_events();
         run_posted();
         run_timers();
-        node_.run_pending(now_);
-        streams_.take_completions(finished_, now_);
-        node_.run_pending(now_);
+        // An end can start an operation that this node alone answers, and so ends it, too.
+        std::size_t seen;
+        do {
+            seen = finished_.size();
+            node_.run_pending(now_);
+            streams_.take_completions(finished_, now_);
+        } while (finished_.size() != seen);
         flush();
         if (!finished_.empty()) {
             completions_.post(finished_);

@@ -49,6 +49,37 @@ TEST_CASE("no wake-up of an idle node is lost, whoever calls at the same time") 
     CHECK(ran == 2 * kCalls);
 }
 
+TEST_CASE("operations that this node alone answers end without any event from outside") {
+    RunningNode node;
+    constexpr std::uint64_t kOperations = 10;
+    const auto prefix = wire::Name::from_uri("/job/g0/0").value();
+    const auto kind = wire::Name::from_uri("/sum.u8").value();
+    const std::vector<std::uint8_t> tensor(10, 5);
+    std::vector<std::uint8_t> result(10);
+    node.thread.call([&](Engine& engine) {
+        engine.endpoint.register_producer(prefix, "0");
+        engine.streams.open(1, {prefix}, 1);
+        for (std::uint64_t seq = 0; seq < kOperations; ++seq) {
+            wire::Name own = wire::Name::from_uri("/job/g0/0/sum.u8").value();
+            own.append_number(wire::kSequenceNumComponent, seq);
+            FetchSpec fetch;
+            fetch.targets.push_back({own, {}});
+            fetch.segmentation = {1, 10, 10};
+            fetch.end_segment = 1;
+            fetch.tensor_elements = 10;
+            fetch.into = result;
+            OperationSpec spec;
+            spec.publication = {prefix, kind, seq, tensor, fetch.segmentation, 10, "", true};
+            spec.fetches.push_back(fetch);
+            engine.streams.submit(1, {seq, seq, true, std::move(spec)}, engine.now);
+        }
+    });
+    const auto last = node.thread.completions().wait(kOperations - 1, std::chrono::seconds(10));
+    REQUIRE(last);
+    CHECK(last->status == OperationStatus::kDone);
+    CHECK(result == tensor);
+}
+
 TEST_CASE("a stopped node refuses what comes too late, and ends what was in flight") {
     RunningNode node;
     OperationSpec spec;
