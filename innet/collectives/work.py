@@ -48,6 +48,8 @@ class Work(Generic[T]):
         self._error_of = error_of
         self._lock = threading.Lock()
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        # Running from the start: who gives up awaiting it does not cancel the operation.
+        self._future.set_running_or_notify_cancel()
         self._delivered = False
 
     def wait(self, timeout_s: float | None = None) -> T:

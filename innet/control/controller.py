@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,12 +36,14 @@ class Group:
         algorithm: as asked for; ``auto`` has several plans.
         ranks: node of each rank.
         plans: plan by name prefix of its rules, such as ``/j1/g0.inc``.
+        number: counts the groups of that name in the job, from 1.
     """
 
     name: str
     algorithm: str
     ranks: tuple[str, ...]
     plans: dict[str, Plan]
+    number: int
     joined: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
 
@@ -57,6 +60,7 @@ class Controller:
         self._connect = connect
         self._lock = threading.RLock()
         self._groups: dict[str, Group] = {}
+        self._made: Counter[str] = Counter()
         self._gone: dict[str, str] = {}
         self._ended: set[str] = set()
         self._lost_switches: dict[str, str] = {}
@@ -76,12 +80,13 @@ class Controller:
     ) -> dict[str, Any]:
         """Rank ``rank`` is there. The first to come makes the plan and has its rules installed.
 
-        The answer tells who is ``missing``; a rank asks again until nobody is.
+        The answer tells who is ``missing``; a rank asks again until nobody is. Its ``number`` tells
+        the group from others of the same name, before and after it.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
-            ControlError: ranks disagree about the group, a switch does not answer, or a node that
-                the group needs is gone.
+            ControlError: ranks disagree about the group, a switch does not answer, the rank has
+                left and others have not, or a node that the group needs is gone.
         """
         with self._lock:
             known = self._groups.get(group)
@@ -93,21 +98,28 @@ class Controller:
                     f"as {known.algorithm} over {list(known.ranks)}; call innet.init() with the "
                     "same arguments on every rank"
                 )
+            if rank in known.left:
+                raise ControlError(
+                    f"rank {rank} has left group {group!r}, which other ranks still use. Close its "
+                    "communicator on every rank, or give the next group another name."
+                )
             self._require_alive(known)
             known.joined.add(rank)
             return {
+                "number": known.number,
                 "missing": sorted(set(range(len(known.ranks))) - known.joined),
                 "plans": {prefix: plan.to_dict() for prefix, plan in known.plans.items()},
             }
 
-    def leave_group(self, group: str, rank: int) -> dict[str, Any]:
+    def leave_group(self, group: str, number: int, rank: int) -> dict[str, Any]:
         """Rank ``rank`` needs nothing more of the group; it stays until nobody is ``missing``.
 
-        Ranks whose node is gone are not waited for.
+        Ranks whose node is gone are not waited for. Whoever left first may have joined the next
+        group of that name already, when the others ask about this one again.
         """
         with self._lock:
             known = self._groups.get(group)
-            if known is None:
+            if known is None or known.number != number:
                 return {"missing": []}
             known.left.add(rank)
             absent = {r for r, node in enumerate(known.ranks) if self._is_gone(node)}
@@ -138,9 +150,12 @@ class Controller:
             self._ended.add(node)
 
     def lose_switch(self, switch: str, why: str) -> None:
-        """``switch`` has died; groups that need it are refused from now on."""
-        with self._lock:
-            self._lost_switches[switch] = why
+        """``switch`` has died; groups that need it are refused from now on.
+
+        It is called in the event loop, and so does not wait for the lock, which is held while
+        switches are asked.
+        """
+        self._lost_switches[switch] = why
 
     def forget(self) -> None:
         """A job is over: drop its groups, and who failed in it.
@@ -151,6 +166,7 @@ class Controller:
             self._job_number += 1
             for group in list(self._groups.values()):
                 self._remove(group)
+            self._made.clear()
             self._gone.clear()
             self._ended.clear()
 
@@ -172,23 +188,30 @@ class Controller:
         self._server.close()
 
     def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
-        plans = self._make_plans(name, algorithm, ranks)
-        group = Group(name, algorithm, ranks, plans)
-        for prefix, plan in plans.items():
-            self._install(prefix, plan)
+        plans = self._make_plans(algorithm, ranks)
+        self._made[name] += 1
+        number = self._made[name]
+        prefixed = {self._prefix(name, base, number): plan for base, plan in plans.items()}
+        group = Group(name, algorithm, ranks, prefixed, number)
+        try:
+            for prefix, plan in prefixed.items():
+                self._install(prefix, plan)
+        except ControlError:
+            self._remove(group)
+            raise
         self._groups[name] = group
         return group
 
-    def _make_plans(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> dict[str, Plan]:
+    def _make_plans(self, algorithm: str, ranks: tuple[str, ...]) -> dict[str, Plan]:
         if algorithm == "auto":
-            chooser = PlanChooser(self._topology, ranks)
-            return {self._prefix(name, variant): p for variant, p in chooser.plans.items()}
+            return dict(PlanChooser(self._topology, ranks).plans)
         base, _, options = algorithm.partition(":")
-        plan = make_plan(base, self._topology, ranks, **plan_options(options))
-        return {self._prefix(name, base): plan}
+        return {base: make_plan(base, self._topology, ranks, **plan_options(options))}
 
-    def _prefix(self, group: str, variant: str) -> str:
-        return f"/{self._job}{self._job_number}/{group}.{variant}"
+    def _prefix(self, group: str, variant: str, number: int) -> str:
+        """The plan's name prefix: a new one each time, for caches may hold what the last meant."""
+        again = f".{number}" if number > 1 else ""
+        return f"/{self._job}{self._job_number}/{group}.{variant}{again}"
 
     def _install(self, prefix: str, plan: Plan) -> None:
         for switch in self._topology.switches:

@@ -57,6 +57,7 @@ class Worker:
         self.object_key = keys.object_key()
         self.failure: tuple[str, int | None] | None = None
         self._listeners: list[FailureListener] = []
+        self._group_numbers: dict[str, int] = {}
         self._controller = ControlClient(
             ipc_address(job.controller_socket), who="the controller of this run"
         )
@@ -101,9 +102,15 @@ class Worker:
         """Join the group ``name`` with every rank of the job; its plans by name prefix.
 
         Raises:
+            CollectiveError: this rank is in a group of that name.
             DeadlineExceeded: some ranks did not come in time; the message names them.
             ControlError, PlanError: as :meth:`innet.control.controller.Controller.join_group`.
         """
+        if name in self._group_numbers:
+            raise CollectiveError(
+                f"rank {self.rank} is in group {name!r} already. Close its communicator first, or "
+                "give this group another name: innet.init(group=...)"
+            )
         deadline_s = time.monotonic() + timeout_s
         while True:
             answer = self._controller.ask(
@@ -122,6 +129,7 @@ class Worker:
                 )
             self._raise_failure()
             time.sleep(_POLL_S)
+        self._group_numbers[name] = answer["number"]
         plans = {prefix: Plan.from_dict(plan) for prefix, plan in answer["plans"].items()}
         for prefix, plan in plans.items():
             self._install_own_rules(prefix, plan)
@@ -129,10 +137,13 @@ class Worker:
 
     def leave_group(self, name: str) -> None:
         """Stay until every rank of the group has what it needs from this one."""
+        number = self._group_numbers.pop(name)
         deadline_s = time.monotonic() + _LEAVE_TIMEOUT_S
         while self.failure is None and time.monotonic() < deadline_s:
             try:
-                answer = self._controller.ask("leave_group", group=name, rank=self.rank)
+                answer = self._controller.ask(
+                    "leave_group", group=name, number=number, rank=self.rank
+                )
             except ControlError as error:
                 _log.info("left group %s without the controller: %s", name, error)
                 return

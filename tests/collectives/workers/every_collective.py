@@ -49,6 +49,7 @@ def main():
     messages(comm)
     futures(comm)
     asyncio.run(awaited(comm))
+    asyncio.run(no_longer_awaited(comm))
     many_broadcasts(comm)
     comm.barrier()
     comm.close()
@@ -86,6 +87,19 @@ async def awaited(comm):
     results = await asyncio.gather(first, second)
     assert (results[0] == comm.size).all()
     assert (results[1][:, 0] == np.arange(comm.size)).all()
+
+
+async def no_longer_awaited(comm):
+    """Whoever gives up awaiting leaves the operation as it is: its end can still be waited for."""
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    work = comm.irecv(np.empty(1, np.int64), source=left, tag=1)
+    waiting = asyncio.ensure_future(work)
+    await asyncio.sleep(0)  # it begins to wait
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await comm.ibarrier()  # nobody has sent before all have given up
+    comm.send(np.array([comm.rank]), to=right, tag=1)
+    assert work.wait() == left
 
 
 def many_broadcasts(comm):
