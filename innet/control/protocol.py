@@ -11,9 +11,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-CONTROLLER_VARIABLE = "INNET_CONTROLLER"
-"""Environment variable with the address of the controller's socket."""
-
 
 class Request(BaseModel):
     """What a client asks."""

@@ -40,8 +40,6 @@ from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
 from innet.topology import Topology
 
-HOST_SLOTS = 4096
-"""Reductions that a host can have in progress at once, when it evaluates a sum by itself."""
 HOST_CACHE_POLICY = "s3fifo"
 
 _MAX_SOCKET_PATH_BYTES = 107  # sockaddr_un holds 108 with the terminating zero
@@ -278,7 +276,7 @@ class Network:
             run_dir=self.run_dir,
             faces=fabric.faces(name),
             routes=tuple(RouteConfig(node=to, face=face) for to, face in hops[name].items()),
-            slots=node.slots if node.kind == "switch" else HOST_SLOTS,
+            slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             control_socket=self._control_socket(name),

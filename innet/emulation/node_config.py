@@ -83,7 +83,11 @@ class NodeConfig(_Model):
     run_dir: Path
     faces: tuple[FaceConfig, ...]
     routes: tuple[RouteConfig, ...] = Field(description="one for every other node")
-    slots: int = Field(ge=0, description="aggregation memory, in segments being summed at once")
+    slots: int = Field(
+        ge=0,
+        description="aggregation memory of a switch, in segments being summed at once; 0 for a "
+        "host, whose own is a setting",
+    )
     cache_bytes: int = Field(ge=0, description="size of the content store")
     cache_policy: str
     control_socket: Path = Field(description="Unix socket path that the node answers control on")

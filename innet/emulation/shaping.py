@@ -72,7 +72,7 @@ class TokenBucket(BaseModel):
         if bytes_per_s > _MAX_FIELD:
             raise EmulationError(
                 f"link {link}: the kernel limits rates up to 34 Gbit/s only. Leave the rate out "
-                "for a link as fast as the machine goes, or use mode sim."
+                "for a link as fast as the machine goes, or use mode local."
             )
         if burst_bytes / bytes_per_s > _MAX_FIELD * _TICK_S:
             raise EmulationError(
