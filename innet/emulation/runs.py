@@ -75,8 +75,11 @@ class RunRecord(BaseModel):
         unfinished.replace(path)
 
 
-def runs_directory() -> Path:
-    """The directory of this user's runs, made if need be.
+def runs_directory(*, make: bool = False) -> Path:
+    """The directory of this user's runs; it need not be there while there are none.
+
+    Args:
+        make: make it if need be.
 
     Raises:
         EmulationError: it cannot be made, or somebody else owns it.
@@ -85,6 +88,8 @@ def runs_directory() -> Path:
     uid = os.geteuid()
     usable = os.path.isdir(runtime) and os.stat(runtime).st_uid == uid
     path = Path(runtime) / "innet" if usable else Path(f"/tmp/innet-{uid}")
+    if not make and not os.path.lexists(path):
+        return path
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
@@ -206,7 +211,7 @@ def remove_stale_runs() -> list[RunRecord]:
 def _make_unfinished_directory(launcher: ProcessIdentity) -> Path:
     name = f"{_UNFINISHED_PREFIX}{launcher.pid}-{launcher.start_ticks}-{secrets.token_hex(3)}"
     while True:
-        path = runs_directory() / name
+        path = runs_directory(make=True) / name
         # The end of the last run takes the registry away, perhaps at this very moment.
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(mode=0o700)

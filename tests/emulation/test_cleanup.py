@@ -184,6 +184,15 @@ def test_down_ends_a_live_run_too(witness: WitnessFactory) -> None:
     run.assert_nothing_is_left()
 
 
+def test_looking_for_runs_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert list_runs() == []
+    assert remove_stale_runs() == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_live_run_is_not_stale() -> None:
     with launched("local", "wait") as (launcher, run_id):
         assert remove_stale_runs() == []
