@@ -354,7 +354,7 @@ class Communicator:
     # How operations run.
 
     def _start(self, operation: Operation[T]) -> Work[T]:
-        self._require_open()
+        self._require_open(operation.what)
         if operation.synchronising:
             self._since_synchronised = 0
         else:
@@ -442,11 +442,11 @@ class Communicator:
             kind = self._kinds[text] = _core.Name(f"/{text}")
         return kind
 
-    def _require_open(self) -> None:
+    def _require_open(self, what: str = "") -> None:
         if self._closed:
             raise Cancelled("the communicator is closed")
         if self._worker.failure is not None:
-            raise error_of_failure(self._worker.failure)
+            raise error_of_failure(self._worker.failure, what, self._seq)
 
     def _check_rank(self, root: int) -> None:
         if not 0 <= root < self.size:

@@ -144,6 +144,11 @@ class Controller:
         for other, rank in concerned:
             self._tell(other, f"rank {rank} ({node}) {why}", rank)
 
+    def failures(self) -> list[str]:
+        """The nodes that failed in this job, the first to fail at the beginning."""
+        with self._lock:
+            return list(self._gone)
+
     def end(self, node: str) -> None:
         """The process of ``node`` has ended as it should; nobody waits for it any more."""
         with self._lock:

@@ -158,11 +158,14 @@ class SupervisedProcess:
 
         Example: ``h3 (pid 4711) was killed by signal 9 (SIGKILL)``.
         """
-        who = f"{self.label} (pid {self.identity.pid})"
+        return f"{self.label} (pid {self.identity.pid}) {self.describe_end()}"
+
+    def describe_end(self) -> str:
+        """What :meth:`describe` says behind the name: ``was killed by signal 9 (SIGKILL)``."""
         if self.returncode is None:
-            return f"{who} is running"
+            return "is running"
         verb = "was " if self.returncode < 0 else ""
-        return f"{who} {verb}{describe_exit(self.returncode)}"
+        return f"{verb}{describe_exit(self.returncode)}"
 
     def failure_report(self) -> str:
         """:meth:`describe`, and the last lines that the process printed."""

@@ -207,11 +207,14 @@ class Session:
                     continue
                 failed.append(worker)
                 deadline_s = deadline_s or time.monotonic() + _FAILURE_GRACE_S
-                await asyncio.to_thread(controller.fail, worker.label, worker.describe())
+                await asyncio.to_thread(controller.fail, worker.label, worker.describe_end())
             if not done:
                 break
         if failed:
             await self._end(workers, grace_s=0.0)
+            # The one that failed first may be the last to end: others end when they hear of it.
+            failures = await asyncio.to_thread(controller.failures)
+            failed.sort(key=lambda worker: failures.index(worker.label))
             raise JobFailed(_failure_report(failed, len(workers)), _exit_code(failed[0]))
 
     async def _end(

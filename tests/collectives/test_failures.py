@@ -6,10 +6,13 @@ import asyncio
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from innet.errors import RankFailed
 from innet.launch import JobFailed, Session
 from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
 
 WORKERS = Path(__file__).parent / "workers"
 
@@ -17,11 +20,11 @@ WORKERS = Path(__file__).parent / "workers"
 def test_a_killed_worker_is_named_to_the_others(run_job):
     result = run_job("dies.py", ["60"])
     assert "SIGKILL" in result.failure
-    assert "h2" in result.failure
+    assert result.failure.startswith("h2 ")
     for node in ("h0", "h1", "h3"):
         kind, text, in_time = result.said(node).splitlines()[0].split("|")
         assert kind == "RankFailed"
-        assert "rank 2" in text
+        assert "rank 2 (h2) was killed" in text
         assert "allreduce" in text
         assert "SIGKILL" in text
         assert in_time == "True"
@@ -30,8 +33,16 @@ def test_a_killed_worker_is_named_to_the_others(run_job):
 def test_an_exception_on_one_rank_ends_the_job_with_its_text(run_job):
     result = run_job("raises.py", topology="star:3")
     assert "ValueError: the data set is empty" in result.failure
+    assert result.failure.startswith("h1 "), "the cause is reported, not who heard of it"
     for node in ("h0", "h2"):
         assert "rank 1 (h1) failed with ValueError: the data set is empty" in result.said(node)
+
+
+def test_an_operation_that_begins_after_a_failure_is_named_too():
+    with Cluster(load_topology("star:2")) as cluster:
+        cluster.members[0].failure = ("rank 1 (h1) was killed", 1)
+        with pytest.raises(RankFailed, match=r"^allreduce\(sum.f32.*rank 1 \(h1\) was killed"):
+            cluster.communicators[0].allreduce(np.ones(4, np.float32))
 
 
 def test_an_unknown_algorithm_is_refused_on_every_rank(run_job):
