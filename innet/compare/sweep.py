@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,11 @@ from innet.topology import Topology
 
 DEFAULT_ALGORITHMS = ("inc", "ring", "ps")
 
+WARM_UP_TURNS = 6
+"""More than the operations whose tensors innet keeps, so that their memory is in use by then."""
+WARM_UP_BUDGET_S = 5.0
+"""A method whose turns are long stops warming up after this."""
+
 
 async def compare(
     topology: Topology,
@@ -40,7 +46,8 @@ async def compare(
 ) -> Comparison:
     """Measure allreduce by several methods on one topology.
 
-    At each size, every method first does one turn that is watched (its queues) and not timed; then
+    At each size, every method first does some turns to warm up, and one that is watched (its
+    queues); neither is timed. Then
     they alternate, one timed turn each, until each has its repetitions. A method that fails or
     hangs is left out from there on, and named in the result's ``failures``.
 
@@ -180,7 +187,7 @@ class _Sweep:
         self._progress(1.0, "done")
 
     async def _observe(self, number: int, size_bytes: int) -> list[_Tally]:
-        """One watched turn of each method, which also warms it up."""
+        """Some turns of each method to warm it up, and a watched one."""
         tallies = []
         for method in list(self._methods):
             self._tell(number, 0.0, f"{format_bytes(size_bytes)} {method.name}: warm-up")
@@ -193,6 +200,7 @@ class _Sweep:
     async def _observe_method(self, method: Method, size_bytes: int) -> _Tally:
         bound_s = method_bound_s(method, self._topology, size_bytes)
         await self._stage.crew(method.contender)
+        await self._warm_up(method, size_bytes, bound_s)
         async with QueueWatch(self._stage.probe) as watch:
             turn = await self._take_turn(method, size_bytes, bound_s)
         ended_s = turn.started_s + max(sum(r.durations_s) for r in turn.reports)
@@ -203,6 +211,18 @@ class _Sweep:
             queue=watch.deepest(turn.started_s, ended_s),
             in_a_row=self._schedule.operations(size_bytes) > 1,
         )
+
+    async def _warm_up(self, method: Method, size_bytes: int, bound_s: float | None) -> None:
+        """Turns that nobody times, until every method's memory has been touched once.
+
+        innet keeps the tensors of several operations; their first use costs page faults that no
+        later operation sees. A slow method gets fewer turns.
+        """
+        begun_s = time.monotonic()
+        for _ in range(WARM_UP_TURNS):
+            await self._take_turn(method, size_bytes, bound_s)
+            if time.monotonic() - begun_s > WARM_UP_BUDGET_S:
+                return
 
     async def _time(self, number: int, size_bytes: int, tallies: Sequence[_Tally]) -> None:
         """The timed turns: a round of all methods, then the next round."""
