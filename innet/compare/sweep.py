@@ -47,9 +47,9 @@ async def compare(
     """Measure allreduce by several methods on one topology.
 
     At each size, every method first does some turns to warm up, and one that is watched (its
-    queues); neither is timed. Then
-    they alternate, one timed turn each, until each has its repetitions. A method that fails or
-    hangs is left out from there on, and named in the result's ``failures``.
+    queues); neither is timed. Then they alternate, one timed turn each, until each has its
+    repetitions. A method that fails or hangs is left out from there on, and named in the result's
+    ``failures``.
 
     Args:
         topology: where; its link properties decide the bounds.
