@@ -23,6 +23,9 @@ class Completion(Protocol):
     def done(self, operation: int) -> bool:
         """Whether ``wait`` would return at once."""
 
+    def cancel(self, operation: int) -> None:
+        """Give the operation up."""
+
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback`` from a thread of the runtime's when the operation ends."""
 
@@ -74,6 +77,13 @@ class Work(Generic[T]):
         with self._lock:
             delivered = self._delivered
         return self._future.done() or (not delivered and self._completion.done(self._operation))
+
+    def cancel(self) -> None:
+        """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
+
+        Other ranks go on, and miss what this one has not given yet.
+        """
+        self._completion.cancel(self._operation)
 
     def exception(self) -> BaseException | None:
         """The error of a finished operation, or ``None`` when it went well; waits for its end."""

@@ -187,6 +187,12 @@ class Network:
             output,
         )
 
+    def keep_up(self) -> None:
+        """Say that the run stays until it is taken down: what a bare ``innet down`` ends."""
+        record = self._entered_record()
+        record.kept_up = True
+        record.save()
+
     async def link_counters(
         self, nodes: Collection[str] | None = None
     ) -> dict[DirectedLink, LinkCounters]:

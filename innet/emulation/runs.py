@@ -58,6 +58,8 @@ class RunRecord(BaseModel):
     run_dir: Path
     started_at: float
     """Seconds since the epoch."""
+    kept_up: bool = False
+    """Whether the run is there to be used until somebody takes it down, and not one job's own."""
     processes: tuple[RecordedProcess, ...] = ()
     namespaces: dict[str, str] = {}
     """For each node with a network namespace, a path for ``nsenter --net=``, while it lives."""
@@ -170,6 +172,25 @@ def find_run(run_id: str | None = None) -> RunRecord:
         raise EmulationError("no network is up. Start one with `innet up TOPOLOGY`.")
     raise EmulationError(
         f"{len(live)} networks are up: {', '.join(r.run_id for r in live)}. Say which one."
+    )
+
+
+def find_kept_up() -> RunRecord:
+    """The only live run that was started to be kept up: what a bare ``innet down`` means.
+
+    Raises:
+        EmulationError: there is none, or several could be meant.
+    """
+    live = [record for record in list_runs() if not record.is_stale]
+    kept = [record for record in live if record.kept_up]
+    if len(kept) == 1:
+        return kept[0]
+    names = ", ".join(record.run_id for record in kept or live)
+    if kept:
+        raise EmulationError(f"{len(kept)} networks are up: {names}. Say which one.")
+    raise EmulationError(
+        f"no network was started with `innet up`; under way are jobs of their own: {names}. "
+        "End one by its ID, as in `innet down ID`."
     )
 
 

@@ -34,6 +34,10 @@ class Collector:
         """Whether the operation has ended."""
         return self._node.done(operation)
 
+    def cancel(self, operation: int) -> None:
+        """Give the operation up."""
+        self._node.cancel(operation)
+
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback(status, detail)`` on the collector's thread when ``operation`` ends."""
         with self._lock:

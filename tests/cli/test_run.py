@@ -95,6 +95,18 @@ def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
     assert processes_of(registry) == []
 
 
+def test_a_bare_down_does_not_end_somebody_elses_job() -> None:
+    with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
+        read_until(launcher, "working")
+        down = innet("down")
+        assert down.returncode == 1
+        assert "by its ID" in down.stderr
+        assert launcher.poll() is None
+        assert "star-2" in innet("status").stdout
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(TIMEOUT_S) == 143
+
+
 def test_a_run_whose_output_nobody_reads_any_more_ends() -> None:
     with started("run", "star:2", "--", "yes") as launcher:
         read_until(launcher, "] y")

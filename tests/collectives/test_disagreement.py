@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from innet.errors import (
+    Cancelled,
     CollectiveError,
     DeadlineExceeded,
     MismatchError,
@@ -72,6 +73,18 @@ def test_a_rank_that_does_not_come_is_named():
     with Cluster(load_topology("star:3"), timeout_s=1.5) as cluster:
         results = cluster.run(lambda comm: None if comm.rank == 2 else comm.allreduce(np.ones(10)))
         assert_everyone_gets(results[:2], DeadlineExceeded, "2", "allreduce")
+
+
+def test_a_cancelled_operation_ends_here(cluster):
+    def give_up(comm):
+        if comm.rank != 0:
+            return None
+        work = comm.iallreduce(np.ones(10))
+        work.cancel()
+        return work.exception()
+
+    results = cluster.run(give_up)
+    assert isinstance(results[0], Cancelled)
 
 
 def test_a_failed_operation_does_not_spoil_the_next(cluster):

@@ -21,10 +21,16 @@ def down(
 ) -> None:
     """End a run and leave nothing of it.
 
-    Without ID it is the only run that is up.
+    Without ID it is the only network of [cyan]innet up[/]; a job under way is ended by its ID.
     What is left of runs that were killed ([cyan]kill -9[/]) goes in any case.
     """
-    from innet.emulation.runs import find_run, list_runs, remove_run, remove_stale_runs
+    from innet.emulation.runs import (
+        find_kept_up,
+        find_run,
+        list_runs,
+        remove_run,
+        remove_stale_runs,
+    )
 
     if every and run_id is not None:
         raise typer.BadParameter("give an ID or --all, not both", param_hint="'--all'")
@@ -36,7 +42,7 @@ def down(
     if every:
         records = live
     elif run_id is None and live:
-        records = [find_run()]
+        records = [find_kept_up()]
     for record in records:
         remove_run(record)
         typer.echo(f"{record.run_id}: ended")

@@ -72,6 +72,7 @@ async def _hold(session: Session, console: Console, background: Background | Non
     from innet.topology.summary import counts
 
     async with session:
+        session.network.keep_up()
         run_id = session.network.run_id
         console.print(
             f"[bold]{run_id}[/] is up ({session.network.mode}): {counts(session.topology)}\n"
