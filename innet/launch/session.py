@@ -212,9 +212,10 @@ class Session:
                 break
         if failed:
             await self._end(workers, grace_s=0.0)
-            # The one that failed first may be the last to end: others end when they hear of it.
+            # The one that failed first may be the last to end: others end when they hear of it. One
+            # that a signal ended is a cause in any case: nobody dies of another's error that way.
             failures = await asyncio.to_thread(controller.failures)
-            failed.sort(key=lambda worker: failures.index(worker.label))
+            failed.sort(key=lambda worker: (not _was_killed(worker), failures.index(worker.label)))
             raise JobFailed(_failure_report(failed, len(workers)), _exit_code(failed[0]))
 
     async def _end(
@@ -348,6 +349,10 @@ def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
     others = len(failed) - 1
     ending = f"; {others} more of {size} workers ended with an error after it" if others else ""
     return f"{first.failure_report()}{ending}"
+
+
+def _was_killed(process: SupervisedProcess) -> bool:
+    return (process.returncode or 0) < 0
 
 
 def _exit_code(process: SupervisedProcess) -> int:
