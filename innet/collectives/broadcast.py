@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from innet.collectives.arrays import Array, Output, as_input, copied_type
+from innet.collectives.arrays import Array, Output, copied_type
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.operation import Operation, Wanted, describe, publishing_only
 
 
 def broadcast(variants: Variants, rank: int, array: Array, root: int) -> Operation[Array]:
@@ -13,16 +13,7 @@ def broadcast(variants: Variants, rank: int, array: Array, root: int) -> Operati
     what = describe("broadcast", kind, array, root=root)
     variant = variants.first
     if rank == root:
-        return Operation(
-            what=what,
-            variant=variant,
-            kind=kind,
-            elements=array.size,
-            block_bytes=array.nbytes,
-            publishes=as_input(array),
-            finish=lambda: array,
-            synchronising=False,
-        )
+        return publishing_only(what, variant, kind, array, lambda: array)
     output = Output(array)
     return Operation(
         what=what,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from innet.collectives.arrays import Array, as_input, copied_type, output_like
+from innet.collectives.arrays import Array, copied_type, output_like
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.operation import Operation, Wanted, describe, publishing_only
 
 
 def gather(
@@ -15,16 +15,7 @@ def gather(
     what = describe("gather", kind, array, root=root)
     variant = variants.first
     if rank != root:
-        return Operation(
-            what=what,
-            variant=variant,
-            kind=kind,
-            elements=array.size,
-            block_bytes=array.nbytes,
-            publishes=as_input(array),
-            finish=lambda: None,
-            synchronising=False,
-        )
+        return publishing_only(what, variant, kind, array, lambda: None)
     output = output_like(out, (size, *array.shape), array.dtype)
     rows = output.memory
     rows[rank] = array

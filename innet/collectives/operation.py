@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from innet._native import _core
-from innet.collectives.arrays import Array
+from innet.collectives.arrays import Array, as_input
 from innet.collectives.group import Variant
 
 T = TypeVar("T")
@@ -54,6 +54,22 @@ class Operation(Generic[T]):
     wants: Sequence[Wanted] = field(default_factory=tuple)
     in_place: bool = False
     synchronising: bool = True
+
+
+def publishing_only(
+    what: str, variant: Variant, kind: str, array: Array, finish: Callable[[], T]
+) -> Operation[T]:
+    """The part of a rank that offers its whole array and waits for nobody."""
+    return Operation(
+        what=what,
+        variant=variant,
+        kind=kind,
+        elements=array.size,
+        block_bytes=array.nbytes,
+        publishes=as_input(array),
+        finish=finish,
+        synchronising=False,
+    )
 
 
 def describe(name: str, kind: str, array: Array, **details: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from innet.collectives.arrays import Array, as_input, output_like, reduction_type
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.operation import Operation, Wanted, describe, publishing_only
 
 
 def reduce(
@@ -15,16 +15,7 @@ def reduce(
     variant = variants.for_size(array.nbytes)
     what = describe("reduce", kind, array, root=root)
     if rank != root:
-        return Operation(
-            what=what,
-            variant=variant,
-            kind=kind,
-            elements=array.size,
-            block_bytes=array.nbytes,
-            publishes=as_input(array),
-            finish=lambda: None,
-            synchronising=False,
-        )
+        return publishing_only(what, variant, kind, array, lambda: None)
     output = output_like(out, array.shape, array.dtype)
     return Operation(
         what=what,
