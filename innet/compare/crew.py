@@ -12,14 +12,14 @@ from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from innet.compare.turns import Go, Hello, Prepare, Ready, Report
+from innet.compare.turns import Check, Done, Go, Hello, Prepare, Ready, Report
 from innet.errors import EmulationError
 
 _LINE_BYTES = 1 << 20
 _START_DELAY_S = 0.005
 _START_DELAY_PER_RANK_S = 0.001
 
-_Message = TypeVar("_Message", Hello, Ready, Report)
+_Message = TypeVar("_Message", Hello, Ready, Done, Report)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Member:
                 error
             )
 
-    def send(self, message: Prepare | Go) -> None:
+    def send(self, message: Prepare | Go | Check) -> None:
         self.writer.write(message.line())
 
 
@@ -90,19 +90,23 @@ class Crew:
             member.writer.close()
 
     async def _take_turn(self, prepare: Prepare) -> Turn:
-        for member in self._members:
-            member.send(prepare)
+        self._send_to_all(prepare)
         await self._receive_from_all(Ready)
         delay_s = _START_DELAY_S + _START_DELAY_PER_RANK_S * len(self._members)
         go = Go(start_s=time.monotonic() + delay_s)
-        for member in self._members:
-            member.send(go)
+        self._send_to_all(go)
+        await self._receive_from_all(Done)
+        self._send_to_all(Check(turn=prepare.turn))
         reports = await self._receive_from_all(Report)
         for rank, report in enumerate(reports):
             if report.error is not None:
                 raise EmulationError(f"{self.name} failed on rank {rank}: {report.error}")
         durations_s = zip(*(report.durations_s for report in reports), strict=True)
         return Turn(tuple(max(of_ranks) for of_ranks in durations_s), tuple(reports), go.start_s)
+
+    def _send_to_all(self, message: Prepare | Go | Check) -> None:
+        for member in self._members:
+            member.send(message)
 
     async def _receive_from_all(self, kind: type[_Message]) -> list[_Message]:
         # A task group: the first worker to leave ends the wait for the others.

@@ -3,9 +3,12 @@
 Every worker connects to one Unix socket (which network namespaces do not separate) and says
 :class:`Hello`. Then, for each turn, the comparison sends :class:`Prepare` to all workers of one
 contender, waits for :class:`Ready` from each, and sends :class:`Go` with a common start time on
-the machine's monotonic clock; each answers with a :class:`Report`. Workers of other contenders
-meanwhile block on their socket and cost nothing, so contenders can alternate from one turn to the
-next under equal conditions. Messages are lines of JSON. End of file ends a worker.
+the machine's monotonic clock; each answers with :class:`Done`. When all have, it sends
+:class:`Check`, upon which they compare what they got and answer with a :class:`Report`: arrays are
+made before the start and checked after the end, because on a machine with fewer cores than ranks a
+rank that is early would take processor time from those that are still at it. Workers of other
+contenders meanwhile block on their socket and cost nothing, so contenders can alternate from one
+turn to the next under equal conditions. Messages are lines of JSON. End of file ends a worker.
 """
 
 from __future__ import annotations
@@ -52,6 +55,18 @@ class Go(_Message):
     """Begin at this moment of ``time.monotonic()``."""
 
     start_s: float
+
+
+class Done(_Message):
+    """The worker's operations have ended, well or not."""
+
+    turn: int
+
+
+class Check(_Message):
+    """Everyone's operations have ended: compare the result."""
+
+    turn: int
 
 
 class Report(_Message):

@@ -18,8 +18,8 @@ import numpy as np
 
 from innet.compare.contenders.contender import Contender
 from innet.compare.contenders.registry import join
-from innet.compare.pattern import Pattern
-from innet.compare.turns import Go, Hello, Prepare, Ready, Report
+from innet.compare.pattern import FloatArray, Pattern
+from innet.compare.turns import Check, Done, Go, Hello, Prepare, Ready, Report
 from innet.emulation.syscalls import set_parent_death_signal
 
 
@@ -40,50 +40,85 @@ class Worker:
         )
         while line := lines.readline():
             prepare = Prepare.model_validate_json(line)
-            self._use_size(prepare.size_bytes)
-            contender.load(prepare.call, self._pattern.contribution(contender.rank, prepare.turn))
+            turn = self._prepare(prepare)
             connection.sendall(Ready(turn=prepare.turn).line())
             if not (line := lines.readline()):
                 return
-            connection.sendall(self._take(prepare, Go.model_validate_json(line)).line())
+            turn.take(Go.model_validate_json(line))
+            connection.sendall(Done(turn=prepare.turn).line())
+            if not (line := lines.readline()):
+                return
+            Check.model_validate_json(line)
+            connection.sendall(turn.report().line())
+
+    def _prepare(self, prepare: Prepare) -> _Turn:
+        self._use_size(prepare.size_bytes)
+        rank = self._contender.rank
+        return _Turn(
+            self._contender,
+            prepare,
+            contribution=self._pattern.contribution(rank, prepare.turn),
+            total=self._pattern.total(prepare.turn),
+        )
 
     def _use_size(self, size_bytes: int) -> None:
         if size_bytes != self._size_bytes:
             self._pattern = Pattern(size_bytes, self._contender.size)
             self._size_bytes = size_bytes
 
-    def _take(self, prepare: Prepare, go: Go) -> Report:
-        durations_s: list[float] = []
-        correct = True
-        cpu_s = 0.0
-        error = None
-        contribution = self._pattern.contribution(self._contender.rank, prepare.turn)
-        total = self._pattern.total(prepare.turn)
-        retransmissions = _tcp_retransmissions()
+
+class _Turn:
+    """One turn: all arrays are there before the start, and are compared after everyone's end."""
+
+    def __init__(
+        self, contender: Contender, prepare: Prepare, contribution: FloatArray, total: FloatArray
+    ) -> None:
+        self._contender = contender
+        self._prepare = prepare
+        self._contribution = contribution
+        self._total = total
+        self._results: list[FloatArray] = []
+        self._durations_s: list[float] = []
+        self._cpu_s = 0.0
+        self._error: str | None = None
+        contender.load(prepare.call, contribution)
+        self._retransmissions = _tcp_retransmissions()
+
+    def take(self, go: Go) -> None:
+        """Do the operations; an error is kept for the report."""
         time.sleep(max(0.0, go.start_s - time.monotonic()))
         try:
-            for operation in range(prepare.operations):
+            for operation in range(self._prepare.operations):
                 if operation:
-                    self._contender.load(prepare.call, contribution)
-                cpu_before_s = _cpu_s()
-                begun_s = time.monotonic()
-                self._contender.allreduce()
-                durations_s.append(time.monotonic() - begun_s)
-                cpu_s += _cpu_s() - cpu_before_s
-                correct &= bool(np.array_equal(self._contender.result(), total))
+                    self._results.append(self._contender.result().copy())
+                    self._contender.load(self._prepare.call, self._contribution)
+                self._time_one()
         except Exception as exception:  # whatever a foreign library raises is the turn's result
             traceback.print_exc()
-            error = f"{type(exception).__name__}: {exception}"
-        if prepare.operations > 1:
-            durations_s = durations_s[1:]
+            self._error = f"{type(exception).__name__}: {exception}"
+
+    def report(self) -> Report:
+        """Compare all results with the sum, and tell how it went."""
+        retransmissions = _tcp_retransmissions() - self._retransmissions
+        if self._error is None:
+            self._results.append(self._contender.result())
+        # Of several operations, the first brings the ranks together.
+        untimed = 1 if self._prepare.operations > 1 else 0
         return Report(
-            turn=prepare.turn,
-            durations_s=durations_s,
-            correct=correct,
-            cpu_s=cpu_s,
-            tcp_retransmissions=_tcp_retransmissions() - retransmissions,
-            error=error,
+            turn=self._prepare.turn,
+            durations_s=self._durations_s[untimed:],
+            correct=all(np.array_equal(result, self._total) for result in self._results),
+            cpu_s=self._cpu_s,
+            tcp_retransmissions=retransmissions,
+            error=self._error,
         )
+
+    def _time_one(self) -> None:
+        cpu_before_s = _cpu_s()
+        begun_s = time.monotonic()
+        self._contender.allreduce()
+        self._durations_s.append(time.monotonic() - begun_s)
+        self._cpu_s += _cpu_s() - cpu_before_s
 
 
 def _cpu_s() -> float:
