@@ -1,17 +1,12 @@
-"""Shortest-path next hops from every node to every other node."""
+"""Routes as faces: which face of a node leads to which other node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import networkx as nx
-
 from innet.topology import Link, Topology
-
-# Costs are whole numbers, so that equal paths compare equal: nanoseconds above hops.
-_HOP_COST = 1
-_NANOSECOND_COST = 1 << 20
+from innet.topology.routes import Routes
 
 NextHops = Mapping[str, Mapping[str, int]]
 """For each node, from each other node's name to the index of the face towards it."""
@@ -41,28 +36,14 @@ def link_ends(topology: Topology) -> dict[str, tuple[LinkEnd, ...]]:
 
 
 def next_hops(topology: Topology) -> NextHops:
-    """Next hops by shortest path: by delay, then by hops.
-
-    Destinations behind paths of equal cost are dealt out over them in turn, the same way for each
-    run (D-mod-K routing: Zahavi, "D-Mod-K routing providing non-blocking traffic for shift
-    permutations on real life fat trees", 2010), so the uplinks of a fat tree share the load.
-    """
-    ends = link_ends(topology)
-    hops: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
-    for number, destination in enumerate((*topology.hosts, *topology.switches)):
-        costs = nx.single_source_dijkstra_path_length(
-            topology.graph(), destination, weight=lambda _u, _v, edge: _cost(edge["link"])
-        )
-        for node in topology.nodes:
-            if node != destination:
-                equal = [
-                    face
-                    for face, end in enumerate(ends[node])
-                    if costs[end.peer] + _cost(end.link) == costs[node]
-                ]
-                hops[node][destination] = equal[number % len(equal)]
+    """The face towards every destination, at every node, along :class:`Routes`."""
+    routes = Routes(topology)
+    hops: dict[str, dict[str, int]] = {}
+    for node, ends in link_ends(topology).items():
+        faces = {end.peer: face for face, end in enumerate(ends)}
+        hops[node] = {
+            destination: faces[routes.next_hop(node, destination)]
+            for destination in topology.nodes
+            if destination != node
+        }
     return hops
-
-
-def _cost(link: Link) -> int:
-    return round(link.delay_s * 1e9) * _NANOSECOND_COST + _HOP_COST

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Rule
-from innet.plans.routes import Routes
 from innet.topology import Topology
+from innet.topology.routes import Routes
 
 
 @dataclass(frozen=True)

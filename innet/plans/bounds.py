@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from innet.errors import PlanError
 from innet.plans.plan import Placed, Plan
-from innet.plans.routes import Routes
 from innet.topology import Topology
+from innet.topology.routes import Routes
 
 DirectedLink = tuple[str, str]
 """A link in the direction in which bytes flow: (from node, to node)."""
@@ -37,7 +37,7 @@ def bytes_per_link(
 
     Args:
         plan: the group's plan.
-        topology: where it runs; paths are those of :class:`~innet.plans.routes.Routes`.
+        topology: where it runs; paths are those of :class:`~innet.topology.routes.Routes`.
         size_bytes: bytes of one rank's tensor.
         segment_bytes: cut the tensor into such segments, dealt to the shards in turn; without it,
             every shard has an equal share, which is the limit for large tensors.

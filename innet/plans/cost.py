@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
 from innet.plans.plan import Placed, Plan
-from innet.plans.routes import Routes
 from innet.topology import Topology
+from innet.topology.routes import Routes
 
 SEGMENT_BYTES = 8192
 """Payload of one segment that the model assumes."""

@@ -14,8 +14,8 @@ from innet.plans.aggregation_tree import AggregationTree, TreeReduction, reduce_
 from innet.plans.cost import Cost, CostModel
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
-from innet.plans.routes import Routes
 from innet.topology import Switch, Topology
+from innet.topology.routes import Routes
 
 _TYPICAL_BYTES = 1 << 20
 """Roots are compared for a tensor of this size: large enough for rates to count, and delays too."""

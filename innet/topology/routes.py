@@ -1,0 +1,78 @@
+"""Shortest paths of a topology: those that the network forwards along, and that plans count on.
+
+Least delay first, then fewest links. Destinations behind paths of equal cost are dealt out over
+them in turn, the same way for whoever asks (D-mod-K routing: Zahavi, "D-Mod-K routing providing
+non-blocking traffic for shift permutations on real life fat trees", 2010), so the uplinks of a fat
+tree share the load. Routes towards one node form a tree: requests for one name that go to one node
+meet on the way and never split again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import networkx as nx
+
+from innet.errors import PlanError
+from innet.topology.model import Link, Topology
+
+# Costs are whole numbers, so that equal paths compare equal: nanoseconds above links.
+_LINK_COST = 1
+_NANOSECOND_COST = 1 << 20
+
+
+class Routes:
+    """Next hops between the nodes of one topology."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._name = topology.name
+        self._graph = topology.graph()
+        self._neighbours = {
+            node: [(peer, _cost(edge["link"])) for peer, edge in self._graph[node].items()]
+            for node in self._graph
+        }
+        self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
+        self._gates = {n: peers[0][0] for n, peers in self._neighbours.items() if len(peers) == 1}
+        self._costs = cache(self._find_costs)
+
+    def next_hop(self, node: str, towards: str) -> str:
+        """The neighbour to which ``node`` sends what is meant for ``towards``.
+
+        Raises:
+            PlanError: one of them is unknown, or no path leads there.
+        """
+        # What is behind one gate is as far as the gate; hosts need no search of their own.
+        gate = self._gates.get(towards, towards)
+        if node == gate != towards:
+            return towards
+        costs = self._costs(gate)
+        if node not in costs or node == towards:
+            raise PlanError(
+                f"no path leads from {node} to {towards} in topology {self._name}; "
+                "add the missing link, or leave that node out of the group"
+            )
+        equal = [peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]]
+        return equal[self._numbers[towards] % len(equal)]
+
+    def path(self, node: str, towards: str) -> list[str]:
+        """The nodes on the way, both ends included; one node when they are equal."""
+        nodes = [node]
+        while nodes[-1] != towards:
+            nodes.append(self.next_hop(nodes[-1], towards))
+        return nodes
+
+    def _find_costs(self, towards: str) -> Mapping[str, int]:
+        if towards not in self._graph:
+            raise PlanError(
+                f"topology {self._name} has no node {towards!r}; it has "
+                + ", ".join(sorted(self._graph))
+            )
+        costs: Mapping[str, int] = nx.single_source_dijkstra_path_length(
+            self._graph, towards, weight=lambda _u, _v, edge: _cost(edge["link"])
+        )
+        return costs
+
+
+def _cost(link: Link) -> int:
+    return round(link.delay_s * 1e9) * _NANOSECOND_COST + _LINK_COST
