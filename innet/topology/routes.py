@@ -62,13 +62,13 @@ class Routes:
             nodes.append(self.next_hop(nodes[-1], towards))
         return nodes
 
-    def _find_costs(self, towards: str) -> Mapping[str, int]:
+    def _find_costs(self, towards: str) -> Mapping[str, float]:
         if towards not in self._graph:
             raise PlanError(
                 f"topology {self._name} has no node {towards!r}; it has "
                 + ", ".join(sorted(self._graph))
             )
-        costs: Mapping[str, int] = nx.single_source_dijkstra_path_length(
+        costs: Mapping[str, float] = nx.single_source_dijkstra_path_length(
             self._graph, towards, weight=lambda _u, _v, edge: _cost(edge["link"])
         )
         return costs
