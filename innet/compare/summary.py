@@ -24,6 +24,11 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         sentences += _against_peers(largest)
         sentences += _incast(largest)
         sentences += _small(comparison)
+    if comparison.mode == "local":
+        sentences.append(
+            "Gloo and Open MPI did not take part: foreign programs need links of the kernel's; "
+            "compare with --mode netns."
+        )
     if comparison.machine.is_busy:
         sentences.append(
             f"The machine was busy before ({comparison.machine.load:g} processes wanted its "

@@ -75,6 +75,12 @@ def test_sentences_name_the_speed_and_what_explains_it(comparison: Comparison) -
     assert "the bytes on the links explain 1.00 of it" in text
 
 
+def test_absent_foreign_libraries_are_explained(comparison: Comparison) -> None:
+    local = comparison.model_copy(update={"mode": "local"})
+    assert any("--mode netns" in sentence for sentence in summary_sentences(local))
+    assert not any("--mode netns" in sentence for sentence in summary_sentences(comparison))
+
+
 def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:
     wrong = comparison.measurements[0].model_copy(update={"correct": False})
     spoiled = comparison.model_copy(update={"measurements": [wrong]})
