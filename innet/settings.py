@@ -45,7 +45,7 @@ class TransportSettings(_Model):
     )
     max_window: int = Field(default=512, ge=4, description="segments in flight per flow at most")
     target_queue_delay_s: float = Field(
-        default=0.001, gt=0, description="queueing delay above which the window shrinks"
+        default=0.002, gt=0, description="queueing delay above which the window shrinks"
     )
     timeouts_before_self_evaluation: int = Field(
         default=5, ge=1, description="unanswered repetitions before the asker adds by itself"
