@@ -53,9 +53,10 @@ def run_job(request: pytest.FixtureRequest) -> RunJob:
         algorithm: str = "inc",
         settings: Sequence[str] = (),
         prepare: Callable[[Session], Any] | None = None,
+        trace: Path | None = None,
     ) -> JobResult:
         return asyncio.run(
-            _run(workers / script, arguments, topology, algorithm, settings, prepare)
+            _run(workers / script, arguments, topology, algorithm, settings, prepare, trace)
         )
 
     return run
@@ -68,6 +69,7 @@ async def _run(
     algorithm: str,
     settings: Sequence[str],
     prepare: Callable[[Session], Any] | None,
+    trace: Path | None,
 ) -> JobResult:
     result = JobResult()
     loaded = load_topology(topology) if isinstance(topology, str) else topology
@@ -79,7 +81,7 @@ async def _run(
     async with session:
         try:
             await session.run_workers(
-                [sys.executable, str(script), *arguments], algorithm=algorithm
+                [sys.executable, str(script), *arguments], algorithm=algorithm, trace=trace
             )
         except JobFailed as failure:
             result.failure = str(failure)

@@ -83,6 +83,15 @@ EndpointOptions endpoint_options(const NodeSettings& settings) {
 }
 
 using Ended = std::tuple<OperationId, int, std::string>;
+using TimesInNs =
+    std::tuple<OperationId, std::optional<std::int64_t>, std::optional<std::int64_t>, std::int64_t>;
+
+std::optional<std::int64_t> in_ns(TimePoint time) {
+    if (time == kNever) {
+        return std::nullopt;
+    }
+    return time.time_since_epoch().count();
+}
 
 /// Keeps the Python owners of buffers alive while the packet path uses their memory.
 class PythonNode {
@@ -195,6 +204,18 @@ class PythonNode {
             release_owners(completion.id);
             result.emplace_back(completion.id, static_cast<int>(completion.status),
                                 std::move(completion.detail));
+        }
+        return result;
+    }
+
+    std::vector<TimesInNs> take_operation_times() {
+        std::vector<TimesInNs> result;
+        for (const auto& [id, times] : thread_.completions().take_times()) {
+            // What was refused at once has no times: nothing happened to it.
+            if (times.ended != kNever) {
+                result.emplace_back(id, in_ns(times.started), in_ns(times.first_segment),
+                                    *in_ns(times.ended));
+            }
         }
         return result;
     }
@@ -364,6 +385,10 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
         .def("collect", &PythonNode::collect)
         .def_prop_ro("collector_fd",
                      [](PythonNode& self) { return self.thread().completions().event_fd(); })
+        .def("keep_operation_times",
+             [](PythonNode& self) { self.thread().completions().keep_times(); })
+        .def("take_operation_times", &PythonNode::take_operation_times,
+             "(operation, started, first segment, ended) in ns of the monotonic clock.")
         .def(
             "cancel",
             [](PythonNode& self, OperationId id) {

@@ -93,6 +93,7 @@ class Communicator:
             self._node.register_producer(str(prefix), str(self.rank))
         self._stream = self._node.open_stream(prefixes, self._in_flight)
         self._collector = worker.collector
+        self._trace = worker.trace
         self._messages = PointToPoint(
             self._node, self._collector, variants.first, self.rank, self._segment_bytes
         )
@@ -199,6 +200,7 @@ class Communicator:
         """Start a :meth:`send`."""
         self._check_peer(to)
         operation, what = self._messages.send(array, to, tag, self._timeout_s)
+        self._trace_message(operation, what, array)
         return self._work(operation, what, None, lambda: None)
 
     def send(self, array: Array, to: int, tag: int = 0) -> None:
@@ -212,6 +214,7 @@ class Communicator:
         operation, what, confirm = self._messages.receive(
             output.memory, source, tag, self._timeout_s
         )
+        self._trace_message(operation, what, array)
 
         def finish() -> Array:
             confirm()
@@ -395,6 +398,16 @@ class Communicator:
             seq=seq,
             synchronising=operation.synchronising,
         )
+        if self._trace is not None:
+            self._trace.begin(
+                number,
+                operation.what,
+                "collective",
+                seq=seq,
+                bytes=operation.block_bytes * operation.blocks,
+                algorithm=operation.variant.plan.algorithm,
+                group=operation.variant.prefix,
+            )
         return self._work(number, operation.what, seq, operation.finish)
 
     def _fetches(
@@ -430,7 +443,14 @@ class Communicator:
 
         return Work(operation, self._collector, finish, error)
 
+    def _trace_message(self, operation: int, what: str, array: Array) -> None:
+        if self._trace is not None:
+            self._trace.begin(operation, what, "message", bytes=array.nbytes)
+
     def _object_work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
+        if self._trace is not None:
+            self._trace.begin(operation, what, "object")
+
         def error(status: int, detail: str) -> BaseException | None:
             return error_of_object(status, detail, what, self._worker.failure)
 

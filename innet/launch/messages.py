@@ -28,6 +28,8 @@ class JobRequest(_Message):
     algorithm: str
     hosts: tuple[str, ...] | None
     """Node of each rank; ``None`` for all hosts."""
+    trace: str | None = None
+    """The file for the job's timeline; ``None`` for none."""
 
 
 class CountersRequest(_Message):

@@ -27,6 +27,7 @@ from innet.security import deal_keys
 from innet.security.keys import KEYS_VARIABLE
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.topology import Topology, dump_yaml
+from innet.trace import JobTrace
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 
 JOB_NAME = "j"
@@ -100,7 +101,9 @@ class Session:
     async def status(self) -> dict[str, dict[str, Any]]:
         """What every node that runs says about itself."""
         running = {process.spec.node for process in self.network.processes.processes}
-        nodes = [node for node in self.topology.nodes if node in running]
+        return await self._status_of([node for node in self.topology.nodes if node in running])
+
+    async def _status_of(self, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
         answers = await asyncio.gather(
             *(asyncio.to_thread(self._node_status, node) for node in nodes), return_exceptions=True
         )
@@ -115,6 +118,7 @@ class Session:
         hosts: Sequence[str] | None = None,
         directory: Path | None = None,
         output: OutputSink | None = None,
+        trace: Path | None = None,
     ) -> None:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
 
@@ -129,10 +133,13 @@ class Session:
             hosts: the node of each rank; all hosts by default.
             directory: working directory of the workers, the launcher's by default.
             output: takes the lines that the workers print, the session's own sink by default.
+            trace: the file for a timeline of the job (see :mod:`innet.trace`), also of one that
+                fails.
 
         Raises:
             JobFailed: a worker ended with an error.
-            EmulationError: the job cannot be started, or another one is running.
+            EmulationError: the job cannot be started, another one is running, or the timeline
+                cannot be written.
         """
         if self._job_is_running:
             raise EmulationError(
@@ -140,10 +147,34 @@ class Session:
                 "Wait for its end, or launch another network."
             )
         self._job_is_running = True
+        ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
+        try:
+            async with AsyncExitStack() as stack:
+                added = dict(env or {})
+                if trace is not None:
+                    added.update((await stack.enter_async_context(self._trace(trace))).environment)
+                environments = self._worker_environments(ranks, algorithm, added)
+                await self._run_ranks(argv, environments, directory, output)
+        finally:
+            self._job_is_running = False
+
+    def _trace(self, into: Path) -> JobTrace:
+        return JobTrace(
+            into,
+            self.network.run_dir / "trace",
+            lambda: self._status_of(self.topology.switches),
+        )
+
+    async def _run_ranks(
+        self,
+        argv: Sequence[str],
+        environments: Sequence[tuple[str, dict[str, str]]],
+        directory: Path | None,
+        output: OutputSink | None,
+    ) -> None:
         workers: list[SupervisedProcess] = []
         try:
-            ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
-            for node, environment in self._worker_environments(ranks, algorithm, env or {}):
+            for node, environment in environments:
                 workers.append(
                     self.network.spawn(node, argv, environment, directory=directory, output=output)
                 )
@@ -151,7 +182,6 @@ class Session:
         finally:
             await self._end(workers)
             await asyncio.to_thread(self._entered_controller().forget)
-            self._job_is_running = False
 
     async def _run_job(self, request: JobRequest, output: OutputSink) -> None:
         await self.run_workers(
@@ -161,6 +191,7 @@ class Session:
             hosts=request.hosts,
             directory=Path(request.directory),
             output=output,
+            trace=None if request.trace is None else Path(request.trace),
         )
 
     async def _read_counters(self) -> Counters:

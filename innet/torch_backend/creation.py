@@ -36,6 +36,10 @@ def create_process_group(
     """
     options = _checked_options(pg_options)
     worker = current_worker()
+    if worker.trace is not None:
+        from innet.trace.training_phases import trace_training_phases
+
+        trace_training_phases(worker.trace)
     _require_world(request, worker)
     communicator = init(
         group=f"torch{next(_group_numbers)}",

@@ -22,6 +22,7 @@ from innet.plans import Plan
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.topology import Topology, parse_yaml
+from innet.trace.recorder import Recorder
 from innet.worker.collector import Collector
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 
@@ -43,6 +44,7 @@ class Worker:
         object_key: what this rank's objects are signed with.
         settings: settings of the run.
         job: the job file.
+        trace: writes down what happens here; ``None`` when the job is not traced.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Worker:
         self.node = open_node(config, settings, keys)
         self.collector = Collector(self.node)
         self.object_key = keys.object_key()
+        self.trace = Recorder.from_environment(self.node, self.rank, config.node)
         self.failure: tuple[str, int | None] | None = None
         self._listeners: list[FailureListener] = []
         self._group_numbers: dict[str, int] = {}
@@ -163,6 +166,8 @@ class Worker:
         if self._closed:
             return
         self._closed = True
+        if self.trace is not None:
+            self.trace.close()
         self._agent.close()
         self.collector.close()
         self.node.stop(f"rank {self.rank} closed its node")

@@ -25,6 +25,10 @@ void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
     {
         const std::lock_guard lock(mutex_);
         for (OperationCompletion& completion : completions) {
+            if (keeps_times_) {
+                if (times_.size() == kMaxTimes) times_.pop_front();
+                times_.emplace_back(completion.id, completion.times);
+            }
             if (collected_ids_.erase(completion.id) > 0) {
                 collected_.push_back(std::move(completion));
                 wake_collector();
@@ -57,6 +61,17 @@ std::vector<OperationCompletion> CompletionBoard::collect() {
     [[maybe_unused]] const auto read = ::read(event_fd_.get(), &count, sizeof count);
     const std::lock_guard lock(mutex_);
     return std::exchange(collected_, {});
+}
+
+void CompletionBoard::keep_times() {
+    const std::lock_guard lock(mutex_);
+    keeps_times_ = true;
+}
+
+std::vector<std::pair<OperationId, OperationTimes>> CompletionBoard::take_times() {
+    const std::lock_guard lock(mutex_);
+    const auto taken = std::exchange(times_, {});
+    return {taken.begin(), taken.end()};
 }
 
 }  // namespace innet::driver

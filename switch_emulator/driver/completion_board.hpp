@@ -3,10 +3,12 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "switch_emulator/driver/file_descriptor.hpp"
@@ -32,6 +34,13 @@ class CompletionBoard {
     /// Readable when `collect` has something; becomes unreadable by `collect`.
     int event_fd() const { return event_fd_.get(); }
 
+    /// From now on the times of whatever ends are kept for `take_times`.
+    void keep_times();
+    /// Those of the operations that ended since the last call, the latest `kMaxTimes` of them.
+    std::vector<std::pair<OperationId, OperationTimes>> take_times();
+
+    static constexpr std::size_t kMaxTimes = 65536;
+
   private:
     void wake_collector();
 
@@ -40,6 +49,8 @@ class CompletionBoard {
     std::unordered_map<OperationId, OperationCompletion> waiting_;
     std::unordered_set<OperationId> collected_ids_;
     std::vector<OperationCompletion> collected_;
+    bool keeps_times_ = false;
+    std::deque<std::pair<OperationId, OperationTimes>> times_;
     FileDescriptor event_fd_;
 };
 

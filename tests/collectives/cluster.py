@@ -47,6 +47,7 @@ class _Member:
         self.job = job
         self.settings = settings
         self.failure: tuple[str, int | None] | None = None
+        self.trace = None
 
     def leave_group(self, name: str) -> None:
         """Nobody leaves before the cluster closes."""

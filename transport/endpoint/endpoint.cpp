@@ -84,7 +84,9 @@ void Endpoint::State::complete_ended() {
             if (begin_next_stage(outcome)) continue;
             OperationState& operation = *outcome.operation;
             if (operation.publication) operation.publication->retain_all();
-            completions.push_back({operation.id, outcome.status, std::move(outcome.detail)});
+            operation.times.ended = now;
+            completions.push_back(
+                {operation.id, outcome.status, std::move(outcome.detail), operation.times});
             operations.erase(operation.id);
         }
     }
@@ -140,6 +142,7 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     operation.id = id;
     operation.deadline = spec.deadline;
     operation.in_place = spec.in_place;
+    operation.times.started = now;
     if (spec.publication) operation.publication = state.publisher.publish(*spec.publication);
     operation.fetches = std::move(spec.fetches);
     state.operations.emplace(id, std::move(owned));
@@ -168,13 +171,15 @@ void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now)
     auto operation = std::make_unique<OperationState>();
     operation->id = id;
     operation->deadline = spec.deadline;
+    operation->times.started = now;
     operation->object = std::make_unique<ObjectFetch>(std::move(spec));
     operation->fetches = {*operation->object->next_stage()};
     state.fetcher.start(*state.operations.emplace(id, std::move(operation)).first->second, now);
     state.complete_ended();
 }
 
-void Endpoint::cancel(OperationId id, TimePoint) {
+void Endpoint::cancel(OperationId id, TimePoint now) {
+    state_->now = now;
     if (state_->objects.cancel(id)) return;
     const auto found = state_->operations.find(id);
     if (found == state_->operations.end()) return;
@@ -182,7 +187,8 @@ void Endpoint::cancel(OperationId id, TimePoint) {
     state_->complete_ended();
 }
 
-void Endpoint::abort_all(const std::string& why, TimePoint) {
+void Endpoint::abort_all(const std::string& why, TimePoint now) {
+    state_->now = now;
     for (const auto& [id, operation] : state_->operations) {
         if (operation->publication) operation->publication->abort(why);
         state_->fetcher.end(*operation, OperationStatus::kAborted, why);

@@ -160,6 +160,8 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
         target.on_answered();
         const std::uint32_t home = target.flow;
         const bool self_evaluated = on_own_flow(*flow);
+        TimePoint& first_segment = target.operation->times.first_segment;
+        first_segment = std::min(first_segment, now);
         deliver(target, name->segment, data);
         repeat_lost(self_evaluated ? kOwnFlow : home, now);
         if (self_evaluated) {

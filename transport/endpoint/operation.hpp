@@ -86,10 +86,18 @@ enum class OperationStatus : std::uint8_t {
     kUntrusted,  ///< an object's root manifest bears the signature of somebody else
 };
 
+/// When what happened to an operation; `kNever` for what did not.
+struct OperationTimes {
+    TimePoint started = kNever;        ///< its first Interests left
+    TimePoint first_segment = kNever;  ///< the first answer that it took
+    TimePoint ended = kNever;
+};
+
 struct OperationCompletion {
     OperationId id = 0;
     OperationStatus status = OperationStatus::kDone;
     std::string detail;  ///< for people: who was missing, what differed
+    OperationTimes times{};
 };
 
 }  // namespace innet

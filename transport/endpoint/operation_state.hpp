@@ -26,6 +26,7 @@ struct OperationState {
     std::vector<std::uint32_t> targets;        ///< places in the target table
     std::uint64_t remaining_segments = 0;
     bool ended = false;
+    OperationTimes times;
 };
 
 /// How an operation ended.

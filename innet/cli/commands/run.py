@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +30,7 @@ EXAMPLES = options.examples(
     "innet run star8 --rate 200mbit --algorithm ring -- python train.py",
     "innet run leaf-spine-16 --mode netns --hosts h0,h4,h8,h12 -- python train.py",
     "innet run --on lab -- python train.py",
+    "innet run star8 --trace . -- python train.py     # then open the file in ui.perfetto.dev",
 )
 
 
@@ -47,6 +50,14 @@ def run(
     ] = None,
     algorithm: options.Algorithm = "auto",
     hosts: options.Hosts = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Write a timeline of all ranks, for chrome://tracing or Perfetto",
+            show_default=False,
+        ),
+    ] = None,
     mode: options.Mode = "local",
     rate: options.Rate = None,
     delay: options.Delay = None,
@@ -63,7 +74,7 @@ def run(
     """
     if on is not None:
         _refuse_network_options(ctx)
-        _run_on(on, arguments, algorithm, hosts)
+        _run_on(on, arguments, algorithm, hosts, trace)
         return
     name, *command = arguments
     if not command:
@@ -75,6 +86,7 @@ def run(
 
     from innet.emulation.output import ConsoleOutput
     from innet.launch import Session
+    from innet.trace.job_trace import trace_file
 
     topology = chosen_topology(
         name, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
@@ -84,7 +96,10 @@ def run(
     session = Session(
         topology, mode=mode, settings=chosen_settings(settings), output=ConsoleOutput()
     )
-    asyncio.run(_launch_and_run(session, command, algorithm, ranks, Console(stderr=True)))
+    into = None if trace is None else trace_file(trace, session.network.run_id)
+    console = Console(stderr=True)
+    with _telling_trace(console, into):
+        asyncio.run(_launch_and_run(session, command, algorithm, ranks, into, console))
 
 
 async def _launch_and_run(
@@ -92,6 +107,7 @@ async def _launch_and_run(
     command: Sequence[str],
     algorithm: str,
     hosts: Sequence[str] | None,
+    trace: Path | None,
     console: Console,
 ) -> None:
     launching = f"launching {session.topology.name} ({session.network.mode})"
@@ -99,11 +115,13 @@ async def _launch_and_run(
         async with session:
             spinner.stop()
             began_s = time.monotonic()
-            await session.run_workers(command, algorithm=algorithm, hosts=hosts)
+            await session.run_workers(command, algorithm=algorithm, hosts=hosts, trace=trace)
             _tell_success(console, time.monotonic() - began_s)
 
 
-def _run_on(run_id: str, command: Sequence[str], algorithm: str, hosts: str | None) -> None:
+def _run_on(
+    run_id: str, command: Sequence[str], algorithm: str, hosts: str | None, trace: Path | None
+) -> None:
     from rich.console import Console
 
     from innet.emulation.output import ConsoleOutput
@@ -111,19 +129,35 @@ def _run_on(run_id: str, command: Sequence[str], algorithm: str, hosts: str | No
     from innet.errors import JobFailed
     from innet.launch.client import run_job
     from innet.launch.messages import JobRequest
+    from innet.trace.job_trace import trace_file
 
+    into = None if trace is None else trace_file(trace, run_id)
+    console = Console(stderr=True)
     request = JobRequest(
         argv=tuple(command),
         environment=dict(os.environ),
         directory=os.getcwd(),
         algorithm=algorithm,
         hosts=chosen_hosts(hosts),
+        trace=None if into is None else str(into),
     )
     began_s = time.monotonic()
-    end = asyncio.run(run_job(find_run(run_id), request, ConsoleOutput()))
+    with _telling_trace(console, into):
+        end = asyncio.run(run_job(find_run(run_id), request, ConsoleOutput()))
     if end.exit_code != 0:
         raise JobFailed(end.error, end.exit_code)
-    _tell_success(Console(stderr=True), time.monotonic() - began_s)
+    _tell_success(console, time.monotonic() - began_s)
+
+
+@contextmanager
+def _telling_trace(console: Console, into: Path | None) -> Iterator[None]:
+    """Say at the end, also after a failure, where the timeline is."""
+    began_s = time.time()
+    try:
+        yield
+    finally:
+        if into is not None and into.exists() and into.stat().st_mtime >= began_s - 1:
+            console.print(f"timeline: {into}", highlight=False, soft_wrap=True)
 
 
 def _tell_success(console: Console, duration_s: float) -> None:

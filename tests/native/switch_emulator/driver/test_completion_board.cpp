@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 void end(CompletionBoard& board, OperationId id) {
-    std::vector<OperationCompletion> completions{{id, OperationStatus::kAborted, "why"}};
+    std::vector<OperationCompletion> completions{{id, OperationStatus::kAborted, "why", {}}};
     board.post(completions);
     CHECK(completions.empty());
 }
@@ -74,4 +74,23 @@ TEST_CASE("the collector gets what is handed to it, before or after the end") {
     CHECK(!readable(board));
     CHECK(board.collect().empty());
     CHECK(board.wait(2, 0s));
+}
+
+TEST_CASE("times are kept once somebody wants them, and taken once") {
+    CompletionBoard board;
+    const auto end_at = [&](OperationId id, int ended) {
+        std::vector<OperationCompletion> completions{{id, OperationStatus::kDone, "", {}}};
+        completions[0].times.ended = TimePoint(Duration(ended));
+        board.post(completions);
+    };
+    end_at(1, 10);
+    CHECK(board.take_times().empty());
+    board.keep_times();
+    end_at(2, 20);
+    end_at(3, 30);
+    const auto times = board.take_times();
+    REQUIRE(times.size() == 2);
+    CHECK(times[0].first == 2);
+    CHECK(times[1].second.ended == TimePoint(Duration(30)));
+    CHECK(board.take_times().empty());
 }

@@ -1,0 +1,13 @@
+"""Timelines of jobs in Chrome's trace event format: ``innet run --trace``.
+
+* ``recorder``: what one process writes down, as lines in a file of its own;
+* ``training_phases``: forward, backward and optimizer of a PyTorch program;
+* ``switch_sampler``: counters of the switches while the job runs;
+* ``merge``: from these files to the one that a viewer opens;
+* ``job_trace``: the launcher's part, from the start of a job to its file.
+"""
+
+from innet.trace.job_trace import JobTrace
+from innet.trace.recorder import TRACE_VARIABLE, Recorder
+
+__all__ = ["TRACE_VARIABLE", "JobTrace", "Recorder"]
