@@ -1,15 +1,14 @@
-"""PyTorch's collectives, each as one operation of a communicator."""
+"""The process group that PyTorch holds: every operation under the names PyTorch calls it by."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 from torch._C._distributed_c10d import (
     AllgatherOptions,
+    AllreduceCoalescedOptions,
     AllreduceOptions,
     AllToAllOptions,
     BarrierOptions,
@@ -19,28 +18,19 @@ from torch._C._distributed_c10d import (
     ReduceScatterOptions,
     ScatterOptions,
 )
-from torch.distributed import ProcessGroup, ReduceOp
+from torch.distributed import ProcessGroup
 
 from innet.collectives import Communicator
-from innet.collectives import Work as Pending
 from innet.errors import CollectiveError
-from innet.torch_backend.reductions import Reduction, reduction_of
+from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.registration import BACKEND_NAME
-from innet.torch_backend.tensors import (
-    as_array,
-    as_reducible_array,
-    only,
-    require_alike,
-    rows_of,
-    stacked,
-)
-from innet.torch_backend.work import CollectiveWork
+from innet.torch_backend.steps import StepBuilder
+from innet.torch_backend.tensors import as_source, as_target, only, only_list, split_sizes
+from innet.torch_backend.work import CollectiveWork, Part
 from innet.worker.context import before_close
 
-_CALLBACK_THREADS = 16
-"""Futures whose callbacks may wait for other operations at once; threads start when needed."""
-
 _ALLREDUCE = AllreduceOptions()
+_ALLREDUCE_COALESCED = AllreduceCoalescedOptions()
 _BROADCAST = BroadcastOptions()
 _ALLGATHER = AllgatherOptions()
 _REDUCE = ReduceOptions()
@@ -51,102 +41,87 @@ _ALLTOALL = AllToAllOptions()
 _BARRIER = BarrierOptions()
 
 
-def _nothing() -> None:
-    """What is left to do when the network has put the result in place."""
-
-
 class InnetProcessGroup(ProcessGroup):
-    """A process group of all the job's ranks.
+    """A process group over innet.
 
-    Methods have the signatures through which ``torch.distributed`` and the C++ of
-    DistributedDataParallel call them; programs call ``torch.distributed.all_reduce`` and so on.
-    Operations are started in the order of the calls, from whichever thread these come.
+    Methods have the names and signatures through which ``torch.distributed``, its functional
+    collectives and the C++ of DistributedDataParallel call them; programs call
+    ``torch.distributed.all_reduce`` and so on. Operations are started in the order of the calls,
+    from whichever thread these come, and return at once.
+
+    It has no method called ``new_group``: PyTorch would take that for how it makes all groups.
 
     Attributes:
         communicator: what carries it out; its :meth:`~Communicator.stats` and
             :meth:`~Communicator.explain` tell more.
     """
 
+    supports_splitting = True
+    supports_coalescing = True
+
     def __init__(self, communicator: Communicator) -> None:
         # The one constructor that takes subclasses; the stub does not list it.
         super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]
         self.communicator = communicator
-        self._order = threading.Lock()
-        self._callbacks = ThreadPoolExecutor(_CALLBACK_THREADS, "innet-callbacks")
+        self._steps = StepBuilder(communicator)
+        self._launcher = Launcher()
         before_close(self.shutdown)
+
+    # About the group.
 
     def getBackendName(self) -> str:  # noqa: N802  (the name C++ looks for)
         """The name of the backend."""
         return BACKEND_NAME
 
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """The devices whose tensors it takes."""
+        return [torch.device("cpu")]
+
+    def _get_backend(  # type: ignore[override]
+        self, device: torch.device
+    ) -> InnetProcessGroup:
+        """What carries out operations on tensors of ``device``: the group itself.
+
+        Raises:
+            RuntimeError: there is no such thing, as PyTorch's own groups say it.
+        """
+        if torch.device(torch.device(device).type) not in self._device_types:
+            raise RuntimeError(f"the innet backend takes no tensors of device type {device}")
+        return self
+
     def shutdown(self) -> None:
         """Leave the group; ``destroy_process_group`` calls it. Safe to call twice."""
         self.communicator.close()
-        # A thread that still ran C++ code at the interpreter's end would abort the process.
-        self._callbacks.shutdown(wait=True)
+        self._launcher.close()
+
+    # Reductions.
 
     def allreduce(  # type: ignore[override]
         self, tensors: Sequence[torch.Tensor], opts: AllreduceOptions = _ALLREDUCE
     ) -> CollectiveWork:
         """Everyone's tensor becomes the reduction over all."""
         tensor = only(tensors, "all_reduce")
-        array, reduction = self._reducible(tensor, opts.reduceOp)
-        return self._start(
-            lambda: self.communicator.iallreduce(array, reduction.name, out=array),
-            [tensor],
-            lambda: reduction.finish(tensor, self.size()),
-        )
+        return self._start([self._steps.allreduce(tensor, opts.reduceOp)], [tensor])
+
+    def allreduce_coalesced(
+        self,
+        tensors: Sequence[torch.Tensor],
+        opts: AllreduceCoalescedOptions = _ALLREDUCE_COALESCED,
+    ) -> CollectiveWork:
+        """:meth:`allreduce` of each tensor, as one work."""
+        op = opts.reduceOp
+        return self._start([self._steps.allreduce(tensor, op) for tensor in tensors], tensors)
 
     def reduce(  # type: ignore[override]
         self, tensors: Sequence[torch.Tensor], opts: ReduceOptions = _REDUCE
     ) -> CollectiveWork:
         """The root's tensor becomes the reduction over all."""
         tensor = only(tensors, "reduce")
-        array, reduction = self._reducible(tensor, opts.reduceOp)
-        root = opts.rootRank
-        at_root = root == self.rank()
+        output = tensor if opts.rootRank == self.rank() else None
         return self._start(
-            lambda: self.communicator.ireduce(
-                array, root, reduction.name, out=array if at_root else None
-            ),
-            [tensor],
-            (lambda: reduction.finish(tensor, self.size())) if at_root else _nothing,
+            [self._steps.reduce(tensor, output, opts.rootRank, opts.reduceOp)], [tensor]
         )
-
-    def broadcast(  # type: ignore[override]
-        self, tensors: Sequence[torch.Tensor], opts: BroadcastOptions = _BROADCAST
-    ) -> CollectiveWork:
-        """Everyone's tensor becomes the root's."""
-        tensor = only(tensors, "broadcast")
-        array = as_array(tensor)
-        return self._start(
-            lambda: self.communicator.ibroadcast(array, opts.rootRank), [tensor], _nothing
-        )
-
-    def allgather(  # type: ignore[override]
-        self,
-        output_tensors: Sequence[Sequence[torch.Tensor]],
-        input_tensors: Sequence[torch.Tensor],
-        opts: AllgatherOptions = _ALLGATHER,
-    ) -> CollectiveWork:
-        """Tensor r of the output list becomes rank r's input."""
-        tensor = only(input_tensors, "all_gather")
-        outputs = self._outputs(output_tensors, tensor, "all_gather")
-        rows = torch.empty((self.size(), *tensor.shape), dtype=tensor.dtype)
-        array, out = as_array(tensor), as_array(rows)
-        return self._start(
-            lambda: self.communicator.iallgather(array, out=out),
-            outputs,
-            lambda: _copy_rows(rows, outputs),
-        )
-
-    def all_gather_single(
-        self, output: torch.Tensor, input: torch.Tensor, opts: AllgatherOptions = _ALLGATHER
-    ) -> CollectiveWork:
-        """The output holds everyone's inputs, in the order of the ranks."""
-        out = as_array(rows_of(output, input, self.size(), "all_gather_single"))
-        array = as_array(input)
-        return self._start(lambda: self.communicator.iallgather(array, out=out), [output], _nothing)
 
     def reduce_scatter(  # type: ignore[override]
         self,
@@ -156,11 +131,8 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """Rank r's output becomes the reduction over everyone's tensor r of the input list."""
         output = only(output_tensors, "reduce_scatter")
-        inputs = _only_list(input_tensors, "reduce_scatter")
-        require_alike([*inputs, output], self.size() + 1, "reduce_scatter")
-        return self._reduce_scatter(
-            output, stacked(inputs, self.size(), "reduce_scatter"), opts.reduceOp
-        )
+        inputs = only_list(input_tensors, "reduce_scatter")
+        return self._start(self._steps.reduce_scatter(output, inputs, opts.reduceOp), [output])
 
     def reduce_scatter_single(
         self,
@@ -169,8 +141,73 @@ class InnetProcessGroup(ProcessGroup):
         opts: ReduceScatterOptions | None = None,
     ) -> CollectiveWork:
         """Rank r's output becomes the reduction over everyone's r-th part of the input."""
-        rows = rows_of(input, output, self.size(), "reduce_scatter_single")
-        return self._reduce_scatter(output, rows, (opts or _REDUCE_SCATTER).reduceOp)
+        op = (opts or _REDUCE_SCATTER).reduceOp
+        return self._start([self._steps.reduce_scatter_single(output, input, op)], [output])
+
+    def reduce_scatter_single_coalesced(  # type: ignore[override]
+        self,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        opts: ReduceScatterOptions = _REDUCE_SCATTER,
+    ) -> CollectiveWork:
+        """:meth:`reduce_scatter_single` of each pair, as one work."""
+        op = opts.reduceOp
+        steps = [
+            self._steps.reduce_scatter_single(output, tensor, op)
+            for output, tensor in zip(outputs, inputs, strict=True)
+        ]
+        return self._start(steps, outputs)
+
+    # Copies.
+
+    def broadcast(  # type: ignore[override]
+        self, tensors: Sequence[torch.Tensor], opts: BroadcastOptions = _BROADCAST
+    ) -> CollectiveWork:
+        """Everyone's tensor becomes the root's."""
+        tensor = only(tensors, "broadcast")
+        return self._start([self._steps.broadcast(tensor, opts.rootRank)], [tensor])
+
+    def allgather(  # type: ignore[override]
+        self,
+        output_tensors: Sequence[Sequence[torch.Tensor]],
+        input_tensors: Sequence[torch.Tensor],
+        opts: AllgatherOptions = _ALLGATHER,
+    ) -> CollectiveWork:
+        """Tensor r of the output list becomes rank r's input."""
+        tensor = only(input_tensors, "all_gather")
+        outputs = only_list(output_tensors, "all_gather")
+        return self._start(self._steps.allgather(outputs, tensor), outputs)
+
+    def allgather_coalesced(
+        self,
+        output_lists: Sequence[Sequence[torch.Tensor]],
+        input_list: Sequence[torch.Tensor],
+        opts: AllgatherOptions = _ALLGATHER,
+    ) -> CollectiveWork:
+        """Tensor i of output list r becomes tensor i of rank r's input list."""
+        steps = []
+        for outputs, tensor in zip(zip(*output_lists, strict=True), input_list, strict=True):
+            steps += self._steps.allgather(outputs, tensor)
+        return self._start(steps, [tensor for outputs in output_lists for tensor in outputs])
+
+    def all_gather_single(
+        self, output: torch.Tensor, input: torch.Tensor, opts: AllgatherOptions = _ALLGATHER
+    ) -> CollectiveWork:
+        """The output holds everyone's inputs, in the order of the ranks."""
+        return self._start([self._steps.allgather_single(output, input)], [output])
+
+    def all_gather_single_coalesced(
+        self,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        opts: AllgatherOptions = _ALLGATHER,
+    ) -> CollectiveWork:
+        """:meth:`all_gather_single` of each pair, as one work."""
+        steps = [
+            self._steps.allgather_single(output, tensor)
+            for output, tensor in zip(outputs, inputs, strict=True)
+        ]
+        return self._start(steps, outputs)
 
     def gather(  # type: ignore[override]
         self,
@@ -180,18 +217,9 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """Tensor r of the root's output list becomes rank r's input."""
         tensor = only(input_tensors, "gather")
-        array = as_array(tensor)
-        root = opts.rootRank
-        if root != self.rank():
-            return self._start(lambda: self.communicator.igather(array, root), [], _nothing)
-        outputs = self._outputs(output_tensors, tensor, "gather")
-        rows = torch.empty((self.size(), *tensor.shape), dtype=tensor.dtype)
-        out = as_array(rows)
-        return self._start(
-            lambda: self.communicator.igather(array, root, out=out),
-            outputs,
-            lambda: _copy_rows(rows, outputs),
-        )
+        at_root = opts.rootRank == self.rank()
+        outputs = only_list(output_tensors, "gather") if at_root else []
+        return self._start([self._steps.gather(outputs, tensor, opts.rootRank)], outputs)
 
     def scatter(  # type: ignore[override]
         self,
@@ -201,15 +229,9 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """Rank r's output becomes tensor r of the root's input list."""
         output = only(output_tensors, "scatter")
-        array = None
-        if opts.rootRank == self.rank():
-            inputs = _only_list(input_tensors, "scatter")
-            require_alike([*inputs, output], self.size() + 1, "scatter")
-            array = as_array(stacked(inputs, self.size(), "scatter"))
-        out = as_array(output)[None]
-        return self._start(
-            lambda: self.communicator.iscatter(array, opts.rootRank, out=out), [output], _nothing
-        )
+        at_root = opts.rootRank == self.rank()
+        inputs = only_list(input_tensors, "scatter") if at_root else []
+        return self._start([self._steps.scatter(output, inputs, opts.rootRank)], [output])
 
     def alltoall(  # type: ignore[override]
         self,
@@ -218,16 +240,7 @@ class InnetProcessGroup(ProcessGroup):
         opts: AllToAllOptions = _ALLTOALL,
     ) -> CollectiveWork:
         """Tensor s of rank r's output list becomes tensor r of rank s's input list."""
-        outputs = list(output_tensors)
-        require_alike(outputs, self.size(), "all_to_all")
-        rows = stacked(input_tensors, self.size(), "all_to_all")
-        require_alike([outputs[0], rows[0]], 2, "all_to_all")
-        array = as_array(rows)
-        return self._start(
-            lambda: self.communicator.ialltoall(array, out=array),
-            outputs,
-            lambda: _copy_rows(rows, outputs),
-        )
+        return self._start(self._steps.alltoall(output_tensors, input_tensors), output_tensors)
 
     def all_to_all_single(  # type: ignore[override]
         self,
@@ -237,27 +250,48 @@ class InnetProcessGroup(ProcessGroup):
         input_split_sizes: Sequence[int],
         opts: AllToAllOptions = _ALLTOALL,
     ) -> CollectiveWork:
-        """Part s of rank r's output becomes part r of rank s's input."""
-        if len({*output_split_sizes}) > 1 or len({*input_split_sizes}) > 1:
-            raise CollectiveError(
-                f"all_to_all_single with parts of different sizes ({list(input_split_sizes)} in, "
-                f"{list(output_split_sizes)} out) is not offered; pad the parts to the largest"
-            )
-        require_alike([output, input], 2, "all_to_all_single")
-        array, out = as_array(input), as_array(output)
-        return self._start(lambda: self.communicator.ialltoall(array, out=out), [output], _nothing)
+        """Part s of rank r's output becomes part r of rank s's input.
+
+        Parts are equal when no rank gives sizes; if one gives sizes, all must.
+        """
+        if not output_split_sizes and not input_split_sizes:
+            return self._start([self._steps.alltoall_single(output, input)], [output])
+        incoming = split_sizes(output, output_split_sizes, self.size(), "output")
+        outgoing = split_sizes(input, input_split_sizes, self.size(), "input")
+        steps = self._steps.alltoall(
+            torch.split(output.detach(), incoming), torch.split(input.detach(), outgoing)
+        )
+        return self._start(steps, [output])
+
+    def barrier(  # type: ignore[override]
+        self, opts: BarrierOptions = _BARRIER
+    ) -> CollectiveWork:
+        """Ends when every rank has called it; devices do not matter."""
+        return self._start([self._steps.barrier()], [])
+
+    # Names that PyTorch's Python code, older and newer, calls the same operations by.
+
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced  # type: ignore[assignment]
+    _reduce_scatter_base = reduce_scatter_single  # type: ignore[assignment]
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced  # type: ignore[assignment]
+    alltoall_base = all_to_all_single  # type: ignore[assignment]
+
+    # Messages.
 
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int) -> CollectiveWork:
         """Send to rank ``dst``; ends when the tensor may be changed."""
-        array = as_array(only(tensors, "send"))
-        # Outside the order of the collectives: it may have to wait for its receiver.
-        return self._work(self.communicator.isend(array, dst, tag), [], _nothing)
+        array = as_source(only(tensors, "send"))
+        return self._start([Step(lambda: self.communicator.isend(array, dst, tag))], [])
 
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int) -> CollectiveWork:
         """Receive the next message of rank ``src`` with that tag."""
         tensor = only(tensors, "recv")
-        pending = self.communicator.irecv(as_array(tensor), src, tag)
-        return self._work(pending, [tensor], _nothing, source_rank=src)
+        memory = as_target(tensor)
+        pending = self.communicator.irecv(memory.array, src, tag)
+        return CollectiveWork(
+            [Part(pending, memory.finish)], [tensor], self._launcher.callbacks, lambda: src
+        )
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> NoReturn:
         """Not offered.
@@ -267,62 +301,15 @@ class InnetProcessGroup(ProcessGroup):
         """
         raise CollectiveError("recv() from any source is not offered; pass src=")
 
-    def barrier(  # type: ignore[override]
-        self, opts: BarrierOptions = _BARRIER
-    ) -> CollectiveWork:
-        """Ends when every rank has called it."""
-        return self._start(self.communicator.ibarrier, [], _nothing)
+    # Several operations as one work.
 
-    def _reduce_scatter(
-        self, output: torch.Tensor, rows: torch.Tensor, op: ReduceOp
-    ) -> CollectiveWork:
-        array, reduction = self._reducible(rows, op)
-        out = as_array(output)[None]
-        return self._start(
-            lambda: self.communicator.ireduce_scatter(array, reduction.name, out=out),
-            [output],
-            lambda: reduction.finish(output, self.size()),
-        )
+    def _start_coalescing(self, device: torch.device) -> None:
+        """Operations start as they are called; remember them for :meth:`_end_coalescing`."""
+        self._launcher.start_batch()
 
-    def _reducible(self, tensor: torch.Tensor, op: ReduceOp) -> tuple[Any, Reduction]:
-        return as_reducible_array(tensor), reduction_of(op, tensor.dtype)
+    def _end_coalescing(self, device: torch.device) -> CollectiveWork:
+        """The work of all operations since :meth:`_start_coalescing`."""
+        return self._launcher.end_batch()
 
-    def _outputs(
-        self, lists: Sequence[Sequence[torch.Tensor]], like: torch.Tensor, operation: str
-    ) -> list[torch.Tensor]:
-        outputs = _only_list(lists, operation)
-        require_alike(outputs, self.size(), operation)
-        require_alike([outputs[0], like], 2, operation)
-        return outputs
-
-    def _start(
-        self,
-        submit: Callable[[], Pending[Any]],
-        result: Sequence[torch.Tensor],
-        finish: Callable[[], None],
-    ) -> CollectiveWork:
-        with self._order:
-            pending = submit()
-        return self._work(pending, result, finish)
-
-    def _work(
-        self,
-        pending: Pending[Any],
-        result: Sequence[torch.Tensor],
-        finish: Callable[[], None],
-        source_rank: int = -1,
-    ) -> CollectiveWork:
-        return CollectiveWork(pending, result, finish, self._callbacks, source_rank)
-
-
-def _only_list(lists: Sequence[Sequence[torch.Tensor]], operation: str) -> list[torch.Tensor]:
-    if len(lists) != 1:
-        raise CollectiveError(
-            f"{operation} got {len(lists)} lists of tensors, the innet backend takes one"
-        )
-    return list(lists[0])
-
-
-def _copy_rows(rows: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-    for row, output in zip(rows, outputs, strict=True):
-        output.detach().copy_(row)
+    def _start(self, steps: Sequence[Step], result: Sequence[torch.Tensor]) -> CollectiveWork:
+        return self._launcher.start(steps, result)

@@ -1,33 +1,67 @@
-"""Tensors as NumPy arrays over the same memory: nothing is copied."""
+"""Tensors as NumPy arrays over the same memory: nothing is copied that need not be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
+import numpy as np
 import numpy.typing as npt
 import torch
 
-from innet.collectives.arrays import Array
+from innet.collectives.arrays import Array, reduction_type
 from innet.errors import CollectiveError
 
-_REDUCIBLE = (
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int32,
-    torch.int64,
-    torch.uint8,
-)
-
-# Types that torch does not hand to NumPy: seen as integers of their size, then as NumPy's own.
+# Types that torch does not hand to NumPy: seen as integers of their size, then as NumPy's own, or
+# as bytes without a meaning, which can be copied and not reduced.
 _SEEN_AS_BITS: dict[torch.dtype, tuple[torch.dtype, npt.DTypeLike]] = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
     torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
     torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
+    torch.float8_e4m3fnuz: (torch.uint8, np.dtype("V1")),
+    torch.float8_e5m2fnuz: (torch.uint8, np.dtype("V1")),
+    torch.float8_e8m0fnu: (torch.uint8, np.dtype("V1")),
+    torch.float4_e2m1fn_x2: (torch.uint8, np.dtype("V1")),
+    torch.complex32: (torch.int32, np.dtype("V4")),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """A tensor's elements where the network can read and write them.
+
+    Attributes:
+        array: the elements, in the tensor's shape.
+        finish: puts what was written to ``array`` into the tensor; ``None`` when they are one.
+    """
+
+    array: Array
+    finish: Callable[[], None] | None = None
+
+
+def as_source(tensor: torch.Tensor) -> Array:
+    """The elements of ``tensor`` for reading; a copy only where NumPy cannot see the memory.
+
+    Raises:
+        CollectiveError: as :func:`as_array`.
+    """
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+    return as_array(tensor)
+
+
+def as_target(tensor: torch.Tensor) -> HostMemory:
+    """The elements of ``tensor`` for reading and writing.
+
+    Raises:
+        CollectiveError: as :func:`as_array`.
+    """
+    if not (tensor.is_conj() or tensor.is_neg()):
+        return HostMemory(as_array(tensor))
+    plain = tensor.detach().resolve_conj().resolve_neg().clone()
+    return HostMemory(as_array(plain), lambda: copy_into(tensor, plain))
 
 
 def as_array(tensor: torch.Tensor) -> Array:
@@ -37,23 +71,22 @@ def as_array(tensor: torch.Tensor) -> Array:
         CollectiveError: the tensor is not in the processor's memory, is sparse, or is of a type
             that NumPy cannot see.
     """
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         raise CollectiveError(
-            f"a tensor is on {tensor.device}, the innet backend works on the CPU's memory; "
-            "pass tensor.cpu() and copy the result back"
+            f"a tensor is on {tensor.device}, this operation of the innet backend works on the "
+            "CPU's memory; pass tensor.cpu() and copy the result back"
         )
     if tensor.layout != torch.strided:
         raise CollectiveError(
             f"a tensor has the layout {tensor.layout}; pass tensor.to_dense(), or make the module "
-            "with sparse=False"
+            "with sparse=False (all_reduce() alone takes sparse COO tensors)"
         )
-    plain = tensor.detach()
     bits = _SEEN_AS_BITS.get(tensor.dtype)
     try:
         if bits is None:
-            return plain.numpy()
+            return tensor.detach().numpy()
         carrier, seen_as = bits
-        array: npt.NDArray[Any] = plain.view(carrier).numpy().view(seen_as)
+        array: npt.NDArray[Any] = tensor.detach().view(carrier).numpy().view(seen_as)
         return array
     except (RuntimeError, TypeError) as error:
         raise CollectiveError(
@@ -62,19 +95,21 @@ def as_array(tensor: torch.Tensor) -> Array:
         ) from error
 
 
-def as_reducible_array(tensor: torch.Tensor) -> Array:
-    """:func:`as_array` for a type that can be added.
-
-    Raises:
-        CollectiveError: as :func:`as_array`, or the type cannot be reduced.
-    """
-    if tensor.dtype not in _REDUCIBLE:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _REDUCIBLE)
+def require_reducible(tensor: torch.Tensor, array: Array, operator: str) -> None:
+    """Raise a :class:`CollectiveError` unless the network can reduce elements of this type."""
+    try:
+        reduction_type(array, operator)
+    except CollectiveError as error:
+        advice = "view as integers of its size" if operator.startswith("b") else "float32"
         raise CollectiveError(
-            f"tensors of {tensor.dtype} cannot be reduced; types: {known}. Convert with "
-            "tensor.to(torch.int32) or the like, and back."
-        )
-    return as_array(tensor)
+            f"tensors of {tensor.dtype} cannot be reduced with {operator}. Convert to a type that "
+            f"can, such as {advice}, and back: tensor.to(...). ({error})"
+        ) from error
+
+
+def copy_into(tensor: torch.Tensor, result: torch.Tensor) -> None:
+    """Put ``result`` into ``tensor``, whatever its strides, without a trace for autograd."""
+    tensor.detach().copy_(result)
 
 
 def only(tensors: Sequence[torch.Tensor], operation: str) -> torch.Tensor:
@@ -91,51 +126,88 @@ def only(tensors: Sequence[torch.Tensor], operation: str) -> torch.Tensor:
     return tensors[0]
 
 
-def stacked(tensors: Sequence[torch.Tensor], size: int, operation: str) -> torch.Tensor:
-    """One tensor of shape ``(size, *shape)`` with a copy of each of ``size`` equal tensors.
+def only_list(lists: Sequence[Sequence[torch.Tensor]], operation: str) -> list[torch.Tensor]:
+    """The single list of a list of lists.
 
     Raises:
-        CollectiveError: there are more or fewer, or their shapes or types differ.
+        CollectiveError: there are none or several.
     """
-    require_alike(tensors, size, operation)
-    return torch.stack([tensor.detach() for tensor in tensors])
+    if len(lists) != 1:
+        raise CollectiveError(
+            f"{operation} got {len(lists)} lists of tensors, the innet backend takes one"
+        )
+    return list(lists[0])
 
 
-def require_alike(tensors: Sequence[torch.Tensor], size: int, operation: str) -> None:
-    """One tensor for each rank, all of one shape and type.
+def require_one_each(
+    tensors: Sequence[torch.Tensor], dtype: torch.dtype, size: int, operation: str
+) -> None:
+    """One tensor for each rank, all of one type.
 
     Raises:
-        CollectiveError: there are more or fewer, or their shapes or types differ.
+        CollectiveError: there are more or fewer, or their types differ.
     """
     if len(tensors) != size:
         raise CollectiveError(
             f"{operation} over {size} ranks takes a list of {size} tensors, one for each rank; "
             f"got {len(tensors)}"
         )
-    kinds = {(tuple(tensor.shape), tensor.dtype) for tensor in tensors}
-    if len(kinds) > 1:
+    types = {tensor.dtype for tensor in tensors} | {dtype}
+    if len(types) > 1:
         raise CollectiveError(
-            f"{operation} takes tensors of one shape and type for all ranks; got "
-            f"{', '.join(sorted(f'{shape} {dtype}' for shape, dtype in kinds))}. Pad them to the "
-            "largest."
+            f"{operation} takes tensors of one type; got {', '.join(sorted(map(str, types)))}"
         )
 
 
-def rows_of(tensor: torch.Tensor, like: torch.Tensor, size: int, operation: str) -> torch.Tensor:
-    """``tensor``, which holds ``size`` times what ``like`` holds, as ``size`` rows of its shape.
+def require_elements(tensor: torch.Tensor, elements: int, operation: str, which: str) -> None:
+    """The tensor holds that many elements.
 
     Raises:
-        CollectiveError: it holds another number of elements, another type, or is not contiguous.
+        CollectiveError: it holds another number.
     """
-    if tensor.numel() != size * like.numel() or tensor.dtype != like.dtype:
+    if tensor.numel() != elements:
+        raise CollectiveError(
+            f"{operation}: the {which} must hold {elements} elements; it has shape "
+            f"{tuple(tensor.shape)}"
+        )
+
+
+def hold_alike(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether all hold as many elements."""
+    return len({tensor.numel() for tensor in tensors}) <= 1
+
+
+def require_multiple(large: torch.Tensor, small: torch.Tensor, size: int, operation: str) -> None:
+    """``large`` holds ``size`` times what ``small`` holds.
+
+    Raises:
+        CollectiveError: it holds another number of elements, or another type.
+    """
+    if large.numel() != size * small.numel() or large.dtype != small.dtype:
         raise CollectiveError(
             f"{operation} over {size} ranks: the large tensor must have {size} times the "
-            f"{like.numel()} elements of the small one, of {like.dtype}; it has {tensor.numel()} "
-            f"of {tensor.dtype}"
+            f"{small.numel()} elements of the small one, of {small.dtype}; it has {large.numel()} "
+            f"of {large.dtype}"
         )
-    if not tensor.is_contiguous():
+
+
+def split_sizes(tensor: torch.Tensor, sizes: Sequence[int], ranks: int, which: str) -> list[int]:
+    """How many rows of ``tensor`` belong to each rank: what was said, or equal shares.
+
+    Raises:
+        CollectiveError: the sizes do not fit the tensor.
+    """
+    rows = tensor.shape[0] if tensor.dim() else 0
+    if not sizes:
+        if rows % ranks:
+            raise CollectiveError(
+                f"all_to_all_single over {ranks} ranks: the {which} has {rows} rows, which do not "
+                f"divide; pass {which}_split_sizes"
+            )
+        return [rows // ranks] * ranks
+    if len(sizes) != ranks or sum(sizes) != rows or min(sizes) < 0:
         raise CollectiveError(
-            f"{operation}: the large tensor of shape {tuple(tensor.shape)} is not contiguous; "
-            "pass tensor.contiguous()"
+            f"all_to_all_single over {ranks} ranks: {which}_split_sizes are {list(sizes)}; they "
+            f"must be {ranks} numbers of rows that sum up to the {rows} of the {which}"
         )
-    return tensor.detach().view(size, *like.shape)
+    return list(sizes)

@@ -4,17 +4,70 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol, Self
 
 import torch
 from torch.distributed import Work
 
-from innet.collectives import Work as Pending
-
 _NO_TIMEOUT = timedelta(0)
+
+
+class Pending(Protocol):
+    """What a part waits for; :class:`innet.collectives.Work` is the usual one."""
+
+    def wait(self, timeout_s: float | None = None) -> Any:
+        """Wait for the end; raises its error, or ``TimeoutError`` when ``timeout_s`` passed."""
+
+    def done(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+
+    def cancel(self) -> None:
+        """Give it up."""
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call ``callback`` at the end, or at once when that has come."""
+
+
+class Part:
+    """One operation of the network, and what is left to do with its result: done once."""
+
+    __slots__ = ("_ended", "_finish", "_lock", "error", "pending")
+
+    def __init__(self, pending: Pending, finish: Callable[[], None] | None) -> None:
+        self.pending = pending
+        self.error: BaseException | None = None
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def settle(self, timeout_s: float | None) -> None:
+        """Wait for the network's operation, then finish, whoever comes first; sets ``error``.
+
+        Raises:
+            TimeoutError: ``timeout_s`` passed first.
+        """
+        error: BaseException | None = None
+        try:
+            self.pending.wait(timeout_s)
+        except TimeoutError:
+            raise
+        except Exception as problem:
+            error = problem
+        with self._lock:
+            if self._ended:
+                return
+            if error is None and self._finish is not None:
+                try:
+                    self._finish()
+                except Exception as problem:
+                    error = problem
+            self.error = error
+            self._finish = None
+            self._ended = True
 
 
 class CollectiveWork(Work):
@@ -26,32 +79,37 @@ class CollectiveWork(Work):
 
     def __init__(
         self,
-        pending: Pending[Any],
+        parts: Sequence[Part],
         result: Sequence[torch.Tensor],
-        finish: Callable[[], None],
         callbacks: Executor,
-        source_rank: int = -1,
+        source_of: Callable[[], int] | None = None,
     ) -> None:
-        """``finish`` runs once, after the network's part and before anyone hears of the end.
+        """A work that ends with its parts.
 
         Args:
-            pending: the network's part.
+            parts: the operations of the network that it is made of.
             result: the tensors that hold the result then.
-            finish: puts the result there, as far as the network has not.
             callbacks: where callbacks of futures run: they may wait for other operations, so it
                 must be no thread that completes operations.
-            source_rank: the sender, of a received message.
+            source_of: the sender, of a received message that has come.
         """
         super().__init__()
-        self._pending = pending
-        self._result = list(result)
-        self._finish = finish
+        self._parts = parts
+        self._result = result
         self._callbacks = callbacks
-        self._sender = source_rank
+        self._source_of = source_of
         self._lock = threading.Lock()
-        self._ended = False
-        self._error: BaseException | None = None
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
+
+    @classmethod
+    def together(cls, works: Iterable[Self], callbacks: Executor) -> Self:
+        """The work that ends when all of ``works`` have."""
+        works = list(works)
+        return cls(
+            [part for work in works for part in work._parts],
+            [tensor for work in works for tensor in work._result],
+            callbacks,
+        )
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Wait for the end.
@@ -63,37 +121,48 @@ class CollectiveWork(Work):
             CollectiveError: the operation failed.
             TimeoutError: ``timeout`` passed first; the operation goes on.
         """
-        self._settle(timeout.total_seconds() if timeout > _NO_TIMEOUT else None)
-        if self._error is not None:
-            raise self._error
+        if timeout > _NO_TIMEOUT:
+            self._settle(time.monotonic() + timeout.total_seconds())
+        else:
+            self._settle(None)
+        error = self._error()
+        if error is not None:
+            raise error
         return True
 
     def synchronize(self) -> None:
-        """:meth:`wait`: there is no stream to synchronise with."""
+        """:meth:`wait`: what a stream has to wait for, it waits for there."""
         self.wait()
 
     def is_completed(self) -> bool:
         """Whether :meth:`wait` would return at once."""
-        if not self._pending.done():
+        if not all(part.pending.done() for part in self._parts):
             return False
         self._settle(None)
         return True
 
     def is_success(self) -> bool:
         """Whether the operation has ended well."""
-        return self.is_completed() and self._error is None
+        return self.is_completed() and self._error() is None
 
     def exception(self) -> BaseException | None:
         """The error of an operation that has ended, or ``None``."""
-        return self._error if self.is_completed() else None
+        return self._error() if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:
         """The tensors with the result; valid once the operation has ended."""
-        return self._result
+        return list(self._result)
 
     def source_rank(self) -> int:
-        """The rank that sent a received message, -1 for other operations."""
-        return self._sender
+        """The rank that sent a received message, -1 for other operations and before it came."""
+        return -1 if self._source_of is None else self._source_of()
+
+    _source_rank = source_rank
+
+    def cancel(self) -> None:
+        """Give the operation up here; waiting for it raises ``Cancelled`` unless it has ended."""
+        for part in self._parts:
+            part.pending.cancel()
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A future of :meth:`result`; its callbacks may call and wait for other operations."""
@@ -104,39 +173,32 @@ class CollectiveWork(Work):
             # DistributedDataParallel crashes on a future whose exception was set from Python; an
             # exception raised in a callback reaches it well.
             future = self._future = ended.then(self._outcome)
-        self._pending.add_done_callback(lambda _: self._hand_over(ended))
+        self._after(0, ended)
         return future
 
-    def _hand_over(self, ended: torch.futures.Future[None]) -> None:
-        # After shutdown the executor refuses: nobody is left to be called back.
-        with contextlib.suppress(RuntimeError):
-            self._callbacks.submit(self._complete, ended)
+    def _after(self, place: int, ended: torch.futures.Future[None]) -> None:
+        """Complete the future once the parts from ``place`` on have ended."""
+        if place == len(self._parts):
+            # After shutdown the executor refuses: nobody is left to be called back.
+            with contextlib.suppress(RuntimeError):
+                self._callbacks.submit(self._complete, ended)
+            return
+        self._parts[place].pending.add_done_callback(lambda _: self._after(place + 1, ended))
 
     def _complete(self, ended: torch.futures.Future[None]) -> None:
         self._settle(None)
         ended.set_result(None)
 
     def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
-        if self._error is not None:
-            raise self._error
-        return self._result
+        error = self._error()
+        if error is not None:
+            raise error
+        return self.result()
 
-    def _settle(self, timeout_s: float | None) -> None:
-        """Wait for the network's part, then finish once, whoever comes first."""
-        error = None
-        try:
-            self._pending.wait(timeout_s)
-        except TimeoutError:
-            raise
-        except Exception as problem:
-            error = problem
-        with self._lock:
-            if self._ended:
-                return
-            if error is None:
-                try:
-                    self._finish()
-                except Exception as problem:
-                    error = problem
-            self._error = error
-            self._ended = True
+    def _settle(self, end_s: float | None) -> None:
+        # Of a failed operation too, all parts are waited for: they may still write to its tensors.
+        for part in self._parts:
+            part.settle(None if end_s is None else max(0.0, end_s - time.monotonic()))
+
+    def _error(self) -> BaseException | None:
+        return next((part.error for part in self._parts if part.error is not None), None)
