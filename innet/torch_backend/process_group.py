@@ -63,6 +63,8 @@ class InnetProcessGroup(ProcessGroup):
         # The one constructor that takes subclasses; the stub does not list it.
         super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]
         self.communicator = communicator
+        self._name = ""
+        self._description = "undefined"
         self._steps = StepBuilder(communicator)
         self._launcher = Launcher()
         before_close(self.shutdown)
@@ -72,6 +74,24 @@ class InnetProcessGroup(ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802  (the name C++ looks for)
         """The name of the backend."""
         return BACKEND_NAME
+
+    # PyTorch's own groups leave their name to the C++ backends they have; this one has none.
+
+    def getGroupName(self) -> str:  # noqa: N802
+        """The name that PyTorch gave the group, by which functional collectives find it."""
+        return self._name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """PyTorch names the group once it is made."""
+        self._name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """What the group is for, as said to ``new_group(group_desc=...)``."""
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
+        """PyTorch describes the group once it is made."""
+        self._description = description
 
     @property
     def _device_types(self) -> list[torch.device]:
