@@ -18,10 +18,10 @@ from torch._C._distributed_c10d import (
     ReduceScatterOptions,
     ScatterOptions,
 )
+from torch.distributed import ProcessGroup
 
 from innet.collectives import Communicator
 from innet.errors import CollectiveError
-from innet.torch_backend.group_label import LabelledProcessGroup
 from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.registration import BACKEND_NAME
 from innet.torch_backend.steps import StepBuilder
@@ -41,7 +41,7 @@ _ALLTOALL = AllToAllOptions()
 _BARRIER = BarrierOptions()
 
 
-class InnetProcessGroup(LabelledProcessGroup):
+class InnetProcessGroup(ProcessGroup):
     """A process group over innet.
 
     Methods have the names and signatures through which ``torch.distributed``, its functional
@@ -60,7 +60,8 @@ class InnetProcessGroup(LabelledProcessGroup):
     supports_coalescing = True
 
     def __init__(self, communicator: Communicator) -> None:
-        super().__init__(communicator.rank, communicator.size)
+        # The one constructor that takes subclasses; the stub does not list it.
+        super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]
         self.communicator = communicator
         self._name = ""
         self._description = "undefined"
