@@ -9,11 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from innet.launch import JobFailed, Session
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+hypothesis.settings.register_profile("innet", deadline=None)
+hypothesis.settings.load_profile("innet")
 
 
 @dataclass

@@ -396,12 +396,13 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
             },
             "operation"_a)
         .def(
-            "abort_all",
-            [](PythonNode& self, const std::string& why) {
-                self.thread().post(
-                    [why](Engine& engine) { engine.streams.abort_all(why, engine.now); });
+            "abort",
+            [](PythonNode& self, const std::string& prefix, const std::string& why) {
+                self.thread().post([name = name_from_uri(prefix), why](Engine& engine) {
+                    engine.streams.abort(name, why, engine.now);
+                });
             },
-            "why"_a);
+            "prefix"_a, "why"_a);
 }
 
 void bind_objects_of(nb::class_<PythonNode>& node) {

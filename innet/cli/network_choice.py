@@ -79,4 +79,4 @@ def chosen_plan(
     options = plan_options(text)
     if name == "auto" and size_bytes is not None:
         options.setdefault("size_bytes", size_bytes)
-    return make_plan(name, topology, hosts or rank_order(topology), **options)
+    return make_plan(name, topology, rank_order(topology, hosts), **options)

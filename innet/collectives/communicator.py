@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,7 +25,7 @@ from innet.collectives.scatter import scatter
 from innet.collectives.work import Work
 from innet.errors import Cancelled, CollectiveError
 from innet.plans import Plan, PlanChooser
-from innet.worker import Worker, current_worker
+from innet.worker import Membership, Worker, current_worker
 from innet.worker.context import before_close
 
 T = TypeVar("T")
@@ -34,36 +34,48 @@ DEFAULT_GROUP = "g0"
 
 
 def init(
-    *, group: str = DEFAULT_GROUP, algorithm: str | None = None, timeout_s: float | None = None
+    *,
+    group: str = DEFAULT_GROUP,
+    algorithm: str | None = None,
+    timeout_s: float | None = None,
+    nodes: Sequence[str] | None = None,
 ) -> Communicator:
-    """Join a group of all the job's ranks and get its communicator.
+    """Join a group of the job's ranks and get its communicator.
 
-    Every rank calls it with the same arguments; it returns when all have.
+    Every member calls it with the same arguments; it returns when all have. A process may be in
+    any number of groups at once. The failure of a process ends the groups that it is in, and no
+    others.
 
     Args:
-        group: name of the group; several groups of the same ranks may exist at once.
+        group: name of the group; groups with a common member need different ones.
         algorithm: ``inc``, ``ring``, ``ps``, ``halving-doubling`` or ``auto``, with options behind
             a colon such as ``ps:server=h3``; by default what ``innet run --algorithm`` chose.
         timeout_s: how long to wait for the other ranks, and each operation's deadline; by default
             the setting ``collectives.timeout_s``.
+        nodes: the host of each of the group's ranks: any of the job's hosts in any order; by
+            default all of them, in the order of the job's ranks.
 
     Raises:
         EmulationError: this process was not started by ``innet run``.
+        CollectiveError: this process's host is not among ``nodes``, or in a group of that name.
         PlanError: the algorithm is unknown or does not fit the topology.
-        DeadlineExceeded: some ranks did not come.
+        DeadlineExceeded: some ranks did not come; the message names them.
 
     Example::
 
         import innet, numpy as np
         comm = innet.init()
         total = comm.allreduce(np.full(4, comm.rank, np.float32))
+        if comm.rank in (3, 1):
+            pair = innet.init(group="pair", nodes=[comm.nodes[3], comm.nodes[1]])
+            pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
     """
     worker = current_worker()
     timeout_s = timeout_s or worker.settings.collectives.timeout_s
     algorithm = algorithm or worker.default_algorithm()
-    plans = worker.join_group(group, algorithm, timeout_s)
-    chooser = PlanChooser(worker.topology(), worker.job.ranks) if algorithm == "auto" else None
-    return Communicator(worker, group, Variants(plans, worker.rank, chooser), timeout_s)
+    membership = worker.join_group(group, algorithm, nodes, timeout_s)
+    chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
+    return Communicator(worker, membership, Variants(membership, chooser), timeout_s)
 
 
 class Communicator:
@@ -72,16 +84,24 @@ class Communicator:
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
     as a future (``iallreduce``) that can be waited for or awaited. Arrays are NumPy's; a result
     goes into ``out`` when that is given (which may be the input: in place), else into a new array.
+
+    Attributes:
+        rank: this process's place in the group.
+        size: number of ranks in the group.
+        nodes: the host of each rank.
     """
 
-    def __init__(self, worker: Worker, group: str, variants: Variants, timeout_s: float) -> None:
+    def __init__(
+        self, worker: Worker, membership: Membership, variants: Variants, timeout_s: float
+    ) -> None:
         self._worker = worker
         self._node = worker.node
-        self._group = group
+        self._membership = membership
         self._variants = variants
         self._timeout_s = timeout_s
-        self.rank = worker.rank
-        self.size = len(worker.job.ranks)
+        self.rank = membership.rank
+        self.size = membership.size
+        self.nodes = membership.nodes
         self._segment_bytes = worker.job.segment_bytes
         self._in_flight = worker.settings.collectives.operations_in_flight
         self._seq = 0
@@ -339,7 +359,7 @@ class Communicator:
         if self._closed:
             return
         self._closed = True
-        self._worker.leave_group(self._group)
+        self._worker.leave_group(self._membership)
         self._objects.close()
 
     def __enter__(self) -> Self:
@@ -439,7 +459,7 @@ class Communicator:
 
     def _work(self, operation: int, what: str, seq: int | None, finish: Callable[[], T]) -> Work[T]:
         def error(status: int, detail: str) -> BaseException | None:
-            return error_of(status, detail, what, seq, self._worker.failure)
+            return error_of(status, detail, what, seq, self._membership.failure)
 
         return Work(operation, self._collector, finish, error)
 
@@ -452,7 +472,7 @@ class Communicator:
             self._trace.begin(operation, what, "object")
 
         def error(status: int, detail: str) -> BaseException | None:
-            return error_of_object(status, detail, what, self._worker.failure)
+            return error_of_object(status, detail, what, self._membership.failure)
 
         return Work(operation, self._collector, finish, error)
 
@@ -465,8 +485,8 @@ class Communicator:
     def _require_open(self, what: str = "") -> None:
         if self._closed:
             raise Cancelled("the communicator is closed")
-        if self._worker.failure is not None:
-            raise error_of_failure(self._worker.failure, what, self._seq)
+        if self._membership.failure is not None:
+            raise error_of_failure(self._membership.failure, what, self._seq)
 
     def _check_rank(self, root: int) -> None:
         if not 0 <= root < self.size:

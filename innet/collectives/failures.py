@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from innet._native import _core
 from innet.errors import (
     Cancelled,
@@ -11,9 +13,7 @@ from innet.errors import (
     RankFailed,
     ReductionOverflow,
 )
-
-Failure = tuple[str, int | None]
-"""What ended the job, and the rank that failed if one did."""
+from innet.worker.membership import Failure
 
 _ERRORS: dict[int, type[CollectiveError]] = {
     _core.STATUS_DEADLINE_EXCEEDED: DeadlineExceeded,
@@ -22,6 +22,9 @@ _ERRORS: dict[int, type[CollectiveError]] = {
     _core.STATUS_CANCELLED: Cancelled,
 }
 
+_FAILED_RANK = re.compile(r"rank (\d+) \(\S+\) ")
+"""How the controller's word of a failed rank begins."""
+
 
 def error_of(
     status: int, detail: str, what: str, seq: int | None, failure: Failure | None
@@ -29,8 +32,13 @@ def error_of(
     """The error of an operation that ended with ``status``; ``None`` when it went well."""
     if status == _core.STATUS_DONE:
         return None
-    if status == _core.STATUS_ABORTED and failure is not None:
-        return error_of_failure(failure, what, seq)
+    if status == _core.STATUS_ABORTED:
+        failed_rank = _FAILED_RANK.match(detail)
+        if failure is None and failed_rank:
+            # Another rank heard of it before the controller's word came here, and passed it on.
+            failure = (detail, int(failed_rank[1]))
+        if failure is not None:
+            return error_of_failure(failure, what, seq)
     kind = _ERRORS.get(status, CollectiveError)
     return kind(detail, operation=what, seq=seq)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from innet._native import _core
 from innet.plans import Plan, PlanChooser
+from innet.plans.plan import Placed
+from innet.worker import Membership
 
 
 class Variant:
@@ -13,33 +15,39 @@ class Variant:
 
     Attributes:
         prefix: name prefix of the plan's rules, such as ``/j1/g0.inc``.
-        plan: the plan.
+        plan: the plan; what it calls a rank is a position.
+        nodes: the node of each rank of the group.
         own: name prefix of this rank's contributions.
         roots: whom to ask for a reduction over all ranks, by shard.
-        ranks: whom to ask for one rank's contribution.
+        block_roots: whom to ask for the block of a rank of a reduction over all ranks, by rank:
+            the root of the shard that ends nearest to it.
+        ranks: whom to ask for one rank's contribution, by rank.
     """
 
-    def __init__(self, prefix: str, plan: Plan, rank: int) -> None:
+    def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
         self.prefix = prefix
         self.plan = plan
-        self.own = _core.Name(f"{prefix}/{rank}")
-        self.roots = _core.Targets(
-            [
-                (f"{prefix}/{root.interval}", f"/n/{root.node}", not root.interval.is_single)
-                for root in plan.roots
-            ]
-        )
+        self.nodes = tuple(nodes)
+        positions = [plan.ranks.index(node) for node in nodes]
+        self.own = _core.Name(f"{prefix}/{positions[rank]}")
+        self.roots = _core.Targets([_root(prefix, root) for root in plan.roots])
+        self.block_roots = [
+            _core.Targets([_root(prefix, plan.root_for(position))]) for position in positions
+        ]
         self.ranks = [
-            _core.Targets([(f"{prefix}/{r}", f"/n/{node}", False)])
-            for r, node in enumerate(plan.ranks)
+            _core.Targets([(f"{prefix}/{position}", f"/n/{node}", False)])
+            for position, node in zip(positions, nodes, strict=True)
         ]
 
 
 class Variants:
     """The plans a group may use, and which it uses for how much."""
 
-    def __init__(self, plans: Mapping[str, Plan], rank: int, chooser: PlanChooser | None) -> None:
-        self.all = [Variant(prefix, plan, rank) for prefix, plan in plans.items()]
+    def __init__(self, membership: Membership, chooser: PlanChooser | None) -> None:
+        self.all = [
+            Variant(prefix, plan, membership.nodes, membership.rank)
+            for prefix, plan in membership.plans.items()
+        ]
         self._chooser = chooser
         self._by_algorithm = {variant.plan.algorithm: variant for variant in self.all}
         self._by_size: dict[int, Variant] = {}
@@ -64,3 +72,7 @@ class Variants:
         if self._chooser is None:
             return self.first.plan.why
         return self._chooser.choose(size_bytes).why
+
+
+def _root(prefix: str, root: Placed) -> tuple[str, str, bool]:
+    return f"{prefix}/{root.interval}", f"/n/{root.node}", not root.interval.is_single

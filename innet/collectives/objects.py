@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
-from innet.collectives.failures import Failure, error_of
+from innet.collectives.failures import error_of
 from innet.collectives.group import Variant
 from innet.errors import CollectiveError, InnetError, SecurityError, TransportError
 from innet.security import own_key_name
+from innet.worker.membership import Failure
 
 PACKET_OVERHEAD_BYTES = 128
 """What a packet with a full segment of a tensor has beside it: packets of objects are no larger."""
@@ -41,7 +42,7 @@ class Objects:
         self._node = node
         self._key = key
         self._prefix = f"{variant.prefix}/obj"
-        self._ranks = variant.plan.ranks
+        self._nodes = variant.nodes
         self._rank = rank
         self._packet_bytes = segment_bytes + PACKET_OVERHEAD_BYTES
         self._own = _core.Name(f"{self._prefix}/{rank}")
@@ -64,7 +65,7 @@ class Objects:
         self, name: str, source: int, into: Array | None, timeout_s: float
     ) -> tuple[int, str, _core.ObjectBuffer]:
         """Fetch an object of rank ``source`` into ``into``, or into memory that is made for it."""
-        node = self._ranks[source]
+        node = self._nodes[source]
         buffer = _core.ObjectBuffer() if into is None else _core.ObjectBuffer(byte_view(into))
         operation = self._node.fetch_object(
             self._name(source, name),

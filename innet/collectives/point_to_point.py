@@ -57,7 +57,7 @@ class PointToPoint:
         self._incoming: dict[tuple[int, int], int] = {}
         self._targets = [
             _core.Targets([(f"{variant.prefix}/p2p/{peer}", f"/n/{node_name}", False)])
-            for peer, node_name in enumerate(variant.plan.ranks)
+            for peer, node_name in enumerate(variant.nodes)
         ]
         own = f"{variant.prefix}/p2p/{rank}"
         self._own = _core.Name(own)

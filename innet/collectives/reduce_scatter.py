@@ -33,6 +33,6 @@ def reduce_scatter(
         block_bytes=array.nbytes // size,
         blocks=size,
         publishes=as_input(array),
-        wants=(Wanted(variant.roots, output.memory, block=rank, by_block=True),),
+        wants=(Wanted(variant.block_roots[rank], output.memory, block=rank),),
         finish=output.finish,
     )

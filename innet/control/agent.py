@@ -15,19 +15,22 @@ from innet.control.protocol import RuleMessage
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 
-AbortListener = Callable[[str, int | None], None]
-"""Told of a failure that ends the job: what happened, and the rank that failed if one did."""
+GroupFailureListener = Callable[[str, int, str, int], None]
+"""Told of a group's end: its name and number, what happened, and the rank that failed."""
 
 
 class NodeAgent:
-    """A node's ``ping``, ``status``, ``install_group``, ``remove_group`` and ``abort``."""
+    """A node's ``ping``, ``status``, ``install_group``, ``remove_group`` and ``fail_group``."""
 
     def __init__(
-        self, node: _core.Node, config: NodeConfig, on_abort: AbortListener | None = None
+        self,
+        node: _core.Node,
+        config: NodeConfig,
+        on_group_failure: GroupFailureListener | None = None,
     ) -> None:
         self._node = node
         self._config = config
-        self._on_abort = on_abort
+        self._on_group_failure = on_group_failure
         self._started_s = time.monotonic()
         self._process = psutil.Process()
         self._server = ControlServer(
@@ -37,7 +40,7 @@ class NodeAgent:
                 "status": self.status,
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
-                "abort": self.abort,
+                "fail_group": self.fail_group,
             },
             who=config.node,
         )
@@ -72,10 +75,10 @@ class NodeAgent:
         """Take the rules of ``group`` away and free its slots."""
         self._node.remove_group(group)
 
-    def abort(self, why: str, rank: int | None = None) -> None:
-        """End what this node's application has under way."""
-        if self._on_abort is not None:
-            self._on_abort(why, rank)
+    def fail_group(self, group: str, number: int, why: str, rank: int) -> None:
+        """End what this node's application has under way in a group: its ``rank`` has failed."""
+        if self._on_group_failure is not None:
+            self._on_group_failure(group, number, why, rank)
 
     def close(self) -> None:
         """Stop answering."""

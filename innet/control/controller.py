@@ -6,10 +6,13 @@ meet (at the start and at the end of a group) and tells everybody when one of th
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +22,16 @@ from innet.control.client import ControlClient
 from innet.control.protocol import RuleMessage
 from innet.control.server import ControlServer
 from innet.errors import ControlError
-from innet.plans import Plan, PlanChooser, make_plan
+from innet.plans import Plan, PlanChooser, make_plan, rank_order
 from innet.topology import Topology
 
 ConnectToNode = Callable[[str], ControlClient]
+
+_TELL_TIMEOUT_S = 2.0
+_MESSENGERS = 8
+"""Nodes that are told something at once."""
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,15}")
+"""Names of groups that go into name components as they are; they leave room for the rest."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +56,10 @@ class Group:
     joined: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
 
+    def ranks_but(self, others: set[int]) -> list[int]:
+        """All ranks except these."""
+        return sorted(set(range(len(self.ranks))) - others)
+
 
 class Controller:
     """Answers ``join_group``, ``leave_group``, ``fail`` and ``groups`` on a control socket."""
@@ -59,11 +72,13 @@ class Controller:
         self._job_number = 1
         self._connect = connect
         self._lock = threading.RLock()
-        self._groups: dict[str, Group] = {}
+        self._groups: list[Group] = []
         self._made: Counter[str] = Counter()
         self._gone: dict[str, str] = {}
         self._ended: set[str] = set()
         self._lost_switches: dict[str, str] = {}
+        self._messengers = ThreadPoolExecutor(_MESSENGERS, "controller-messenger")
+        self._messages: set[Future[None]] = set()
         self._server = ControlServer(
             socket_path,
             {
@@ -76,12 +91,13 @@ class Controller:
         )
 
     def join_group(
-        self, group: str, algorithm: str, ranks: Sequence[str], rank: int
+        self, group: str, algorithm: str, ranks: Sequence[str], node: str
     ) -> dict[str, Any]:
-        """Rank ``rank`` is there. The first to come makes the plan and has its rules installed.
+        """The process on ``node`` is there; the first to come has the plan made and installed.
 
-        The answer tells who is ``missing``; a rank asks again until nobody is. Its ``number`` tells
-        the group from others of the same name, before and after it.
+        The answer tells which ranks are ``missing``; a rank asks again until none is. Its
+        ``number`` tells the group from others of the same name: before it, after it, or of other
+        nodes at the same time.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
@@ -89,60 +105,59 @@ class Controller:
                 left and others have not, or a node that the group needs is gone.
         """
         with self._lock:
-            known = self._groups.get(group)
+            known = self._group_of(group, node)
             if known is None:
+                self._require_alive(group, ranks, frozenset())
                 known = self._create(group, algorithm, tuple(ranks))
             elif (known.algorithm, known.ranks) != (algorithm, tuple(ranks)):
                 raise ControlError(
-                    f"rank {rank} joins group {group!r} as {algorithm} over {list(ranks)}, others "
+                    f"{node} joins group {group!r} as {algorithm} over {list(ranks)}, others "
                     f"as {known.algorithm} over {list(known.ranks)}; call innet.init() with the "
                     "same arguments on every rank"
                 )
+            rank = known.ranks.index(node)
             if rank in known.left:
                 raise ControlError(
                     f"rank {rank} has left group {group!r}, which other ranks still use. Close its "
                     "communicator on every rank, or give the next group another name."
                 )
-            self._require_alive(known)
+            self._require_alive(group, ranks, known.joined)
             known.joined.add(rank)
             return {
                 "number": known.number,
-                "missing": sorted(set(range(len(known.ranks))) - known.joined),
+                "missing": known.ranks_but(known.joined),
                 "plans": {prefix: plan.to_dict() for prefix, plan in known.plans.items()},
             }
 
-    def leave_group(self, group: str, number: int, rank: int) -> dict[str, Any]:
-        """Rank ``rank`` needs nothing more of the group; it stays until nobody is ``missing``.
+    def leave_group(self, group: str, number: int, node: str) -> dict[str, Any]:
+        """``node`` needs nothing more of the group; it stays until no rank is ``missing``.
 
         Ranks whose node is gone are not waited for. Whoever left first may have joined the next
         group of that name already, when the others ask about this one again.
         """
         with self._lock:
-            known = self._groups.get(group)
-            if known is None or known.number != number:
+            known = next((g for g in self._groups if g.name == group and g.number == number), None)
+            if known is None:
                 return {"missing": []}
-            known.left.add(rank)
-            absent = {r for r, node in enumerate(known.ranks) if self._is_gone(node)}
-            missing = set(range(len(known.ranks))) - known.left - absent
+            known.left.add(known.ranks.index(node))
+            absent = {rank for rank, other in enumerate(known.ranks) if self._is_gone(other)}
+            missing = known.ranks_but(known.left | absent)
             if not missing:
                 self._remove(known)
-            return {"missing": sorted(missing)}
+            return {"missing": missing}
 
     def fail(self, node: str, why: str) -> None:
-        """``node`` can go on no longer; everybody else hears ``why``."""
+        """``node`` can go on no longer: its groups end, and their members hear ``why``."""
         with self._lock:
             if node in self._gone:
                 return
             self._gone[node] = why
-            concerned = {
-                (other, group.ranks.index(node))
-                for group in self._groups.values()
-                if node in group.ranks
-                for other in group.ranks
-                if not self._is_gone(other)
-            }
-        for other, rank in concerned:
-            self._tell(other, f"rank {rank} ({node}) {why}", rank)
+            for group in [group for group in self._groups if node in group.ranks]:
+                rank = group.ranks.index(node)
+                for other in group.ranks:
+                    if not self._is_gone(other):
+                        self._send(self._tell, other, group, f"rank {rank} ({node}) {why}", rank)
+                self._remove(group)
 
     def failures(self) -> list[str]:
         """The nodes that failed in this job, the first to fail at the beginning."""
@@ -169,11 +184,12 @@ class Controller:
         """
         with self._lock:
             self._job_number += 1
-            for group in list(self._groups.values()):
+            for group in list(self._groups):
                 self._remove(group)
             self._made.clear()
             self._gone.clear()
             self._ended.clear()
+        wait(set(self._messages))
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups there are, for status displays."""
@@ -185,38 +201,43 @@ class Controller:
                     "ranks": list(group.ranks),
                     "joined": sorted(group.joined),
                 }
-                for group in self._groups.values()
+                for group in self._groups
             ]
 
     def close(self) -> None:
         """Stop answering."""
         self._server.close()
+        self._messengers.shutdown()
+
+    def _group_of(self, name: str, node: str) -> Group | None:
+        return next((g for g in self._groups if g.name == name and node in g.ranks), None)
 
     def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
-        plans = self._make_plans(algorithm, ranks)
-        self._made[name] += 1
-        number = self._made[name]
-        prefixed = {self._prefix(name, base, number): plan for base, plan in plans.items()}
+        plans = self._make_plans(algorithm, rank_order(self._topology, ranks))
+        label = _label(name)
+        self._made[label] += 1
+        number = self._made[label]
+        prefixed = {self._prefix(label, base, number): plan for base, plan in plans.items()}
         group = Group(name, algorithm, ranks, prefixed, number)
+        self._groups.append(group)
         try:
             for prefix, plan in prefixed.items():
                 self._install(prefix, plan)
         except ControlError:
             self._remove(group)
             raise
-        self._groups[name] = group
         return group
 
-    def _make_plans(self, algorithm: str, ranks: tuple[str, ...]) -> dict[str, Plan]:
+    def _make_plans(self, algorithm: str, positions: tuple[str, ...]) -> dict[str, Plan]:
         if algorithm == "auto":
-            return dict(PlanChooser(self._topology, ranks).plans)
+            return dict(PlanChooser(self._topology, positions).plans)
         base, _, options = algorithm.partition(":")
-        return {base: make_plan(base, self._topology, ranks, **plan_options(options))}
+        return {base: make_plan(base, self._topology, positions, **plan_options(options))}
 
-    def _prefix(self, group: str, variant: str, number: int) -> str:
+    def _prefix(self, label: str, variant: str, number: int) -> str:
         """The plan's name prefix: a new one each time, for caches may hold what the last meant."""
         again = f".{number}" if number > 1 else ""
-        return f"/{self._job}{self._job_number}/{group}.{variant}{again}"
+        return f"/{self._job}{self._job_number}/{label}.{variant}{again}"
 
     def _install(self, prefix: str, plan: Plan) -> None:
         for switch in self._topology.switches:
@@ -227,11 +248,17 @@ class Controller:
                     client.ask("install_group", group=prefix, rules=rules)
 
     def _remove(self, group: Group) -> None:
-        self._groups.pop(group.name, None)
+        self._groups.remove(group)
         for prefix, plan in group.plans.items():
             for switch in self._topology.switches:
                 if plan.rules_for(switch) and switch not in self._lost_switches:
-                    self._remove_rules(switch, prefix)
+                    self._send(self._remove_rules, switch, prefix)
+
+    def _send(self, message: Callable[..., None], *arguments: Any) -> None:
+        """Carry a message to a node in the background: nobody waits for one that is busy."""
+        sent = self._messengers.submit(message, *arguments)
+        self._messages.add(sent)
+        sent.add_done_callback(self._messages.discard)
 
     def _remove_rules(self, switch: str, prefix: str) -> None:
         try:
@@ -247,22 +274,27 @@ class Controller:
                 "Launch the network again."
             )
 
-    def _require_alive(self, group: Group) -> None:
-        for rank, node in enumerate(group.ranks):
+    def _require_alive(self, group: str, ranks: Sequence[str], joined: Set[int]) -> None:
+        for rank, node in enumerate(ranks):
             if node in self._gone:
                 raise ControlError(f"rank {rank} ({node}) {self._gone[node]}")
-            if node in self._ended and rank not in group.joined:
-                raise ControlError(
-                    f"rank {rank} ({node}) ended without joining group {group.name!r}"
-                )
+            if node in self._ended and rank not in joined:
+                raise ControlError(f"rank {rank} ({node}) ended without joining group {group!r}")
 
     def _is_gone(self, node: str) -> bool:
         return node in self._gone or node in self._ended
 
-    def _tell(self, node: str, why: str, rank: int) -> None:
+    def _tell(self, node: str, group: Group, why: str, rank: int) -> None:
         try:
             with self._connect(node) as client:
-                client.ask("abort", timeout_s=2.0, why=why, rank=rank)
+                client.ask(
+                    "fail_group",
+                    timeout_s=_TELL_TIMEOUT_S,
+                    group=group.name,
+                    number=group.number,
+                    why=why,
+                    rank=rank,
+                )
         except ControlError as error:
             _log.info("%s could not be told that %s: %s", node, why, error)
 
@@ -288,6 +320,13 @@ def rule_messages(plan: Plan, node: str) -> list[dict[str, Any]]:
         ).model_dump()
         for rule in plan.rules_for(node)
     ]
+
+
+def _label(group: str) -> str:
+    """The group's name as part of a name component: as it is when it is short and plain."""
+    if _PLAIN_NAME.fullmatch(group):
+        return group
+    return hashlib.blake2s(group.encode(), digest_size=6).hexdigest()
 
 
 def plan_options(text: str) -> dict[str, Any]:

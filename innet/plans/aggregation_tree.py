@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -133,25 +133,27 @@ def _join(reduction: TreeReduction, node: str, run: list[Placed], size: int) -> 
     return joined
 
 
-def rank_order(topology: Topology) -> tuple[str, ...]:
-    """The hosts in the order of a walk over the best aggregation tree.
+def rank_order(topology: Topology, hosts: Collection[str] | None = None) -> tuple[str, ...]:
+    """Hosts in the order of a walk over the best aggregation tree; all hosts by default.
 
     Numbering ranks in this order makes the ranks below every switch consecutive, so each switch
-    makes one sum. Hosts keep the topology's order as far as the tree allows it.
+    makes one sum. Hosts keep the topology's order as far as the tree allows it, in whatever order
+    they are given. Names that are no hosts come last: whoever makes the plan refuses them.
 
     Raises:
         PlanError: some host cannot be reached from a switch.
     """
+    named = topology.hosts if hosts is None else tuple(hosts)
+    known = tuple(host for host in topology.hosts if host in named)
     routes = Routes(topology)
-    walks = [_walk(topology, routes, switch) for switch in topology.switches]
-    if not walks:
-        return topology.hosts
-    return min(walks, key=lambda walk: walk[0])[1]
+    walks = [_walk(known, routes, switch) for switch in topology.switches]
+    walk = min(walks, key=lambda walk: walk[0])[1] if walks else known
+    place = {host: index for index, host in enumerate(walk)}
+    return tuple(sorted(named, key=lambda host: place.get(host, len(place))))
 
 
-def _walk(topology: Topology, routes: Routes, root: str) -> tuple[float, tuple[str, ...]]:
+def _walk(hosts: tuple[str, ...], routes: Routes, root: str) -> tuple[float, tuple[str, ...]]:
     """How far the hosts are from ``root`` (the farthest, in links), and their order below it."""
-    hosts = frozenset(topology.hosts)
-    tree = AggregationTree.grow(routes, root, topology.hosts)
-    depth = max((len(routes.path(host, root)) - 1 for host in topology.hosts), default=0)
-    return depth, tuple(node for node in tree.preorder() if node in hosts)
+    tree = AggregationTree.grow(routes, root, hosts)
+    depth = max((len(routes.path(host, root)) - 1 for host in hosts), default=0)
+    return depth, tuple(node for node in tree.preorder() if node in frozenset(hosts))

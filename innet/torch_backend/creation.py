@@ -1,8 +1,7 @@
-"""From PyTorch's request for a process group to a communicator among the job's ranks."""
+"""From PyTorch's request for a process group to a communicator among its ranks."""
 
 from __future__ import annotations
 
-import itertools
 from datetime import timedelta
 
 from torch._C._distributed_c10d import _DistributedBackendOptions
@@ -12,24 +11,24 @@ from innet.collectives import init
 from innet.errors import CollectiveError
 from innet.torch_backend.options import Options
 from innet.torch_backend.process_group import InnetProcessGroup
-from innet.worker import Worker, current_worker
-
-# Every rank makes its groups in the same order, so the numbers agree; a name is never used twice
-# in a process's life, because caches may still hold what an earlier group published under it.
-_group_numbers = itertools.count()
+from innet.torch_backend.rendezvous import meet
+from innet.worker import current_worker
 
 
 def create_process_group(
     request: _DistributedBackendOptions, pg_options: object
 ) -> InnetProcessGroup:
-    """Join a new group of all the job's ranks.
+    """Join a new group of the ranks that PyTorch names.
+
+    Which rank runs where is PyTorch's business (``innet run``, ``torchrun`` and ``init_method``
+    number them each in their way), so the ranks tell each other their hosts through the store.
 
     Args:
-        request: rank, size and timeout, as PyTorch hands them over.
+        request: store, rank, size, name and timeout, as PyTorch hands them over.
         pg_options: :class:`Options`, or ``None`` for its defaults.
 
     Raises:
-        CollectiveError: the group is not the job's world, or the options are of another kind.
+        CollectiveError: two ranks run on one host, or the options are of another kind.
         EmulationError: this process was not started by ``innet run``.
         PlanError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come.
@@ -40,13 +39,31 @@ def create_process_group(
         from innet.trace.training_phases import trace_training_phases
 
         trace_training_phases(worker.trace)
-    _require_world(request, worker)
+    timeout_s = _timeout_s(request.timeout)
+    meeting = meet(
+        request.store,
+        request.group_rank,
+        request.group_size,
+        worker.config.node,
+        timeout_s or worker.settings.collectives.timeout_s,
+    )
+    _require_different_hosts(meeting.nodes)
     communicator = init(
-        group=f"torch{next(_group_numbers)}",
+        group=f"torch:{request.group_id}:{meeting.generation}",
         algorithm=options.algorithm,
-        timeout_s=_timeout_s(request.timeout),
+        timeout_s=timeout_s,
+        nodes=meeting.nodes,
     )
     return InnetProcessGroup(communicator)
+
+
+def _require_different_hosts(nodes: tuple[str, ...]) -> None:
+    for rank, node in enumerate(nodes):
+        if node in nodes[:rank]:
+            raise CollectiveError(
+                f"ranks {nodes.index(node)} and {rank} both run on {node}, and a host holds one "
+                "rank: start one process on each host"
+            )
 
 
 def _checked_options(pg_options: object) -> Options:
@@ -58,21 +75,6 @@ def _checked_options(pg_options: object) -> Options:
         f"pg_options is a {type(pg_options).__name__}; the innet backend takes "
         "innet.torch_backend.Options, such as Options(algorithm='ring')"
     )
-
-
-def _require_world(request: _DistributedBackendOptions, worker: Worker) -> None:
-    size = len(worker.job.ranks)
-    if request.group_size != size:
-        raise CollectiveError(
-            f"the innet backend has groups of all {size} ranks of the job, not of "
-            f"{request.group_size}: give new_group() no ranks, and init_process_group() no "
-            "world_size; or make groups of some ranks with backend='gloo'"
-        )
-    if request.group_rank != worker.rank:
-        raise CollectiveError(
-            f"this process is rank {worker.rank} of the job ({worker.config.node}), not "
-            f"{request.group_rank}: leave rank= and the environment's RANK as innet run set them"
-        )
 
 
 def _timeout_s(timeout: timedelta) -> float | None:

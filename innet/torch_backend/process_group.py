@@ -42,7 +42,7 @@ _BARRIER = BarrierOptions()
 
 
 class InnetProcessGroup(ProcessGroup):
-    """A process group over innet.
+    """A process group of some of the job's ranks.
 
     Methods have the names and signatures through which ``torch.distributed``, its functional
     collectives and the C++ of DistributedDataParallel call them; programs call

@@ -8,9 +8,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from innet.control.agent import NodeAgent
 from innet.control.client import ControlClient, ipc_address
@@ -25,11 +26,10 @@ from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
 from innet.worker.collector import Collector
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
+from innet.worker.membership import Failure, Membership
 
 _POLL_S = 0.01
 _LEAVE_TIMEOUT_S = 20.0
-
-FailureListener = Callable[[str, int | None], None]
 
 _log = logging.getLogger(__name__)
 
@@ -58,13 +58,13 @@ class Worker:
         self.collector = Collector(self.node)
         self.object_key = keys.object_key()
         self.trace = Recorder.from_environment(self.node, self.rank, config.node)
-        self.failure: tuple[str, int | None] | None = None
-        self._listeners: list[FailureListener] = []
-        self._group_numbers: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._memberships: dict[str, Membership] = {}
+        self._early_failures: dict[tuple[str, int], Failure] = {}
         self._controller = ControlClient(
             ipc_address(job.controller_socket), who="the controller of this run"
         )
-        self._agent = NodeAgent(self.node, config, self._on_abort)
+        self._agent = NodeAgent(self.node, config, self._on_group_failure)
         self._closed = False
 
     @classmethod
@@ -97,65 +97,69 @@ class Worker:
         """What the launcher chose for programs that do not choose."""
         return os.environ.get(ALGORITHM_VARIABLE, "auto")
 
-    def on_failure(self, listener: FailureListener) -> None:
-        """Call ``listener`` (from another thread) when the job cannot go on."""
-        self._listeners.append(listener)
+    def join_group(
+        self, name: str, algorithm: str, nodes: Sequence[str] | None, timeout_s: float
+    ) -> Membership:
+        """Join the group ``name`` with the processes on ``nodes``, and wait until all have.
 
-    def join_group(self, name: str, algorithm: str, timeout_s: float) -> dict[str, Plan]:
-        """Join the group ``name`` with every rank of the job; its plans by name prefix.
+        Args:
+            name: of the group; groups without a common member may share one.
+            algorithm: of its plans, as :func:`innet.init` takes it.
+            nodes: the node of each rank of the group; every rank of the job by default.
+            timeout_s: how long to wait for the others.
 
         Raises:
-            CollectiveError: this rank is in a group of that name.
+            CollectiveError: this rank is in a group of that name, or not among ``nodes``.
             DeadlineExceeded: some ranks did not come in time; the message names them.
             ControlError, PlanError: as :meth:`innet.control.controller.Controller.join_group`.
         """
-        if name in self._group_numbers:
+        ranks = self.job.ranks if nodes is None else tuple(nodes)
+        rank = self._rank_among(ranks)
+        if name in self._memberships:
             raise CollectiveError(
-                f"rank {self.rank} is in group {name!r} already. Close its communicator first, or "
-                "give this group another name: innet.init(group=...)"
+                f"{self.config.node} is in group {name!r} already. Close its communicator first, "
+                "or give this group another name: innet.init(group=...)"
             )
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            answer = self._controller.ask(
-                "join_group",
-                group=name,
-                algorithm=algorithm,
-                ranks=list(self.job.ranks),
-                rank=self.rank,
-            )
-            if not answer["missing"]:
-                break
-            if time.monotonic() > deadline_s:
-                raise DeadlineExceeded(
-                    f"ranks {answer['missing']} did not join group {name!r} within {timeout_s:g} s;"
-                    " does every rank call innet.init() with the same arguments?"
-                )
-            self._raise_failure()
-            time.sleep(_POLL_S)
-        self._group_numbers[name] = answer["number"]
+        answer = self._meet(name, algorithm, ranks, timeout_s)
         plans = {prefix: Plan.from_dict(plan) for prefix, plan in answer["plans"].items()}
+        membership = Membership(name, answer["number"], ranks, rank, plans)
         for prefix, plan in plans.items():
             self._install_own_rules(prefix, plan)
-        return plans
+        with self._lock:
+            self._memberships[name] = membership
+            membership.failure = self._early_failures.pop((name, membership.number), None)
+        return membership
 
-    def leave_group(self, name: str) -> None:
+    def leave_group(self, membership: Membership) -> None:
         """Stay until every rank of the group has what it needs from this one."""
-        number = self._group_numbers.pop(name)
         deadline_s = time.monotonic() + _LEAVE_TIMEOUT_S
-        while self.failure is None and time.monotonic() < deadline_s:
-            try:
+        try:
+            while membership.failure is None and time.monotonic() < deadline_s:
                 answer = self._controller.ask(
-                    "leave_group", group=name, number=number, rank=self.rank
+                    "leave_group",
+                    group=membership.name,
+                    number=membership.number,
+                    node=self.config.node,
                 )
-            except ControlError as error:
-                _log.info("left group %s without the controller: %s", name, error)
-                return
-            if not answer["missing"]:
-                return
-            time.sleep(_POLL_S)
+                if not answer["missing"]:
+                    return
+                time.sleep(_POLL_S)
+        except ControlError as error:
+            _log.info("left group %s without the controller: %s", membership.name, error)
+        finally:
+            with self._lock:
+                self._memberships.pop(membership.name, None)
 
-    def report_failure(self, why: str) -> None:
-        """Tell everybody that this rank cannot go on."""
+    def fail(self, why: str) -> None:
+        """This process can go on no longer: end its groups, and tell the others at once."""
+        with self._lock:
+            memberships = [m for m in self._memberships.values() if m.failure is None]
+        for membership in memberships:
+            rank = membership.rank
+            self._end_group(membership, f"rank {rank} ({self.config.node}) {why}", rank)
+        self._report_failure(why)
+
+    def _report_failure(self, why: str) -> None:
         try:
             self._controller.ask("fail", timeout_s=2.0, node=self.config.node, why=why)
         except ControlError as error:
@@ -179,15 +183,57 @@ class Worker:
             operands = [(interval, f"/n/{node}") for interval, node in rule["operands"]]
             self.node.install_rule(prefix, rule["interval"], operands, rule["primary"])
 
-    def _on_abort(self, why: str, rank: int | None) -> None:
-        self.failure = (why, rank)
-        for listener in self._listeners:
-            listener(why, rank)
-        self.node.abort_all(why)
+    def _rank_among(self, nodes: tuple[str, ...]) -> int:
+        strangers = [node for node in nodes if node not in self.job.ranks]
+        if strangers or len(set(nodes)) != len(nodes):
+            raise CollectiveError(
+                f"a group's nodes must be different hosts of this job; got {', '.join(nodes)}, "
+                f"the job has {', '.join(self.job.ranks)}"
+            )
+        if self.config.node not in nodes:
+            raise CollectiveError(
+                f"this process runs on {self.config.node}, which is not among the group's nodes "
+                f"({', '.join(nodes) or 'none'}); only their processes call init() for it"
+            )
+        return nodes.index(self.config.node)
 
-    def _raise_failure(self) -> None:
-        if self.failure is not None:
-            raise CollectiveError(self.failure[0])
+    def _meet(
+        self, name: str, algorithm: str, nodes: tuple[str, ...], timeout_s: float
+    ) -> dict[str, Any]:
+        """The controller's answer once all ranks of the group have come."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            answer: dict[str, Any] = self._controller.ask(
+                "join_group",
+                group=name,
+                algorithm=algorithm,
+                ranks=list(nodes),
+                node=self.config.node,
+            )
+            missing = answer["missing"]
+            if not missing:
+                return answer
+            if time.monotonic() > deadline_s:
+                who = ", ".join(f"rank {rank} ({nodes[rank]})" for rank in missing)
+                raise DeadlineExceeded(
+                    f"{who} did not join group {name!r} within {timeout_s:g} s; "
+                    "does every rank call innet.init() with the same arguments?"
+                )
+            time.sleep(_POLL_S)
+
+    def _on_group_failure(self, name: str, number: int, why: str, rank: int) -> None:
+        with self._lock:
+            membership = self._memberships.get(name)
+            if membership is None or membership.number != number:
+                # Our own answer that all have come may still be on its way to `join_group`.
+                self._early_failures[name, number] = (why, rank)
+                return
+        self._end_group(membership, why, rank)
+
+    def _end_group(self, membership: Membership, why: str, rank: int) -> None:
+        membership.failure = (why, rank)
+        for prefix in membership.plans:
+            self.node.abort(prefix, why)
 
 
 _lock = threading.Lock()
@@ -235,10 +281,7 @@ def _report_uncaught_errors(worker: Worker) -> None:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        if worker.failure is None:
-            why = f"failed with {kind.__name__}: {error}".rstrip(": ")
-            worker.failure = (f"rank {worker.rank} ({worker.config.node}) {why}", worker.rank)
-            worker.report_failure(why)
+        worker.fail(f"failed with {kind.__name__}: {error}".rstrip(": "))
         previous(kind, error, trace)
 
     sys.excepthook = report

@@ -176,7 +176,7 @@ void NodeThread::run() {
             break;
         }
     }
-    streams_.abort_all(stop_reason_, now_);
+    streams_.abort(wire::Name(), stop_reason_, now_);
     streams_.take_completions(finished_, now_);
     completions_.post(finished_);
 }

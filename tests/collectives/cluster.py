@@ -18,11 +18,11 @@ from innet.collectives import Communicator
 from innet.collectives.group import Variants
 from innet.control.controller import rule_messages
 from innet.emulation.routing import next_hops
-from innet.plans import Plan, make_plan
+from innet.plans import Plan, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys
 from innet.settings import Settings
 from innet.topology import Topology
-from innet.worker import Collector
+from innet.worker import Collector, Membership
 
 Tamper = Callable[[bytes], Sequence[bytes]]
 """Given a datagram, what to pass on instead of it."""
@@ -46,10 +46,9 @@ class _Member:
         self.rank = rank
         self.job = job
         self.settings = settings
-        self.failure: tuple[str, int | None] | None = None
         self.trace = None
 
-    def leave_group(self, name: str) -> None:
+    def leave_group(self, membership: Membership) -> None:
         """Nobody leaves before the cluster closes."""
 
 
@@ -112,21 +111,37 @@ class Cluster:
         self._connect()
         for name, node in self.nodes.items():
             node.start()
-            self._install(name, node)
+            self._route(name, node)
         job = _Job(self.plan.ranks, segment_bytes)
         self.members = [
             _Member(self.nodes[name], rank, job, self._settings, self._keys[name])
             for rank, name in enumerate(self.plan.ranks)
         ]
-        self.communicators = [
-            Communicator(
-                member,  # type: ignore[arg-type]
-                "g0",
-                Variants({"/j/g0": self.plan}, member.rank, None),
-                timeout_s,
-            )
-            for member in self.members
-        ]
+        self.communicators = self.group("g0", self.plan.ranks, self.plan, timeout_s=timeout_s)
+
+    def group(
+        self, name: str, nodes: Sequence[str], plan: Plan | str, *, timeout_s: float = 20.0
+    ) -> list[Communicator]:
+        """A communicator for each of ``nodes``, by rank."""
+        if isinstance(plan, str):
+            plan = make_plan(plan, self.topology, rank_order(self.topology, nodes))
+        prefix = f"/j/{name}"
+        for node_name, node in self.nodes.items():
+            _install(node, node_name, prefix, plan)
+        members = {member.job.ranks[member.rank]: member for member in self.members}
+        made = []
+        for rank, node_name in enumerate(nodes):
+            membership = Membership(name, 1, tuple(nodes), rank, {prefix: plan})
+            worker: Any = members[node_name]
+            made.append(Communicator(worker, membership, Variants(membership, None), timeout_s))
+        return made
+
+    def fail(self, communicator: Communicator, why: str, rank: int) -> None:
+        """``rank`` of the communicator's group has failed, and its worker hears of it."""
+        membership = communicator._membership
+        membership.failure = (why, rank)
+        for prefix in membership.plans:
+            self.nodes[membership.nodes[membership.rank]].abort(prefix, why)
 
     def run(self, rank_program: Callable[[Communicator], Any]) -> list[Any]:
         """Run the program on every rank at once; results (or the exceptions raised) by rank."""
@@ -195,12 +210,15 @@ class Cluster:
                     fd=end.detach(),
                 )
 
-    def _install(self, name: str, node: _core.Node) -> None:
+    def _route(self, name: str, node: _core.Node) -> None:
         for destination, face in next_hops(self.topology)[name].items():
             node.add_route(f"/n/{destination}", face)
-        for rule in rule_messages(self.plan, name):
-            operands = [(interval, f"/n/{at}") for interval, at in rule["operands"]]
-            node.install_rule("/j/g0", rule["interval"], operands, rule["primary"])
+
+
+def _install(node: _core.Node, name: str, prefix: str, plan: Plan) -> None:
+    for rule in rule_messages(plan, name):
+        operands = [(interval, f"/n/{at}") for interval, at in rule["operands"]]
+        node.install_rule(prefix, rule["interval"], operands, rule["primary"])
 
 
 def _udp_socket() -> socket.socket:

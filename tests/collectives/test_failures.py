@@ -52,7 +52,7 @@ def test_an_exception_on_one_rank_ends_the_job_with_its_text(run_job):
 
 def test_an_operation_that_begins_after_a_failure_is_named_too():
     with Cluster(load_topology("star:2")) as cluster:
-        cluster.members[0].failure = ("rank 1 (h1) was killed", 1)
+        cluster.fail(cluster.communicators[0], "rank 1 (h1) was killed", 1)
         with pytest.raises(RankFailed, match=r"^allreduce\(sum.f32.*rank 1 \(h1\) was killed"):
             cluster.communicators[0].allreduce(np.ones(4, np.float32))
 

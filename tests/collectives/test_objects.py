@@ -184,10 +184,8 @@ def test_names_are_paths_and_any_text_is_a_component(trio):
 
 def test_a_failed_rank_ends_fetches_with_its_name():
     with Cluster(load_topology("star:2")) as cluster:
-        member = cluster.members[0]
         work = cluster.communicators[0].ifetch("never", source=1)
-        member.failure = ("rank 1 (h1) was killed", 1)
-        member.node.abort_all("rank 1 (h1) was killed")
+        cluster.fail(cluster.communicators[0], "rank 1 (h1) was killed", 1)
         with pytest.raises(RankFailed, match=r"rank 1 \(h1\) was killed"):
             work.wait()
 

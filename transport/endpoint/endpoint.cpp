@@ -187,13 +187,14 @@ void Endpoint::cancel(OperationId id, TimePoint now) {
     state_->complete_ended();
 }
 
-void Endpoint::abort_all(const std::string& why, TimePoint now) {
+void Endpoint::abort(const wire::Name& prefix, const std::string& why, TimePoint now) {
     state_->now = now;
     for (const auto& [id, operation] : state_->operations) {
+        if (!concerns(operation->fetches, prefix)) continue;
         if (operation->publication) operation->publication->abort(why);
         state_->fetcher.end(*operation, OperationStatus::kAborted, why);
     }
-    state_->objects.abort_all(why);
+    state_->objects.abort(prefix, why);
     state_->complete_ended();
 }
 

@@ -68,13 +68,14 @@ class Endpoint final : public Application {
     /// was the last word on every missing target. kDeadlineExceeded: `detail` names the ranks that
     /// had not published, or the segments without an answer and the node that was asked. Whatever
     /// the status, the buffers are the caller's again, and what was published stays available until
-    /// `retire` (after `abort_all`, as an error). Spec errors (buffer sizes that do not fit the
+    /// `retire` (after `abort`, as an error). Spec errors (buffer sizes that do not fit the
     /// segmentation, an unregistered prefix, a seq already published) end it at once with kAborted
     /// and a detail.
     void submit(OperationId id, OperationSpec spec, TimePoint now);
     void cancel(OperationId id, TimePoint now);
-    /// Ends every operation in flight with kAborted and `why`.
-    void abort_all(const std::string& why, TimePoint now);
+    /// Ends the operations in flight on names under `prefix` (all of them when it is empty) with
+    /// kAborted and `why`.
+    void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
     /// Drops the publications under `prefix` with a sequence number up to and including `seq`; who
     /// asks for them later gets nothing. Messages (`exclusive_seq` false) count apart from
     /// collectives: they go only when `prefix` names their kind too.

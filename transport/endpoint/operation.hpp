@@ -66,6 +66,13 @@ struct FetchSpec {
     SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then
 };
 
+/// Whether the first of what is fetched has a name under `prefix`. An operation keeps to one group,
+/// and so its first fetch speaks for all.
+inline bool concerns(const std::vector<FetchSpec>& fetches, const wire::Name& prefix) {
+    return !fetches.empty() && !fetches.front().targets.empty() &&
+           prefix.view().is_prefix_of(fetches.front().targets.front().name.view());
+}
+
 struct OperationSpec {
     std::optional<PublicationSpec> publication;
     std::vector<FetchSpec> fetches;

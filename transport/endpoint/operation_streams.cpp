@@ -44,14 +44,17 @@ void OperationStreams::cancel(OperationId id, TimePoint now) {
     endpoint_.cancel(id, now);
 }
 
-void OperationStreams::abort_all(const std::string& why, TimePoint now) {
+void OperationStreams::abort(const wire::Name& prefix, const std::string& why, TimePoint now) {
     for (auto& [stream_id, stream] : streams_) {
-        for (const StreamedOperation& operation : stream.waiting) {
-            refused_.push_back({operation.id, OperationStatus::kAborted, why});
-        }
-        stream.waiting.clear();
+        std::erase_if(stream.waiting, [&](const StreamedOperation& operation) {
+            const auto& publication = operation.spec.publication;
+            const bool ends = publication ? prefix.view().is_prefix_of(publication->prefix.view())
+                                          : concerns(operation.spec.fetches, prefix);
+            if (ends) refused_.push_back({operation.id, OperationStatus::kAborted, why});
+            return ends;
+        });
     }
-    endpoint_.abort_all(why, now);
+    endpoint_.abort(prefix, why, now);
 }
 
 void OperationStreams::take_completions(std::vector<OperationCompletion>& into, TimePoint now) {

@@ -34,7 +34,8 @@ class OperationStreams {
     /// Sequence numbers of a stream ascend.
     void submit(StreamId stream, StreamedOperation operation, TimePoint now);
     void cancel(OperationId id, TimePoint now);
-    void abort_all(const std::string& why, TimePoint now);
+    /// As `Endpoint::abort`, also for operations whose turn has not come.
+    void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
     /// The endpoint's completions, after starting what waited for them.
     void take_completions(std::vector<OperationCompletion>& into, TimePoint now);
 

@@ -22,10 +22,14 @@ void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
     std::erase_if(objects_, [&](const auto& entry) {
         return prefix.view().is_prefix_of(entry.second->name());
     });
+    end_under(prefix, OperationStatus::kCancelled, "nothing is offered any more");
+}
+
+void ObjectPublisher::end_under(const wire::Name& prefix, OperationStatus status,
+                                const std::string& detail) {
     std::erase_if(under_way_, [&](const UnderWay& one) {
         if (!prefix.view().is_prefix_of(one.object->name())) return false;
-        completions_.push_back(
-            {one.id, OperationStatus::kCancelled, "nothing is offered any more"});
+        completions_.push_back({one.id, status, detail});
         return true;
     });
 }
@@ -102,8 +106,8 @@ bool ObjectPublisher::cancel(OperationId id) {
     return true;
 }
 
-void ObjectPublisher::abort_all(const std::string& why) {
-    while (busy()) end_first(OperationStatus::kAborted, why);
+void ObjectPublisher::abort(const wire::Name& prefix, const std::string& why) {
+    end_under(prefix, OperationStatus::kAborted, why);
 }
 
 void ObjectPublisher::take_completions(std::vector<OperationCompletion>& into) {

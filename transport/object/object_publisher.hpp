@@ -33,7 +33,8 @@ class ObjectPublisher {
     void withdraw(const wire::Name& object);
     /// Ends a publication that is not complete; false when there is none of that id.
     bool cancel(OperationId id);
-    void abort_all(const std::string& why);
+    /// Ends the publications under `prefix` that are not complete.
+    void abort(const wire::Name& prefix, const std::string& why);
 
     /// `advance` has something to do.
     bool busy() const { return !under_way_.empty(); }
@@ -59,6 +60,7 @@ class ObjectPublisher {
 
     const Prefix* prefix_of(wire::NameView name) const;
     std::optional<std::string> refusal(const ObjectSpec& spec) const;
+    void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
     void end_first(OperationStatus status, std::string detail);
     void offer(std::unique_ptr<ObjectPublication> object);
 

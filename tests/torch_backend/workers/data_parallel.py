@@ -5,7 +5,6 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from innet.errors import CollectiveError
 from innet.torch_backend import Options
 
 STEPS = 6
@@ -57,10 +56,6 @@ def main():
     objects = [None] * size
     dist.all_gather_object(objects, {"rank": rank})
     print(f"objects {[found['rank'] for found in objects]}")
-    try:
-        dist.new_group([0, 1])
-    except CollectiveError as error:
-        print(f"subset: {error}")
     dist.destroy_process_group()
 
 

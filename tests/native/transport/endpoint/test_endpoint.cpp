@@ -369,7 +369,7 @@ TEST_CASE("abort ends every operation here and tells those who ask for its tenso
     spec.fetches.push_back(fetch(0, 0, into));
     pair.second.endpoint().submit(1, std::move(spec), pair.network.now());
     pair.network.run_for(5ms);
-    pair.second.endpoint().abort_all("rank 1: the optimiser failed", pair.network.now());
+    pair.second.endpoint().abort(wire::Name(), "rank 1: the optimiser failed", pair.network.now());
     CHECK(pair.second.completion(1)->status == OperationStatus::kAborted);
     CHECK(pair.second.pending() == 0);
     std::vector<std::uint8_t> other(3000);

@@ -174,7 +174,7 @@ TEST_CASE("operations that wait for their turn end with the others, or when canc
     x.pass(1ms);
     REQUIRE(x.completion(3));
     CHECK(x.completion(3)->status == OperationStatus::kCancelled);
-    x.streams.abort_all("rank 1 is gone", x.network.now());
+    x.streams.abort(wire::Name(), "rank 1 is gone", x.network.now());
     x.pass(1ms);
     CHECK(x.ended.size() == 5);
     for (const OperationId id : {0U, 1U, 2U, 4U}) {

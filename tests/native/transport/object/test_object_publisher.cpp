@@ -112,7 +112,7 @@ TEST_CASE("publishing can be cancelled or aborted, and then nothing is offered")
     CHECK(hosts.publisher.completion(1)->status == OperationStatus::kCancelled);
     endpoint.publish_object(2, {hosts.object, bytes, 1024}, key_of("h1"));
     endpoint.on_timer(hosts.publisher.now);
-    endpoint.abort_all("rank 3 is gone", hosts.publisher.now);
+    endpoint.abort(wire::Name(), "rank 3 is gone", hosts.publisher.now);
     CHECK(hosts.publisher.completion(2)->detail == "rank 3 is gone");
     CHECK(hosts.publisher.produce(root_name()).kind == Production::Kind::kPending);
 }

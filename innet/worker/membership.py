@@ -1,0 +1,46 @@
+"""A process's place in one group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from innet.plans import Plan
+
+Failure = tuple[str, int | None]
+"""What ended a group, and the rank (in that group) that failed if one did."""
+
+
+@dataclass(eq=False)
+class Membership:
+    """One process's place in one group of ranks.
+
+    The group's ranks are in the order that its members asked for; plans number them in the order of
+    the topology's tree, as *positions*, so that every subtree is an interval. ``nodes`` here and
+    ``ranks`` of a plan name the same nodes, and tell a rank from its position.
+
+    Attributes:
+        name: the group's name.
+        number: tells the group from others of that name, at the same time, before and after it.
+        nodes: the node of each rank.
+        rank: of this process.
+        plans: plan by name prefix of its values, such as ``/j1/g0.inc``.
+        failure: why the group can go on no longer, if it cannot.
+    """
+
+    name: str
+    number: int
+    nodes: tuple[str, ...]
+    rank: int
+    plans: Mapping[str, Plan]
+    failure: Failure | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return len(self.nodes)
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """The node of each position: what all the group's plans call their ranks."""
+        return next(iter(self.plans.values())).ranks
