@@ -124,26 +124,26 @@ class PythonNode {
 
     OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
                        double timeout_s, bool in_place, std::optional<StreamId> stream,
-                       std::uint64_t seq, bool synchronising) {
+                       std::uint64_t seq, bool synchronising, std::uint32_t reserves) {
         OperationSpec spec;
         std::vector<nb::object> owners;
         if (publication != nullptr) {
             spec.publication = publication->spec;
-            owners.push_back(publication->owner);
+            owners = publication->owners;
         }
         for (const Fetch* fetch : fetches) {
             spec.fetches.push_back(fetch->spec);
-            owners.push_back(fetch->owner);
+            owners.insert(owners.end(), fetch->owners.begin(), fetch->owners.end());
         }
         spec.in_place = in_place;
         const OperationId id = next_operation_++;
         const Duration timeout = from_seconds(timeout_s);
         owners_.emplace(id, std::move(owners));
-        const bool queued = thread_.post([id, timeout, stream, seq, synchronising,
+        const bool queued = thread_.post([id, timeout, stream, seq, synchronising, reserves,
                                           spec = std::move(spec)](Engine& engine) mutable {
             spec.deadline = engine.now + timeout;
             if (stream) {
-                engine.streams.submit(*stream, {id, seq, synchronising, std::move(spec)},
+                engine.streams.submit(*stream, {id, seq, synchronising, std::move(spec), reserves},
                                       engine.now);
             } else {
                 engine.endpoint.submit(id, std::move(spec), engine.now);
@@ -196,6 +196,10 @@ class PythonNode {
         const StreamId stream = next_stream_++;
         call([&](Engine& engine) { engine.streams.open(stream, std::move(prefixes), depth); });
         return stream;
+    }
+
+    void release(StreamId stream, std::uint64_t seq) {
+        thread_.post([=](Engine& engine) { engine.streams.release(stream, seq, engine.now); });
     }
 
     std::vector<Ended> collect() {
@@ -369,7 +373,9 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
             "prefix"_a, "seq"_a)
         .def("submit", &PythonNode::submit, "publication"_a.none(), "fetches"_a, nb::kw_only(),
              "timeout_s"_a, "in_place"_a = false, "stream"_a = nb::none(), "seq"_a = 0,
-             "synchronising"_a = false)
+             "synchronising"_a = false, "reserves"_a = 0)
+        .def("release", &PythonNode::release, "stream"_a, "seq"_a,
+             "Gives up a sequence number that an operation of the stream had reserved.")
         .def("open_stream", &PythonNode::open_stream, "prefixes"_a, "depth"_a)
         .def("wait", &PythonNode::wait, "operation"_a, "timeout_s"_a)
         .def(

@@ -2,11 +2,13 @@
 
 #include "innet/_native/operations.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -40,7 +42,8 @@ Targets make_targets(const std::vector<std::tuple<std::string, std::string, bool
 
 Publication make_publication(const wire::Name& prefix, const wire::Name& kind, std::uint64_t seq,
                              ReadableBytes tensor, const Segmentation& segmentation,
-                             std::uint64_t elements, std::string description, bool exclusive) {
+                             std::uint64_t elements, std::string description, bool exclusive,
+                             const std::optional<SegmentEnds>& segment_ends) {
     Publication result;
     result.spec.prefix = prefix;
     result.spec.kind = kind;
@@ -50,14 +53,18 @@ Publication make_publication(const wire::Name& prefix, const wire::Name& kind, s
     result.spec.tensor_elements = elements;
     result.spec.description = std::move(description);
     result.spec.exclusive_seq = exclusive;
-    result.owner = nb::cast(tensor);
+    result.owners.push_back(nb::cast(tensor));
+    if (segment_ends) {
+        result.spec.segment_ends = {segment_ends->data(), segment_ends->size()};
+        result.owners.push_back(nb::cast(*segment_ends));
+    }
     return result;
 }
 
 Fetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t seq,
                  const Segmentation& segmentation, std::uint64_t first_segment,
                  std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
-                 bool by_block) {
+                 bool by_block, const std::optional<SegmentSizes>& sizes) {
     Fetch result;
     for (const FetchTarget& target : targets.targets) {
         FetchTarget full = target;
@@ -70,7 +77,11 @@ Fetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t s
     result.spec.end_segment = end_segment;
     result.spec.tensor_elements = elements;
     result.spec.into = {into.data(), into.size()};
-    result.owner = nb::cast(into);
+    result.owners.push_back(nb::cast(into));
+    if (sizes) {
+        result.spec.sizes = {sizes->data(), sizes->size()};
+        result.owners.push_back(nb::cast(*sizes));
+    }
     return result;
 }
 
@@ -104,27 +115,32 @@ void bind_operations(nb::module_& module) {
             "__init__",
             [](Publication* self, const wire::Name& prefix, const wire::Name& kind,
                std::uint64_t seq, ReadableBytes tensor, const Segmentation& segmentation,
-               std::uint64_t elements, std::string description, bool exclusive) {
-                new (self)
-                    Publication(make_publication(prefix, kind, seq, std::move(tensor), segmentation,
-                                                 elements, std::move(description), exclusive));
+               std::uint64_t elements, std::string description, bool exclusive,
+               const std::optional<SegmentEnds>& segment_ends) {
+                new (self) Publication(
+                    make_publication(prefix, kind, seq, std::move(tensor), segmentation, elements,
+                                     std::move(description), exclusive, segment_ends));
             },
             nb::arg("prefix"), nb::arg("kind"), nb::arg("seq"), nb::arg("tensor"),
             nb::arg("segmentation"), nb::arg("elements"), nb::arg("description"),
-            nb::arg("exclusive") = true);
+            nb::arg("exclusive") = true, nb::arg("segment_ends").none() = nb::none(),
+            "segment_ends: where segments of unequal sizes end in the tensor.");
     nb::class_<Fetch>(module, "Fetch", "Segments of a named tensor, wanted in a buffer.")
         .def(
             "__init__",
             [](Fetch* self, const Targets& targets, const wire::Name& kind, std::uint64_t seq,
                const Segmentation& segmentation, std::uint64_t first_segment,
-               std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
-               bool by_block) {
-                new (self) Fetch(make_fetch(targets, kind, seq, segmentation, first_segment,
-                                            end_segment, elements, std::move(into), by_block));
+               std::uint64_t end_segment, std::uint64_t elements, WritableBytes into, bool by_block,
+               const std::optional<SegmentSizes>& sizes) {
+                new (self)
+                    Fetch(make_fetch(targets, kind, seq, segmentation, first_segment, end_segment,
+                                     elements, std::move(into), by_block, sizes));
             },
             nb::arg("targets"), nb::arg("kind"), nb::arg("seq"), nb::arg("segmentation"),
             nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"), nb::arg("into"),
-            nb::arg("by_block") = false);
+            nb::arg("by_block") = false, nb::arg("sizes").none() = nb::none(),
+            "sizes: takes the bytes of each segment, which may be fewer than the segmentation "
+            "says.");
 }
 
 }  // namespace innet::bindings

@@ -17,21 +17,26 @@ using ReadableBytes = nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, n
 using WritableBytes =
     nanobind::ndarray<std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
+using SegmentEnds = nanobind::ndarray<const std::uint64_t, nanobind::ndim<1>, nanobind::c_contig,
+                                      nanobind::device::cpu>;
+using SegmentSizes =
+    nanobind::ndarray<std::uint32_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
 /// The nodes that answer for one value, by shard; made once per group and reused by every
 /// operation.
 struct Targets {
     std::vector<FetchTarget> targets;  ///< names without kind and sequence number
 };
 
-/// A publication or a fetch, and the Python object whose memory it shows.
+/// A publication or a fetch, and the Python objects whose memory it shows.
 struct Publication {
     PublicationSpec spec;
-    nanobind::object owner;
+    std::vector<nanobind::object> owners;
 };
 
 struct Fetch {
     FetchSpec spec;
-    nanobind::object owner;
+    std::vector<nanobind::object> owners;
 };
 
 /// Where a fetched object lands, for Python: `memory`, and who owns it when it is the caller's.

@@ -33,6 +33,10 @@ std::optional<std::string> refusal(const FetchSpec& spec) {
         return "a buffer of " + std::to_string(spec.into.size()) + " bytes for " +
                std::to_string(bytes) + " bytes of " + spec.targets[0].name.view().to_uri();
     }
+    if (!spec.sizes.empty() && spec.sizes.size() != spec.end_segment - spec.first_segment) {
+        return "room for " + std::to_string(spec.sizes.size()) + " sizes of " +
+               std::to_string(spec.end_segment - spec.first_segment) + " segments";
+    }
     return std::nullopt;
 }
 
@@ -42,8 +46,8 @@ std::optional<std::string> refusal(const OperationSpec& spec, const Publisher& p
     }
     for (const FetchSpec& fetch : spec.fetches) {
         if (auto why = refusal(fetch)) return why;
-        if (spec.in_place &&
-            (!spec.publication || fetch.segmentation != spec.publication->segmentation)) {
+        if (spec.in_place && (!spec.publication || !spec.publication->segment_ends.empty() ||
+                              fetch.segmentation != spec.publication->segmentation)) {
             return "an operation in place needs a publication with the segmentation of its fetches";
         }
     }

@@ -20,6 +20,9 @@ constexpr std::uint32_t kMaxRefusalDoublings = 10;
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
 
 void place(const FetchSpec& spec, std::uint64_t segment, wire::ByteView content) {
+    if (!spec.sizes.empty()) {
+        spec.sizes[segment - spec.first_segment] = static_cast<std::uint32_t>(content.size());
+    }
     if (content.empty()) return;
     const std::uint64_t begin = spec.segmentation.offset_of(spec.first_segment);
     const std::uint64_t offset = spec.segmentation.offset_of(segment) - begin;

@@ -35,6 +35,9 @@ struct PublicationSpec {
     /// the same seq (with as many components) is answered by a mismatch error. False for
     /// point-to-point messages.
     bool exclusive_seq = true;
+    /// Segments of unequal sizes, none above the segmentation's: where each ends in `tensor`, which
+    /// they fill without gaps. Must stay valid as `tensor`. Empty: cut as the segmentation says.
+    std::span<const std::uint64_t> segment_ends = {};
 };
 
 /// Which target a segment is fetched from.
@@ -59,6 +62,9 @@ struct FetchSpec {
     std::uint64_t end_segment = 0;
     std::uint64_t tensor_elements = 0;  ///< what the publisher must have too, else a mismatch
     std::span<std::uint8_t> into;       ///< must stay valid until completion
+    /// Segments may be shorter than the segmentation says: how many bytes of each came, from
+    /// first_segment on. Must stay valid as `into`. Empty: other sizes are a mismatch.
+    std::span<std::uint32_t> sizes;
     /// Implicit digests of the segments, from first_segment on: they are part of the names asked
     /// for, and nothing but the bytes that they stand for is taken. Empty: whatever Data of the
     /// name is verified.

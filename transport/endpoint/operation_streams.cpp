@@ -9,6 +9,12 @@ bool OperationStreams::Stream::may_start(std::uint64_t seq) const {
     return std::ranges::all_of(in_flight, [&](std::uint64_t other) { return seq < other + depth; });
 }
 
+bool OperationStreams::Stream::take_reserved(std::uint64_t seq) {
+    if (std::erase(reserved, seq) == 0) return false;
+    std::erase(in_flight, seq);
+    return true;
+}
+
 void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
                             std::uint32_t depth) {
     Stream& opened = streams_[stream];
@@ -18,16 +24,26 @@ void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
 
 void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoint now) {
     Stream& stream = streams_[id];
-    if (stream.waiting.empty() && stream.may_start(operation.seq)) {
+    if (stream.take_reserved(operation.seq) ||
+        (stream.waiting.empty() && stream.may_start(operation.seq))) {
         start(id, stream, std::move(operation), now);
     } else {
         stream.waiting.push_back(std::move(operation));
     }
 }
 
+void OperationStreams::release(StreamId id, std::uint64_t seq, TimePoint now) {
+    Stream& stream = streams_[id];
+    if (stream.take_reserved(seq)) start_waiting(id, stream, now);
+}
+
 void OperationStreams::start(StreamId id, Stream& stream, StreamedOperation&& operation,
                              TimePoint now) {
     stream.in_flight.push_back(operation.seq);
+    for (std::uint32_t i = 1; i <= operation.reserves; ++i) {
+        stream.in_flight.push_back(operation.seq + i);
+        stream.reserved.push_back(operation.seq + i);
+    }
     started_[operation.id] = {id, operation.seq, operation.synchronising};
     endpoint_.submit(operation.id, std::move(operation.spec), now);
 }
@@ -88,10 +104,14 @@ void OperationStreams::on_ended(const OperationCompletion& completion, TimePoint
             endpoint_.retire(prefix, ended.seq - stream.depth);
         }
     }
+    start_waiting(ended.stream, stream, now);
+}
+
+void OperationStreams::start_waiting(StreamId id, Stream& stream, TimePoint now) {
     while (!stream.waiting.empty() && stream.may_start(stream.waiting.front().seq)) {
         StreamedOperation next = std::move(stream.waiting.front());
         stream.waiting.pop_front();
-        start(ended.stream, stream, std::move(next), now);
+        start(id, stream, std::move(next), now);
     }
 }
 

@@ -23,6 +23,9 @@ struct StreamedOperation {
     std::uint64_t seq = 0;
     bool synchronising = false;
     OperationSpec spec;
+    /// So many sequence numbers behind this one belong to operations that follow from its result.
+    /// They are submitted, or released, later than others that were called after it.
+    std::uint32_t reserves = 0;
 };
 
 class OperationStreams {
@@ -31,8 +34,11 @@ class OperationStreams {
 
     /// `prefixes`: the producer prefixes under which operations of the stream publish.
     void open(StreamId stream, std::vector<wire::Name> prefixes, std::uint32_t depth);
-    /// Sequence numbers of a stream ascend.
+    /// Sequence numbers of a stream ascend, but for reserved ones. A reserved one starts at once:
+    /// its place among those under way has been kept for it.
     void submit(StreamId stream, StreamedOperation operation, TimePoint now);
+    /// Gives a reserved sequence number up.
+    void release(StreamId stream, std::uint64_t seq, TimePoint now);
     void cancel(OperationId id, TimePoint now);
     /// As `Endpoint::abort`, also for operations whose turn has not come.
     void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
@@ -43,10 +49,13 @@ class OperationStreams {
     struct Stream {
         std::vector<wire::Name> prefixes;
         std::uint32_t depth = 1;
-        std::vector<std::uint64_t> in_flight;  ///< sequence numbers, `depth` at most
+        std::vector<std::uint64_t> in_flight;  ///< sequence numbers, reserved ones included
+        std::vector<std::uint64_t> reserved;
         std::deque<StreamedOperation> waiting;
 
         bool may_start(std::uint64_t seq) const;
+        /// True when `seq` was reserved.
+        bool take_reserved(std::uint64_t seq);
     };
     struct Started {
         StreamId stream = 0;
@@ -55,6 +64,7 @@ class OperationStreams {
     };
 
     void start(StreamId id, Stream& stream, StreamedOperation&& operation, TimePoint now);
+    void start_waiting(StreamId id, Stream& stream, TimePoint now);
     void on_ended(const OperationCompletion& completion, TimePoint now);
 
     Endpoint& endpoint_;

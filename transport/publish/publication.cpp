@@ -38,11 +38,13 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
 }
 
 Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
-                         Segmentation segmentation, std::uint64_t tensor_elements,
-                         std::string description, PacketPool& pool, security::Signer& signer)
+                         Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
+                         std::uint64_t tensor_elements, std::string description, PacketPool& pool,
+                         security::Signer& signer)
     : namer_(name.view()),
       tensor_(tensor),
       segmentation_(segmentation),
+      segment_ends_(segment_ends),
       tensor_elements_(tensor_elements),
       description_(std::move(description)),
       pool_(pool),
@@ -64,19 +66,19 @@ void Publication::retain(std::uint64_t segment) {
     if (aborted_) return;  // the segments are gone
     Segment& entry = segments_[static_cast<std::size_t>(segment)];
     if (entry.packet) return;
-    const auto size = static_cast<std::size_t>(segmentation_.size_of(segment));
-    const auto offset = static_cast<std::size_t>(segmentation_.offset_of(segment));
+    const std::span<const std::uint8_t> content = bytes_of(segment);
     wire::DataFields fields;
     fields.name = namer_.segment(segment);
     fields.final_segment = segments_.size() - 1;
     fields.tensor_elements = tensor_elements_;
     fields.signature_type = signer_.type();
     fields.key_name = signer_.key_name();
-    entry.packet = pool_.allocate(wire::encoded_data_size(fields, size, signer_.signature_size()));
+    entry.packet =
+        pool_.allocate(wire::encoded_data_size(fields, content.size(), signer_.signature_size()));
     const auto bytes = entry.packet.writable();
     const wire::DataLayout layout =
-        wire::encode_data(fields, size, signer_.signature_size(), bytes);
-    copy(tensor_.subspan(offset, size), bytes.subspan(layout.content_offset));
+        wire::encode_data(fields, content.size(), signer_.signature_size(), bytes);
+    copy(content, bytes.subspan(layout.content_offset));
     std::ranges::fill(bytes.subspan(layout.signature_offset, layout.signature_size),
                       std::uint8_t{0});
     entry.signed_offset = static_cast<std::uint32_t>(layout.signed_offset);
@@ -99,7 +101,7 @@ void Publication::retain_all() {
     if (all_retained_) return;
     for (std::uint64_t segment = 0; segment < segments_.size(); ++segment) retain(segment);
     all_retained_ = true;
-    tensor_ = {};
+    forget_tensor();
 }
 
 void Publication::abort(const std::string& why) {
@@ -107,7 +109,23 @@ void Publication::abort(const std::string& why) {
     abort_reason_ = why;
     segments_.clear();
     retained_bytes_ = 0;
+    forget_tensor();
+}
+
+std::span<const std::uint8_t> Publication::bytes_of(std::uint64_t segment) const {
+    if (segment_ends_.empty()) {
+        return tensor_.subspan(static_cast<std::size_t>(segmentation_.offset_of(segment)),
+                               static_cast<std::size_t>(segmentation_.size_of(segment)));
+    }
+    const auto number = static_cast<std::size_t>(segment);
+    const std::uint64_t begin = number == 0 ? 0 : segment_ends_[number - 1];
+    return tensor_.subspan(static_cast<std::size_t>(begin),
+                           static_cast<std::size_t>(segment_ends_[number] - begin));
+}
+
+void Publication::forget_tensor() {
     tensor_ = {};
+    segment_ends_ = {};
 }
 
 }  // namespace innet

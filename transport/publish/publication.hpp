@@ -21,10 +21,12 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
 
 class Publication {
   public:
-    /// `tensor` is read until `retain_all` or `abort`; its size is that of `segmentation`.
+    /// `tensor` is read until `retain_all` or `abort`; its size is that of `segmentation`, or of
+    /// `segment_ends` (see PublicationSpec), which are read as long.
     Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
-                Segmentation segmentation, std::uint64_t tensor_elements, std::string description,
-                PacketPool& pool, security::Signer& signer);
+                Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
+                std::uint64_t tensor_elements, std::string description, PacketPool& pool,
+                security::Signer& signer);
 
     wire::NameView name() const { return namer_.tensor(); }
     const Segmentation& segmentation() const { return segmentation_; }
@@ -53,11 +55,15 @@ class Publication {
         bool is_signed = false;
     };
 
+    /// A segment's bytes in the tensor.
+    std::span<const std::uint8_t> bytes_of(std::uint64_t segment) const;
+    void forget_tensor();
     bool sign(Segment& segment);
 
     SegmentNamer namer_;
     std::span<const std::uint8_t> tensor_;
     Segmentation segmentation_;
+    std::span<const std::uint64_t> segment_ends_;
     std::uint64_t tensor_elements_;
     std::string description_;
     std::string abort_reason_;

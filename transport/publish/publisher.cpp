@@ -24,6 +24,17 @@ std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
     return wire::read_nonnegative(last.value);
 }
 
+/// True when `ends` cut `size` bytes into the segments of `cut`, none longer than it says.
+bool fits(std::span<const std::uint64_t> ends, const Segmentation& cut, std::size_t size) {
+    if (cut.blocks != 1 || ends.size() != cut.segments() || ends.back() != size) return false;
+    std::uint64_t begin = 0;
+    for (const std::uint64_t end : ends) {
+        if (end < begin || end - begin > cut.segment_bytes) return false;
+        begin = end;
+    }
+    return true;
+}
+
 wire::Name joined(const wire::Name& prefix, const wire::Name& kind) {
     wire::Name name = prefix;
     for (std::size_t i = 0; i < kind.view().size(); ++i) {
@@ -156,8 +167,15 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
         return "a tensor of " + std::to_string(spec.tensor.size()) + " bytes in " +
                std::to_string(cut.segments()) + " segments: choose larger segments";
     }
-    if (cut.blocks == 0 || spec.tensor.size() / cut.blocks != cut.block_bytes ||
-        spec.tensor.size() % cut.blocks != 0) {
+    if (!spec.segment_ends.empty()) {
+        if (!fits(spec.segment_ends, cut, spec.tensor.size())) {
+            return "the segments' ends do not cut the tensor of " +
+                   std::to_string(spec.tensor.size()) + " bytes into " +
+                   std::to_string(cut.segments()) + " segments of at most " +
+                   std::to_string(cut.segment_bytes) + " bytes";
+        }
+    } else if (cut.blocks == 0 || spec.tensor.size() / cut.blocks != cut.block_bytes ||
+               spec.tensor.size() % cut.blocks != 0) {
         return "the tensor has " + std::to_string(spec.tensor.size()) +
                " bytes where the segmentation says " + std::to_string(cut.blocks) + " x " +
                std::to_string(cut.block_bytes);
@@ -183,8 +201,8 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     wire::Name name = joined(spec.prefix, spec.kind);
     name.append_number(wire::kSequenceNumComponent, spec.seq);
     auto publication =
-        std::make_shared<Publication>(name, spec.tensor, spec.segmentation, spec.tensor_elements,
-                                      spec.description, pool_, signer_);
+        std::make_shared<Publication>(name, spec.tensor, spec.segmentation, spec.segment_ends,
+                                      spec.tensor_elements, spec.description, pool_, signer_);
     Producer& producer = *producer_of(name.view());
     by_name_.insert_or_assign(name.view().hash(), publication);
     producer.entries.push_back({spec.seq, spec.exclusive_seq, publication});

@@ -275,6 +275,37 @@ TEST_CASE("a shorter or longer tensor elsewhere is a mismatch that names both le
     }
 }
 
+TEST_CASE("segments of unequal sizes land where full ones would, with their sizes") {
+    Pair pair(PathModel{.loss = 0.05});
+    const auto tensor = pattern(2'000, 3);
+    const std::vector<std::uint64_t> ends{10, 10, 1010, 2000};
+    PublicationSpec offered = publication(1, 4, tensor);
+    offered.segmentation = cut(4'000);
+    offered.segment_ends = ends;
+    offered.tensor_elements = 77;
+    pair.second.endpoint().submit(1, publish_only(std::move(offered)), pair.network.now());
+
+    std::vector<std::uint8_t> into(4'000);
+    std::vector<std::uint32_t> sizes(4);
+    FetchSpec wanted = fetch(1, 4, into);
+    wanted.tensor_elements = 77;
+    wanted.sizes = sizes;
+    pair.first.endpoint().submit(1, fetch_only(wanted), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    CHECK(pair.first.completion(1)->status == OperationStatus::kDone);
+    CHECK(sizes == std::vector<std::uint32_t>{10, 0, 1000, 990});
+    const auto landed = std::span(into);
+    CHECK(std::ranges::equal(landed.first(10), std::span(tensor).first(10)));
+    CHECK(std::ranges::equal(landed.subspan(2'000, 1'000), std::span(tensor).subspan(10, 1'000)));
+    CHECK(std::ranges::equal(landed.subspan(3'000, 990), std::span(tensor).subspan(1'010)));
+
+    // Without room for sizes, a short segment is a mismatch.
+    wanted.sizes = {};
+    pair.first.endpoint().submit(2, fetch_only(std::move(wanted)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 2));
+    CHECK(pair.first.completion(2)->status == OperationStatus::kMismatch);
+}
+
 TEST_CASE("messages and collectives of one rank may have the same sequence numbers") {
     Pair pair;
     const auto tensor = pattern(100, 10);

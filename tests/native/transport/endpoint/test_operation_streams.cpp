@@ -38,7 +38,8 @@ struct Exchanges {
         return spec;
     }
 
-    void submit(std::uint64_t seq, bool synchronising = true, Duration timeout = 1h) {
+    void submit(std::uint64_t seq, bool synchronising = true, Duration timeout = 1h,
+                std::uint32_t reserves = 0) {
         FetchSpec fetch;
         fetch.targets.push_back({name(tensor_uri(1, seq)), name("/n/h1")});
         fetch.segmentation = {1, tensor.size(), tensor.size()};
@@ -49,7 +50,8 @@ struct Exchanges {
         spec.publication = publication(0, seq);
         spec.fetches.push_back(std::move(fetch));
         spec.deadline = network.now() + timeout;
-        streams.submit(kStream, {seq, seq, synchronising, std::move(spec)}, network.now());
+        streams.submit(kStream, {seq, seq, synchronising, std::move(spec), reserves},
+                       network.now());
         pass(10ms);
     }
 
@@ -184,4 +186,41 @@ TEST_CASE("operations that wait for their turn end with the others, or when canc
     }
     CHECK(!x.started(2));
     CHECK(!x.started(4));
+}
+
+TEST_CASE("an operation that follows from another keeps its place among those under way") {
+    Exchanges x;
+    x.submit(0, true, 1h, 1);
+    x.submit(2);
+    // Operation 1 is to come: 3 would be more than the depth ahead of it.
+    x.submit(3);
+    x.peer_publishes(0);
+    x.peer_publishes(2);
+    CHECK(x.completion(0));
+    CHECK(x.started(2));
+    CHECK(!x.started(3));
+    // It starts at once, before those that wait for their turn.
+    x.submit(1);
+    CHECK(x.started(1));
+    CHECK(!x.started(3));
+    x.peer_publishes(1);
+    CHECK(x.started(3));
+}
+
+TEST_CASE("a reserved number that is given up holds nobody back") {
+    Exchanges x;
+    x.submit(0, true, 1h, 2);
+    x.submit(3);
+    x.peer_publishes(0);
+    CHECK(!x.started(3));
+    x.streams.release(kStream, 1, x.network.now());
+    x.pass(10ms);
+    CHECK(!x.started(4));
+    CHECK(x.started(3));
+    x.submit(4);
+    CHECK(!x.started(4));
+    x.streams.release(kStream, 2, x.network.now());
+    x.streams.release(kStream, 2, x.network.now());
+    x.pass(10ms);
+    CHECK(x.started(4));
 }

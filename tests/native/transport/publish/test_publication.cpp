@@ -17,8 +17,14 @@ struct Fixture {
         keyring.accept_digest(true);
     }
     Publication publish() {
-        return {
-            name("/job/g0/3/sum.u8/seq=41"), tensor, {1, 2500, 1000}, 2500, "text", pool, *signer};
+        return {name("/job/g0/3/sum.u8/seq=41"),
+                tensor,
+                {1, 2500, 1000},
+                {},
+                2500,
+                "text",
+                pool,
+                *signer};
     }
     bool verifies(const PacketRef& packet) {
         const auto data = wire::DataView::parse(packet.bytes());
@@ -88,4 +94,26 @@ TEST_CASE("an aborted publication answers with a signed reason and keeps nothing
     const auto data = wire::DataView::parse(packet.bytes());
     CHECK(data->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kAborted));
     CHECK(std::string(data->content().begin(), data->content().end()) == "gave up");
+}
+
+TEST_CASE("segments of unequal sizes are cut where their ends say") {
+    Fixture fixture;
+    const std::vector<std::uint64_t> ends{700, 700, 1700, 2500};
+    std::vector<std::uint8_t> tensor = fixture.tensor;
+    Publication publication(name("/job/g0/3/sum.u8/seq=41"), tensor, {1, 4000, 1000}, ends, 99,
+                            "text", fixture.pool, *fixture.signer);
+    const auto content = [&](std::uint64_t segment) {
+        const PacketRef packet = publication.packet(segment, true);
+        CHECK(fixture.verifies(packet));
+        const auto bytes = wire::DataView::parse(packet.bytes())->content();
+        return std::vector<std::uint8_t>(bytes.begin(), bytes.end());
+    };
+    const auto expected = std::span(fixture.tensor);
+    CHECK(std::ranges::equal(content(0), expected.first(700)));
+    CHECK(content(1).empty());
+    // What is retained outlives the tensor.
+    publication.retain_all();
+    std::ranges::fill(tensor, std::uint8_t{0});
+    CHECK(std::ranges::equal(content(2), expected.subspan(700, 1000)));
+    CHECK(std::ranges::equal(content(3), expected.subspan(1700)));
 }

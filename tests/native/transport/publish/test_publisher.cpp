@@ -142,3 +142,18 @@ TEST_CASE("the longest registered prefix owns a name") {
     const Production pending = fixture.ask("/job/g0/3/p2p.u8/0/0/seq=1/seg=0");
     CHECK(std::string(pending.missing.begin(), pending.missing.end()) == "messages of 3");
 }
+
+TEST_CASE("ends that do not cut the tensor into segments that fit are refused") {
+    Fixture fixture;
+    const auto refused = [&](const std::vector<std::uint64_t>& ends) {
+        PublicationSpec spec = fixture.spec("/sum.u8", 2);
+        spec.segment_ends = ends;
+        return fixture.publisher.refusal(spec).has_value();
+    };
+    CHECK(!refused({100, 200, 300}));
+    CHECK(refused({100, 300}));       // one segment is missing
+    CHECK(refused({100, 250, 240}));  // goes back
+    CHECK(refused({100, 201, 300}));  // a segment above the limit
+    CHECK(refused({100, 200, 299}));  // a byte that is in no segment
+    CHECK(refused({100, 200, 301}));  // beyond the tensor
+}
