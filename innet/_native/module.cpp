@@ -5,6 +5,8 @@
 #include "transport/version.hpp"
 
 NB_MODULE(_core, module) {
+    // PyTorch's own registries keep process groups, and what these hold, until the process ends.
+    nanobind::set_leak_warnings(false);
     module.doc() = "The compiled part of innet: wire format, transport, node and drivers.";
     module.attr("__version__") = innet::version();
     innet::bindings::bind_names(module);
