@@ -1,0 +1,114 @@
+"""The GPT's program: what it prints and saves, checkpoints across layouts, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from gpt.layout import LayoutError
+from train_gpt import checked_layout, parse_arguments
+
+from innet.launch import Session
+from innet.topology import load_topology
+
+pytestmark = pytest.mark.torch
+
+TRAIN_GPT = Path(__file__).parents[2] / "apps" / "train_gpt.py"
+SMALL = (
+    *("--layers", "2", "--width", "32", "--heads", "4", "--context", "16", "--batch", "8"),
+    *("--experts", "4"),
+)
+
+
+def train(*jobs: Sequence[str]) -> list[str]:
+    """Run one job after the other on two hosts; what rank 0 printed."""
+
+    async def launch() -> None:
+        async with Session(
+            load_topology("star:2"), output=lambda node, line: node == "h0" and lines.append(line)
+        ) as session:
+            for options in jobs:
+                await session.run_workers(
+                    [sys.executable, str(TRAIN_GPT), *SMALL, *options],
+                    env={"OMP_NUM_THREADS": "1"},
+                )
+
+    lines: list[str] = []
+    asyncio.run(launch())
+    return lines
+
+
+@pytest.mark.slow
+def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) -> None:
+    whole, first, second = (tmp_path / f"{name}.json" for name in ("whole", "first", "second"))
+    checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"))
+    lines = train(
+        ["--parallel", "ddp", "--steps", "6", "--output", str(whole)],
+        ["--parallel", "ep", "--steps", "3", "--output", str(first), *checkpoint],
+        ["--parallel", "fsdp", "--steps", "6", "--output", str(second), *checkpoint],
+    )
+    assert any("step 6/6" in line and "tokens/s" in line for line in lines)
+    records = [json.loads(path.read_text()) for path in (whole, first, second)]
+    assert [record["first_step"] for record in records] == [0, 0, 3]
+    assert records[1]["losses"] == pytest.approx(records[0]["losses"][:3], rel=1e-4)
+    assert records[2]["losses"] == pytest.approx(records[0]["losses"][3:], rel=1e-4)
+    for record in records:
+        assert len(record["step_s"]) == len(record["losses"])
+        assert all(
+            0 <= waited_s <= step_s
+            for waited_s, step_s in zip(record["waited_s"], record["step_s"], strict=True)
+        )
+        assert len(record["waited_share"]) == 2
+    assert whole.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--parallel", "ddp:3"], "3 = 3 ranks, and there are 4"),
+        (["--parallel", "fsdp:2,tp:4"], "2 x 4 = 8 ranks, and there are 4"),
+        (["--parallel", "zero"], "no parallelism 'zero'"),
+        (["--parallel", "ddp,tp:2"], "ddp:2"),
+        (["--parallel", "tp:two"], "number of ranks"),
+        (["--parallel", "tp:2,tp:2"], "twice"),
+        (["--parallel", "ep:2,tp:2"], "What can be combined"),
+        (["--parallel", "ddp", "--batch", "6"], "multiple of 4"),
+        (["--parallel", "tp", "--heads", "2"], "multiple of 4"),
+        (["--parallel", "pp", "--layers", "2"], "more --layers"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_advice(options: list[str], message: str) -> None:
+    with pytest.raises(LayoutError, match=re.escape(message)):
+        checked_layout(parse_arguments(options), ranks=4)
+
+
+def test_a_refusal_is_one_message_and_ends_with_an_error() -> None:
+    done = run_alone(["--parallel", "ddp:3"], RANK="0", WORLD_SIZE="4")
+    assert done.returncode == 2
+    assert "3 = 3 ranks, and there are 4" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_outside_a_run_it_says_how_to_start() -> None:
+    done = run_alone([])
+    assert done.returncode == 2
+    assert "innet run star8" in done.stderr
+
+
+def run_alone(options: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {key: value for key, value in os.environ.items() if key != "RANK"}
+    return subprocess.run(
+        [sys.executable, TRAIN_GPT, *options],
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,105 @@
+"""PyTorch's kinds of parallelism train over innet as they do over Gloo."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from innet.launch import Session
+from innet.topology import load_topology
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+RANKS = 4
+STEPS = 20
+WORKER = Path(__file__).parent / "workers" / "parallelism.py"
+APPS = Path(__file__).parents[2] / "apps"
+# Copies of each part of the parameters; a layout of one copy has nothing to compare.
+COPIES = {
+    "ddp": 4,
+    "fsdp": 1,
+    "hsdp": 2,
+    "tp": 4,  # the norms and embeddings, which are not cut
+    "fsdp:2,tp:2": 2,
+    "pp": 1,
+    "pp:2,ddp:2": 2,
+    "ep": 4,  # all but the experts
+    "cp": 4,
+}
+DENSE = [layout for layout in COPIES if layout != "ep"]
+
+Found = list[dict[str, Any]]
+"""What ``workers/parallelism.py`` saved, by rank."""
+
+
+async def train(backend: str, folder: Path, layouts: Sequence[str]) -> None:
+    lines: list[str] = []
+    session = Session(load_topology(f"star:{RANKS}"), output=lambda _, line: lines.append(line))
+    async with session:
+        await session.run_workers(
+            [sys.executable, str(WORKER), backend, str(folder), *layouts],
+            env={"PYTHONPATH": str(APPS), "OMP_NUM_THREADS": "1"},
+        )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What was found for a backend and a layout. All layouts are trained in one job: starting the
+    ranks takes longer than the training."""
+    folder = tmp_path_factory.mktemp("parallelism")
+    for backend in ("innet", "gloo"):
+        asyncio.run(train(backend, folder / backend, list(COPIES)))
+
+    def found(backend: str, layout: str) -> Found:
+        found = [torch.load(folder / backend / layout / f"{rank}.pt") for rank in range(RANKS)]
+        for rank, of_rank in enumerate(found):
+            assert "error" not in of_rank, f"{backend}, rank {rank}: {of_rank['error']}"
+        return found
+
+    return found
+
+
+def losses(found: Found) -> list[float]:
+    """The mean over the ranks that know a loss, of each step."""
+    known = [of_rank["losses"] for of_rank in found if of_rank["losses"][0] is not None]
+    return [sum(of_step) / len(known) for of_step in zip(*known, strict=True)]
+
+
+@pytest.mark.parametrize("layout", COPIES)
+def test_parameters_after_20_steps_are_those_of_gloo(trained: Any, layout: str) -> None:
+    for own, peer in zip(trained("innet", layout), trained("gloo", layout), strict=True):
+        assert len(own["losses"]) == STEPS
+        assert own["parameters"].keys() == peer["parameters"].keys()
+        for name, (shard, parameter) in own["parameters"].items():
+            peer_shard, of_peer = peer["parameters"][name]
+            assert shard == peer_shard
+            torch.testing.assert_close(parameter, of_peer, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", COPIES)
+def test_copies_are_the_same_to_the_bit(trained: Any, layout: str) -> None:
+    parts = [
+        ((name, shard), parameter)
+        for of_rank in trained("innet", layout)
+        for name, (shard, parameter) in of_rank["parameters"].items()
+    ]
+    most = 0
+    for key, copies in groupby(sorted(parts, key=lambda part: part[0]), key=lambda part: part[0]):
+        first, *others = [parameter for _, parameter in copies]
+        assert all(torch.equal(first, other) for other in others), key
+        most = max(most, 1 + len(others))
+    assert most == COPIES[layout]
+
+
+@pytest.mark.parametrize("layout", DENSE)
+def test_the_layout_changes_nothing_but_rounding(trained: Any, layout: str) -> None:
+    expected = losses(trained("innet", "ddp"))
+    assert losses(trained("innet", layout)) == pytest.approx(expected, rel=1e-5)
+    assert expected[-1] < 0.75 * expected[0], "it learns"
