@@ -1,0 +1,132 @@
+"""The step time of a GPT on star8 under DistributedDataParallel, over innet and over Gloo.
+
+python benchmarks/torch_step.py --json
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from innet.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.compare.progress import ProgressBar
+from innet.errors import EmulationError
+from innet.launch import Session
+from innet.topology import load_topology
+from innet.topology.quantities import parse_rate_bps
+
+HERE = Path(__file__).parent
+WORKER = HERE / "workers" / "torch_step.py"
+APPS = HERE.parent / "apps"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One network and one training on it.
+
+    Attributes:
+        suffix: of the keys of what it gives.
+        rate: of all links.
+        configuration: of the worker.
+    """
+
+    suffix: str
+    rate: str
+    configuration: str
+
+
+JOBS = (
+    Job("200mbit", "200mbit", "communication"),
+    Job("1gbit", "1gbit", "communication"),
+    Job("compute_bound", "1gbit", "compute"),
+)
+
+
+async def run_job(
+    job: Job, rounds: int, steps: int, progress: Callable[[float, str], None]
+) -> dict[str, Any]:
+    """What the worker's ``Samples`` hold."""
+
+    def show(_label: str, line: str) -> None:
+        if line.startswith("round "):
+            done = int(line.removeprefix("round ").partition("/")[0])
+            progress(done / rounds, f"{job.configuration} at {job.rate}")
+
+    topology = load_topology("star8").with_overrides(rate_bps=parse_rate_bps(job.rate))
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "samples.json"
+        async with Session(topology, mode="netns", output=show) as session:
+            await session.run_workers(
+                [
+                    *(sys.executable, str(WORKER), "--configuration", job.configuration),
+                    *("--rounds", str(rounds), "--steps", str(steps), "--output", str(output)),
+                ],
+                env={"PYTHONPATH": str(APPS), "OMP_NUM_THREADS": "1"},
+            )
+        samples: dict[str, Any] = json.loads(output.read_text())
+    if not samples["same_bits"]:
+        raise EmulationError(f"ranks ended with different parameters: {job.configuration}")
+    return samples
+
+
+def figures_of(samples: dict[str, Any], suffix: str) -> Figures:
+    """Medians, spread and ratios of one job."""
+    figures: Figures = {}
+    for kind in ("step", "waited", "allreduce"):
+        for name, values_s in samples[f"{kind}_s"].items():
+            key = "compute_step" if name == "none" else f"{name}_{kind}"
+            figures[f"{key}_s_{suffix}"] = statistics.median(values_s)
+            if kind == "step":
+                figures[f"{key}_min_s_{suffix}"] = min(values_s)
+                figures[f"{key}_max_s_{suffix}"] = max(values_s)
+    # Neighbouring turns have the same of whatever else the machine does.
+    pairs = zip(samples["step_s"]["gloo"], samples["step_s"]["innet"], strict=True)
+    figures[f"speedup_{suffix}"] = statistics.median(gloo / own for gloo, own in pairs)
+    for name in ("innet", "gloo"):
+        exposed_s = figures[f"{name}_step_s_{suffix}"] - figures[f"compute_step_s_{suffix}"]
+        hidden = 1 - exposed_s / figures[f"{name}_allreduce_s_{suffix}"]
+        figures[f"hidden_share_{name}_{suffix}"] = min(1.0, hidden)
+    figures[f"gradient_bytes_{suffix}"] = samples["gradient_bytes"]
+    return figures
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argument_parser("step time of a GPT on star8, over innet and over Gloo")
+    parser.add_argument("--rounds", type=int, help="turns of each backend; default 9, quick: 3")
+    parser.add_argument("--steps", type=int, help="in a turn; default 3, quick: 2")
+    parser.add_argument(
+        "--only", choices=[job.suffix for job in JOBS], help="one part instead of all three"
+    )
+    arguments = parser.parse_args()
+    rounds = arguments.rounds or (3 if arguments.quick else 9)
+    steps = arguments.steps or (2 if arguments.quick else 3)
+    jobs = [job for job in JOBS if arguments.only in (None, job.suffix)]
+    benchmark = Benchmark("torch_step", arguments, deadline_s=300 if arguments.quick else 1200)
+
+    async def measure(progress: ProgressBar) -> Figures:
+        figures: Figures = {"rounds": rounds, "steps": steps}
+        for number, job in enumerate(jobs):
+
+            def show(fraction: float, text: str, number: int = number) -> None:
+                progress((number + fraction) / len(jobs), text)
+
+            samples = await run_job(job, rounds, steps, show)
+            figures |= figures_of(samples, job.suffix)
+            if arguments.save is not None:
+                arguments.save.mkdir(parents=True, exist_ok=True)
+                path = arguments.save / f"torch_step-{job.suffix}.json"
+                path.write_text(json.dumps(samples, indent=2))
+        return figures
+
+    benchmark.run(measure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""One rank of ``torch_step.py``: the same training over innet and over Gloo, in turns.
+
+Both process groups are in one process and over one link, and only one of them works at a time: the
+other's threads sleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from gpt.backend import registered
+from gpt.communication_clock import CommunicationClock
+from gpt.corpus import Corpus
+from gpt.model import GPT, Shape, loss_of
+from torch.nn.parallel import DistributedDataParallel
+
+SEED = 1
+LEARNING_RATE = 1e-3
+BUCKET_MIB = 4
+"""Gradients that are averaged at once. PyTorch's default of 25 would leave one bucket."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A training.
+
+    Attributes:
+        shape: of the model.
+        batch: pieces of text per rank and step.
+    """
+
+    shape: Shape
+    batch: int
+
+
+CONFIGURATIONS = {
+    "communication": Configuration(Shape(layers=5, width=256, heads=8, context=32), batch=1),
+    "compute": Configuration(Shape(layers=2, width=128, heads=8, context=128), batch=8),
+}
+
+
+@dataclass
+class Samples:
+    """What was measured, a value for each round; the rank that took longest counts.
+
+    Attributes:
+        step_s: seconds of a training step, by backend; ``none`` without communication.
+        waited_s: seconds of it that the computing thread slept, by backend, mean over the ranks.
+        allreduce_s: seconds in which the same gradients are summed while nothing is computed.
+        gradient_bytes: of one rank.
+        same_bits: whether all ranks had the same parameters in the end.
+    """
+
+    step_s: dict[str, list[float]] = field(default_factory=dict)
+    waited_s: dict[str, list[float]] = field(default_factory=dict)
+    allreduce_s: dict[str, list[float]] = field(default_factory=dict)
+    gradient_bytes: int = 0
+    same_bits: bool = True
+
+
+class Contender:
+    """A training over one backend."""
+
+    def __init__(self, configuration: Configuration, group: dist.ProcessGroup) -> None:
+        self.group = group
+        self._configuration = configuration
+        self.model = GPT(configuration.shape, SEED)
+        self._parallel = DistributedDataParallel(
+            self.model,
+            process_group=group,
+            bucket_cap_mb=BUCKET_MIB,
+            gradient_as_bucket_view=True,
+        )
+        self._optimizer = torch.optim.AdamW(self.model.parameters(), LEARNING_RATE, fused=True)
+        self._corpus = Corpus.of_standard_library(limit_bytes=1 << 20)
+        self._step = 0
+
+    def step(self, *, communicates: bool = True) -> None:
+        """One training step, or what a rank computes in it."""
+        context = self._configuration.shape.context
+        # Batches differ between ranks: each has its own seed.
+        inputs, targets = self._corpus.batch(
+            SEED + dist.get_rank(), self._step, self._configuration.batch, context
+        )
+        self._step += communicates
+        self._optimizer.zero_grad()
+        with nullcontext() if communicates else self._parallel.no_sync():
+            loss_of(self._parallel(inputs), targets).backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+
+    def buckets(self) -> list[torch.Tensor]:
+        """Tensors as large as the parts in which DistributedDataParallel averages gradients."""
+        elements = sum(parameter.numel() for parameter in self.model.parameters())
+        return list(torch.split(torch.zeros(elements), (BUCKET_MIB << 20) // 4))
+
+    def allreduce(self, buckets: list[torch.Tensor]) -> None:
+        """What the backend does in a step, alone."""
+        works = [dist.all_reduce(bucket, group=self.group, async_op=True) for bucket in buckets]
+        for work in works:
+            work.wait()
+
+
+class Rounds:
+    """Takes turns, and adds what they gave to the samples."""
+
+    def __init__(self, contenders: dict[str, Contender], steps: int) -> None:
+        self.samples = Samples()
+        self._contenders = contenders
+        self._steps = steps
+        for contender in contenders.values():
+            contender.step()
+            contender.step()  # after the first, buckets are made anew
+        self._buckets = next(iter(contenders.values())).buckets()
+        # What computes without communication leaves the ranks with different parameters.
+        some = next(iter(contenders.values()))
+        self._alone = Contender(some._configuration, some.group)
+
+    def take(self, *, counts: bool) -> None:
+        """One turn of each kind."""
+        samples = self.samples if counts else Samples()
+        for name, contender in self._contenders.items():
+            self._turn(name, contender.step, samples.step_s, samples.waited_s)
+            self._turn(name, partial(contender.allreduce, self._buckets), samples.allreduce_s)
+        self._turn("none", lambda: self._alone.step(communicates=False), samples.step_s)
+
+    def _turn(
+        self,
+        name: str,
+        operation: Callable[[], None],
+        durations_s: dict[str, list[float]],
+        waits_s: dict[str, list[float]] | None = None,
+    ) -> None:
+        dist.barrier()
+        clock = CommunicationClock()
+        for _ in range(self._steps):
+            operation()
+        wall_s, waited_s = clock.read()
+        slowest, total = torch.tensor(wall_s), torch.tensor(waited_s)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        dist.all_reduce(total)
+        durations_s.setdefault(name, []).append(float(slowest) / self._steps)
+        if waits_s is not None:
+            mean_s = float(total) / dist.get_world_size()
+            waits_s.setdefault(name, []).append(mean_s / self._steps)
+
+
+def have_same_bits(model: GPT) -> bool:
+    """Whether all ranks have rank 0's parameters."""
+    mine = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    first = mine.clone()
+    dist.broadcast(first, src=0)
+    different = torch.tensor(float(not torch.equal(mine, first)))
+    dist.all_reduce(different)
+    return not different
+
+
+def main() -> None:
+    """Measure as the rank that the environment says; rank 0 writes what all found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--configuration", choices=CONFIGURATIONS, required=True)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True, help="of each turn")
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    dist.init_process_group("innet")
+    world = dist.group.WORLD
+    gloo = dist.new_group(backend=registered("gloo"))
+    assert world is not None
+    configuration = CONFIGURATIONS[arguments.configuration]
+    contenders = {
+        "innet": Contender(configuration, world),
+        "gloo": Contender(configuration, gloo),
+    }
+    rounds = Rounds(contenders, arguments.steps)
+    rounds.take(counts=False)
+    for number in range(arguments.rounds):
+        rounds.take(counts=True)
+        if dist.get_rank() == 0:
+            print(f"round {number + 1}/{arguments.rounds}", flush=True)
+    samples = rounds.samples
+    samples.gradient_bytes = sum(p.nbytes for p in contenders["innet"].model.parameters())
+    # A list: every rank asks for both.
+    same = [have_same_bits(contender.model) for contender in contenders.values()]
+    samples.same_bits = all(same)
+    if dist.get_rank() == 0:
+        arguments.output.write_text(json.dumps(asdict(samples)))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
