@@ -17,6 +17,7 @@ from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
 from innet.collectives.objects import ObjectData, Objects, error_of_object
+from innet.collectives.one_sided import OneSided, OneSidedCalls
 from innet.collectives.operation import Operation
 from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.reduce import reduce
@@ -78,7 +79,7 @@ def init(
     return Communicator(worker, membership, Variants(membership, chooser), timeout_s)
 
 
-class Communicator:
+class Communicator(OneSidedCalls):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -120,6 +121,18 @@ class Communicator:
         self._objects = Objects(
             self._node, worker.object_key, variants.first, self.rank, self._segment_bytes
         )
+        first = variants.first
+        one_sided = OneSided(
+            self._node,
+            self._collector,
+            self._trace,
+            first.prefix,
+            self.nodes,
+            self.rank,
+            self._segment_bytes,
+            lambda: membership.failure,
+        )
+        super().__init__(one_sided, timeout_s, self._check_member)
         before_close(self.close)
 
     # Collectives, each as a future and blocking.
@@ -361,6 +374,7 @@ class Communicator:
         self._closed = True
         self._worker.leave_group(self._membership)
         self._objects.close()
+        self._one_sided.close()
 
     def __enter__(self) -> Self:
         return self
@@ -491,6 +505,10 @@ class Communicator:
     def _check_rank(self, root: int) -> None:
         if not 0 <= root < self.size:
             raise CollectiveError(f"there is no rank {root}; ranks are 0 to {self.size - 1}")
+
+    def _check_member(self, rank: int) -> None:
+        self._require_open()
+        self._check_rank(rank)
 
     def _check_peer(self, peer: int) -> None:
         self._require_open()

@@ -81,7 +81,7 @@ class Objects:
         self._node.unregister_objects(self._own)
 
     def _name(self, rank: int, name: str) -> _core.Name:
-        return _core.Name(f"{self._prefix}/{rank}/{_quoted(name)}")
+        return _core.Name(f"{self._prefix}/{rank}/{quoted_path(name)}")
 
 
 def error_of_object(
@@ -107,11 +107,16 @@ def _bytes_of(data: ObjectData) -> npt.NDArray[np.uint8]:
     return byte_view(as_input(data))
 
 
-def _quoted(name: str) -> str:
+def quoted_path(name: str) -> str:
+    """A name that a person gave, as components of a packet's name.
+
+    Raises:
+        CollectiveError: a component is empty, or nothing but periods.
+    """
     parts = name.split("/")
     if not all(part.strip(".") for part in parts):
         raise CollectiveError(
-            f"{name!r} names no object: write components of at least one character other than a "
+            f"{name!r} names nothing: write components of at least one character other than a "
             "period, separated by single slashes, such as 'model/layer1'"
         )
     return "/".join(quote(part, safe="") for part in parts)

@@ -1,0 +1,254 @@
+"""The owner's side: serves the arrays of one rank on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import ValidationError
+
+from innet._native import _core
+from innet.collectives.arrays import Array, byte_view
+from innet.collectives.one_sided.records import (
+    RECORD_BYTES,
+    GetRequest,
+    Located,
+    PutRequest,
+    Release,
+    Reply,
+    Written,
+    decode_request,
+    empty_record,
+    encode,
+    refusal,
+)
+from innet.collectives.one_sided.registered_array import RegisteredArray
+from innet.collectives.one_sided.requests import REPLIES_KEPT
+from innet.collectives.one_sided.transfers import Transfers
+from innet.errors import CollectiveError, MismatchError, ReductionOverflow
+
+REPLY_GRACE_S = 0.5
+"""How much longer an asker waits than its owner tries: so that it hears why it was in vain."""
+_IDLE_S = 0.1
+_LISTEN_TIMEOUT_S = 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A request whose array, or whose version, is not there yet."""
+
+    client: int
+    number: int
+    request: GetRequest | PutRequest
+    until_s: float
+
+
+class ArrayServer:
+    """Reads the requests of every rank, each rank's in order, and answers them.
+
+    An Interest for the next request of each rank waits at that rank all the time.
+    """
+
+    def __init__(self, transfers: Transfers, ranks: int, rank: int) -> None:
+        self._transfers = transfers
+        self._ranks = ranks
+        self._rank = rank
+        self._lock = threading.Lock()
+        self._arrays: dict[str, RegisteredArray] = {}
+        self._waiting: list[_Waiting] = []
+        self._todo: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._listening: dict[int, int] = {}
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, array: RegisteredArray) -> None:
+        """Serve ``array`` from now on.
+
+        Raises:
+            CollectiveError: there is one of that name.
+        """
+        with self._lock:
+            if array.name in self._arrays:
+                raise CollectiveError(
+                    f"rank {self._rank} has an array {array.name!r} already. A name stands for one "
+                    "array as long as its group lasts; give this one another name"
+                )
+            self._arrays[array.name] = array
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="innet-arrays", daemon=True)
+                self._thread.start()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Something happened that requests may wait for."""
+        self._todo.put(self._serve_waiting)
+
+    def close(self) -> None:
+        """Serve no longer."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._todo.put(self._stop)
+            thread.join()
+
+    def _run(self) -> None:
+        for client in range(self._ranks):
+            self._listen(client, 0)
+        while not self._stopped:
+            try:
+                todo = self._todo.get(timeout=_IDLE_S)
+            except queue.Empty:
+                todo = self._serve_waiting
+            try:
+                todo()
+            except Exception:  # one request must not end the service for everybody
+                _log.exception("rank %d could not serve a request for an array", self._rank)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        for operation in self._listening.values():
+            self._transfers.cancel(operation)
+
+    def _listen(self, client: int, number: int) -> None:
+        record = empty_record()
+
+        def ended(status: int, _detail: str) -> None:
+            if status == _core.STATUS_DONE:
+                self._todo.put(lambda: self._receive(client, number, record))
+            elif status == _core.STATUS_DEADLINE_EXCEEDED:
+                self._todo.put(lambda: self._listen(client, number))
+
+        self._listening[client] = self._transfers.fetch(
+            client,
+            f"/request/{self._rank}",
+            number,
+            record,
+            size_bytes=RECORD_BYTES,
+            timeout_s=_LISTEN_TIMEOUT_S,
+            ended=ended,
+        )
+
+    def _receive(self, client: int, number: int, record: Array) -> None:
+        self._listen(client, number + 1)
+        try:
+            request = decode_request(record)
+        except ValidationError as error:
+            self._reply(client, number, refusal("failed", f"not a request: {error}"))
+            return
+        if isinstance(request, Release):
+            self._array(request.name).release((client, request.of))
+            return
+        waiting = _Waiting(client, number, request, time.monotonic() + request.timeout_s)
+        if not self._serve(waiting):
+            self._waiting.append(waiting)
+
+    def _serve_waiting(self) -> None:
+        now_s = time.monotonic()
+        for waiting in list(self._waiting):
+            if self._serve(waiting):
+                self._waiting.remove(waiting)
+            elif waiting.until_s <= now_s:
+                self._waiting.remove(waiting)
+                text = self._what_is_missing(waiting.request)
+                self._reply(waiting.client, waiting.number, refusal("late", text))
+        with self._lock:
+            arrays = list(self._arrays.values())
+        for array in arrays:
+            array.expire(now_s)
+
+    def _serve(self, waiting: _Waiting) -> bool:
+        """Whether all is there that the request needs; then it is under way."""
+        with self._lock:
+            array = self._arrays.get(waiting.request.name)
+        if array is None:
+            return False
+        if isinstance(waiting.request, PutRequest):
+            self._fetch_put(waiting, waiting.request, array)
+            return True
+        if array.version < waiting.request.at_least:
+            return False
+        version, slot = array.lease(
+            (waiting.client, waiting.number),
+            waiting.until_s + REPLY_GRACE_S,
+            min(waiting.request.behind, array.version - waiting.request.at_least),
+        )
+        located = Located(
+            version=version,
+            slot=slot,
+            dtype=array.memory.dtype.name,
+            shape=array.memory.shape,
+        )
+        self._reply(waiting.client, waiting.number, located)
+        return True
+
+    def _fetch_put(self, waiting: _Waiting, request: PutRequest, array: RegisteredArray) -> None:
+        dtype = array.memory.dtype
+        if request.dtype != dtype.name:
+            text = f"a put of {request.dtype} into {request.name!r}, which is {dtype}"
+            self._reply(waiting.client, waiting.number, refusal("mismatch", text))
+            return
+        incoming = np.empty(request.shape, dtype)
+
+        def ended(status: int, detail: str) -> None:
+            self._todo.put(lambda: self._write(waiting, request, array, incoming, status, detail))
+
+        self._transfers.fetch(
+            waiting.client,
+            f"/put/{self._rank}",
+            waiting.number,
+            byte_view(incoming),
+            size_bytes=incoming.nbytes,
+            timeout_s=max(0.0, waiting.until_s - time.monotonic()),
+            ended=ended,
+        )
+
+    def _write(
+        self,
+        waiting: _Waiting,
+        request: PutRequest,
+        array: RegisteredArray,
+        incoming: Array,
+        status: int,
+        detail: str,
+    ) -> None:
+        reply: Reply
+        if status != _core.STATUS_DONE:
+            reply = refusal("failed", f"what was to be put did not come: {detail}")
+        else:
+            try:
+                version = array.write(incoming, request.rows, request.combine)
+                reply = Written(version=version)
+            except MismatchError as error:
+                reply = refusal("mismatch", str(error))
+            except ReductionOverflow as error:
+                reply = refusal("overflow", str(error))
+        self._reply(waiting.client, waiting.number, reply)
+
+    def _reply(self, client: int, number: int, reply: Reply) -> None:
+        kind = f"/reply/{client}"
+        self._transfers.publish(kind, number, encode(reply), f"reply {number} to rank {client}")
+        if number >= REPLIES_KEPT:
+            self._transfers.retire(kind, number - REPLIES_KEPT)
+
+    def _array(self, name: str) -> RegisteredArray:
+        with self._lock:
+            return self._arrays[name]
+
+    def _what_is_missing(self, request: GetRequest | PutRequest) -> str:
+        with self._lock:
+            array = self._arrays.get(request.name)
+            names = ", ".join(repr(name) for name in self._arrays)
+        if array is None:
+            return f"rank {self._rank} has no array {request.name!r}; it has {names}"
+        at_least = request.at_least if isinstance(request, GetRequest) else 0
+        return (
+            f"{request.name!r} of rank {self._rank} is at version {array.version}, and version "
+            f"{at_least} was waited for"
+        )

@@ -1,0 +1,110 @@
+"""The one-sided calls of one communicator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from innet._native import _core
+from innet.collectives.arrays import Array, copied_type
+from innet.collectives.objects import quoted_path
+from innet.collectives.one_sided.array_server import ArrayServer
+from innet.collectives.one_sided.records import Combine, Rows
+from innet.collectives.one_sided.registered_array import RegisteredArray
+from innet.collectives.one_sided.remote_arrays import RemoteArrays, Snapshot
+from innet.collectives.one_sided.transfers import Transfers
+from innet.collectives.work import Work
+from innet.errors import CollectiveError
+from innet.worker import Collector
+from innet.worker.membership import Failure
+
+if TYPE_CHECKING:
+    from innet.trace.recorder import Recorder
+
+
+class OneSided:
+    """``register``, ``get`` and ``put``: arguments as in :class:`Communicator`, checked here."""
+
+    def __init__(
+        self,
+        node: _core.Node,
+        collector: Collector,
+        trace: Recorder | None,
+        prefix: str,
+        nodes: Sequence[str],
+        rank: int,
+        segment_bytes: int,
+        failure: Callable[[], Failure | None],
+    ) -> None:
+        """``prefix`` is the group's; ``nodes`` the node of each of its ranks."""
+        self._transfers = Transfers(
+            node, collector, trace, f"{prefix}/arrays", nodes, rank, segment_bytes
+        )
+        self._server = ArrayServer(self._transfers, len(nodes), rank)
+        self._remote = RemoteArrays(self._transfers, len(nodes), rank, failure)
+
+    def register(self, name: str, array: Array) -> RegisteredArray:
+        """Let other ranks read and write ``array``."""
+        copied_type(array)
+        if not array.flags.writeable or not array.flags.c_contiguous:
+            raise CollectiveError(
+                f"the array to register as {name!r} must be writable and contiguous; register "
+                "numpy.ascontiguousarray(array)"
+            )
+        registered = RegisteredArray(
+            name, quoted_path(name), array, self._transfers, self._server.look_again
+        )
+        self._server.add(registered)
+        return registered
+
+    def get(
+        self,
+        name: str,
+        source: int,
+        out: Array | None,
+        rows: slice | None,
+        at_least: int,
+        behind: int,
+        timeout_s: float,
+    ) -> Work[Snapshot]:
+        """Start a get."""
+        return self._remote.get(
+            name,
+            quoted_path(name),
+            source,
+            out=out,
+            rows=_bounds(rows),
+            at_least=at_least,
+            behind=behind,
+            timeout_s=timeout_s,
+        )
+
+    def put(
+        self,
+        name: str,
+        to: int,
+        array: Array,
+        rows: slice | None,
+        combine: Combine,
+        timeout_s: float,
+    ) -> Work[int]:
+        """Start a put."""
+        copied_type(array)
+        return self._remote.put(
+            name, to, array, rows=_bounds(rows), combine=combine, timeout_s=timeout_s
+        )
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._server.close()
+
+
+def _bounds(rows: slice | None) -> Rows | None:
+    if rows is None:
+        return None
+    first, end = rows.start or 0, rows.stop
+    if end is None or rows.step not in (None, 1) or not 0 <= first <= end:
+        raise CollectiveError(
+            f"rows={rows} must be a range of rows with both ends, such as slice(128, 256)"
+        )
+    return first, end

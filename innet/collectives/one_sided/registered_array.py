@@ -1,0 +1,178 @@
+"""An array that other ranks read and write, with its versions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from innet.collectives.arrays import Array, byte_view
+from innet.collectives.one_sided.records import Combine, Rows
+from innet.collectives.one_sided.transfers import Transfers
+from innet.errors import MismatchError, ReductionOverflow
+
+Reader = tuple[int, int]
+"""A rank, and the number of its request."""
+
+
+@dataclass
+class _PublishedVersion:
+    version: int
+    slot: int
+    leases: dict[Reader, float] = field(default_factory=dict)
+    """Until when each reader may need it, in seconds of the monotonic clock."""
+
+
+class RegisteredArray:
+    """An array of this rank under a name; what :meth:`Communicator.register` returns.
+
+    Every put, and every :meth:`writing` block, makes a new version. The memory is the caller's:
+    touch it inside :meth:`reading` or :meth:`writing`, which keep the puts of others out.
+
+    Attributes:
+        name: as registered.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        memory: Array,
+        transfers: Transfers,
+        on_written: Callable[[], None],
+    ) -> None:
+        """``path`` is the name as components of a packet's name."""
+        self.name = name
+        self._path = path
+        self._memory = memory
+        self._transfers = transfers
+        self._on_written = on_written
+        self._lock = threading.RLock()
+        self._version = 0
+        self._published: list[_PublishedVersion] = []
+
+    @property
+    def version(self) -> int:
+        """How often the array was written; 0 as it was registered."""
+        return self._version
+
+    @property
+    def memory(self) -> Array:
+        """The array itself."""
+        return self._memory
+
+    @contextmanager
+    def reading(self) -> Iterator[Array]:
+        """The array, which nobody writes in the meantime."""
+        with self._lock:
+            yield self._memory
+
+    @contextmanager
+    def writing(self) -> Iterator[Array]:
+        """The array, to be changed; nobody sees it before the block ends, as a new version."""
+        with self._lock:
+            yield self._memory
+            self._version += 1
+        self._on_written()
+
+    def write(self, incoming: Array, rows: Rows | None, combine: Combine) -> int:
+        """Write ``incoming`` into the array or some of its rows; the version that this makes.
+
+        Raises:
+            MismatchError: shape or type do not fit.
+            ReductionOverflow: an integer sum leaves its type. The array is as it was.
+        """
+        with self._lock:
+            target = self._memory if rows is None else self._memory[slice(*rows)]
+            if target.shape != incoming.shape or target.dtype != incoming.dtype:
+                raise MismatchError(
+                    f"a put of {incoming.dtype}, shape {incoming.shape}, into {target.dtype}, "
+                    f"shape {target.shape} of {self.name!r}"
+                )
+            if combine == "sum":
+                _add(target, incoming, self.name)
+            else:
+                target[...] = incoming
+            self._version += 1
+            version = self._version
+        self._on_written()
+        return version
+
+    def lease(self, reader: Reader, until_s: float, behind: int) -> tuple[int, int]:
+        """Version and slot of a snapshot that stays at least until ``until_s``, or a release.
+
+        It is the latest version; an older one that is published already does when it is at most
+        ``behind`` versions older.
+        """
+        with self._lock:
+            newest = self._published[-1] if self._published else None
+            if newest is None or newest.version < self._version - behind:
+                newest = self._publish()
+            newest.leases[reader] = until_s
+            return newest.version, newest.slot
+
+    def release(self, reader: Reader) -> None:
+        """``reader`` needs its snapshot no longer."""
+        with self._lock:
+            for published in self._published:
+                published.leases.pop(reader, None)
+            self._retire_unused()
+
+    def expire(self, now_s: float) -> None:
+        """Drop the snapshots whose readers had time enough."""
+        with self._lock:
+            for published in self._published:
+                gone = [reader for reader, until_s in published.leases.items() if until_s <= now_s]
+                for reader in gone:
+                    del published.leases[reader]
+            self._retire_unused()
+
+    def _publish(self) -> _PublishedVersion:
+        taken = {published.slot for published in self._published}
+        slot = next(number for number in range(len(taken) + 1) if number not in taken)
+        published = _PublishedVersion(self._version, slot)
+        what = f"version {self._version} of {self.name!r}"
+        self._transfers.publish(
+            self._kind(slot), self._version, byte_view(np.ascontiguousarray(self._memory)), what
+        )
+        self._published.append(published)
+        self._retire_unused()
+        return published
+
+    def _retire_unused(self) -> None:
+        """The newest stays for those who ask next; the others go when nobody reads them."""
+        for published in self._published[:-1]:
+            if not published.leases:
+                self._transfers.retire(self._kind(published.slot), published.version)
+                self._published.remove(published)
+
+    def _kind(self, slot: int) -> str:
+        return snapshot_kind(slot, self._path)
+
+
+def snapshot_kind(slot: int, path: str) -> str:
+    """Where snapshots are published, before their version.
+
+    Versions of one slot ascend, and one is dropped before the next; so a slow reader of one version
+    does not keep the versions after it.
+    """
+    return f"/snapshot/{slot}/{path}"
+
+
+def _add(target: Array, incoming: Array, name: str) -> None:
+    total = target + incoming
+    if target.dtype.kind in "iu":
+        wrapped = (
+            total < target
+            if target.dtype.kind == "u"
+            else ((target ^ total) & (incoming ^ total)) < 0
+        )
+        if np.any(wrapped):
+            raise ReductionOverflow(
+                f"the sum of a put and {name!r} leaves the range of {target.dtype}; use a wider "
+                "type"
+            )
+    target[...] = total

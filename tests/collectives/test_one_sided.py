@@ -1,0 +1,232 @@
+"""One-sided gets and puts: versions without tears, sums without losses, errors with names."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+
+import numpy as np
+import pytest
+
+from innet.errors import (
+    Cancelled,
+    CollectiveError,
+    DeadlineExceeded,
+    MismatchError,
+    RankFailed,
+    ReductionOverflow,
+)
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def trio():
+    with Cluster(load_topology("star:3")) as cluster:
+        yield cluster
+
+
+def test_everyone_reads_and_writes_what_one_rank_registered(trio):
+    owner, other, third = trio.communicators
+    weights = np.arange(5000, dtype=np.float32).reshape(100, 50)
+    registered = owner.register("expert/0", weights.copy())
+    for comm in (owner, other, third):
+        array, version = comm.get("expert/0", source=0)
+        assert version == 0
+        assert np.array_equal(array, weights)
+    assert other.put("expert/0", 0, 2 * weights) == 1
+    out = np.empty_like(weights)
+    assert third.get("expert/0", 0, out=out).array is out
+    assert np.array_equal(out, 2 * weights)
+    with registered.writing() as memory:
+        memory += 1
+    assert registered.version == 2
+    assert np.array_equal(other.get("expert/0", 0).array, 2 * weights + 1)
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 0), (0, 1), (3, 4), (10, 90), (99, 100), (0, 100)])
+def test_rows_are_read_and_written_alone(trio, first, end):
+    owner, other, _ = trio.communicators
+    table = np.random.default_rng(first).normal(size=(100, 30))
+    name = f"table/{first}-{end}"
+    owner.register(name, table.copy())
+    rows = slice(first, end)
+    assert np.array_equal(other.get(name, 0, rows=rows).array, table[rows])
+    other.put(name, 0, -table[rows], rows=rows)
+    table[rows] *= -1
+    assert np.array_equal(other.get(name, 0).array, table)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int64", "uint8", "bool", "complex64"])
+def test_types_and_shapes_without_elements_or_axes(trio, dtype):
+    owner, other, _ = trio.communicators
+    for shape in ((), (0,), (3, 0), (7,)):
+        array = np.ones(shape, np.dtype(dtype))
+        name = f"types/{dtype}/{len(shape)}/{array.size}"
+        owner.register(name, array)
+        got = other.get(name, 0).array
+        assert got.dtype == array.dtype
+        assert np.array_equal(got, array)
+        assert other.put(name, 0, np.zeros(shape, array.dtype)) == 1
+        assert not other.get(name, 0).array.any()
+
+
+def test_no_get_sees_a_part_of_a_put_and_no_sum_is_lost():
+    puts, elements = 25, 4000
+    lossy = random.Random(3)
+
+    def lose(datagram: bytes) -> list[bytes]:
+        return [] if lossy.random() < 0.02 else [datagram]
+
+    taps = {("h0", "s0"): lose, ("h2", "s0"): lose}
+    with Cluster(load_topology("star:4"), tamper=taps) as cluster:
+        total = cluster.communicators[0].register("total", np.zeros(elements, np.int64))
+
+        def program(comm):
+            mine = np.full(elements, comm.rank + 1)
+            versions = []
+            for _ in range(puts):
+                comm.put("total", 0, mine, combine="sum")
+                array, version = comm.get("total", 0)
+                assert len(np.unique(array)) == 1, "a get saw a part of a put"
+                versions.append(version)
+            return versions
+
+        for versions in cluster.run(program):
+            assert not isinstance(versions, Exception), versions
+            assert versions == sorted(set(versions)), "a get was older than the rank's own put"
+        with total.reading() as memory:
+            assert set(memory) == {puts * (1 + 2 + 3 + 4)}
+        assert total.version == 4 * puts
+
+
+def test_many_requests_are_under_way_at_once(trio):
+    owner, other, _ = trio.communicators
+    owner.register("many", np.zeros(3000, np.float32))
+    ones = np.ones(3000, np.float32)
+    works = [other.iput("many", 0, ones, combine="sum") for _ in range(20)]
+    gets = [other.iget("many", 0) for _ in range(20)]
+    assert sorted(work.wait() for work in works) == list(range(1, 21))
+    for get in gets:
+        array, version = get.wait()
+        assert set(array) == {float(version)}
+
+    async def last() -> float:
+        return float((await other.iget("many", 0)).array[0])
+
+    assert asyncio.run(last()) == 20.0
+
+
+def test_old_versions_and_requests_are_dropped(trio):
+    owner, other, _ = trio.communicators
+    owner.register("kept", np.zeros(100_000, np.uint8))
+    for _ in range(5):
+        other.put("kept", 0, np.ones(100_000, np.uint8))
+        other.get("kept", 0)
+    retained = [trio.status(host)["endpoint"]["retained_bytes"] for host in ("h0", "h1")]
+    for _ in range(100):
+        other.put("kept", 0, np.ones(100_000, np.uint8))
+        other.get("kept", 0)
+    for host, before in zip(("h0", "h1"), retained, strict=True):
+        now = trio.status(host)["endpoint"]["retained_bytes"]
+        # A snapshot on either side of its release, and the replies that are kept.
+        assert now < before + 400_000
+
+
+def test_one_version_for_many_crosses_the_owners_link_about_once():
+    elements = 200_000
+    with Cluster(load_topology("star:5"), segment_bytes=8192) as cluster:
+        cluster.communicators[0].register("parameters", np.ones(elements, np.float32))
+        results = cluster.run(
+            lambda comm: None if comm.rank == 0 else comm.get("parameters", 0).array.sum()
+        )
+        assert results[1:] == [elements] * 4
+        sent = cluster.status("h0")["links"][0]["bytes_out"]
+        assert sent < 1.5 * 4 * elements, "each rank's copy came from the owner"
+
+
+def test_a_get_may_be_content_with_a_version_that_was_fetched_before(trio):
+    owner, other, third = trio.communicators
+    registered = owner.register("slack", np.zeros(10, np.float32))
+    assert other.get("slack", 0).version == 0
+    for _ in range(3):
+        with registered.writing() as memory:
+            memory += 1
+    assert third.get("slack", 0, behind=3).version == 0
+    assert third.get("slack", 0, behind=3, at_least=2).version == 3
+    assert third.get("slack", 0, behind=2).version == 3
+
+
+def test_a_get_waits_for_its_array_and_for_its_version(trio):
+    owner, other, _ = trio.communicators
+    early = other.iget("late", 0, at_least=1)
+    registered = owner.register("late", np.zeros(10, np.float32))
+    assert not early.done()
+    with registered.writing() as memory:
+        memory[:] = 7
+    array, version = early.wait()
+    assert version == 1
+    assert set(array) == {7.0}
+
+
+def test_deadlines_name_the_rank_and_the_array(trio):
+    owner, other, _ = trio.communicators
+    owner.register("here", np.zeros(3))
+    with pytest.raises(DeadlineExceeded, match=r"get\('gone', source=0\): rank 0 has no array"):
+        other.get("gone", 0, timeout_s=0.2)
+    with pytest.raises(DeadlineExceeded, match=r"'here' of rank 0 is at version 0, and version 5"):
+        other.get("here", 0, at_least=5, timeout_s=0.2)
+    with pytest.raises(DeadlineExceeded, match=r"put\('gone', to=0.*rank 0 has no array 'gone'"):
+        other.put("gone", 0, np.zeros(3), timeout_s=0.2)
+    # Rank 2 has registered nothing, so it does not even listen.
+    with pytest.raises(DeadlineExceeded, match=r"get\('x', source=2\): rank 2 had not published"):
+        other.get("x", 2, timeout_s=0.2)
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
+    owner, other, _ = trio.communicators
+    registered = owner.register("small", np.full(4, 250, np.uint8))
+    with pytest.raises(MismatchError, match=r"float64.*'small', which is uint8"):
+        other.put("small", 0, np.zeros(4))
+    with pytest.raises(MismatchError, match=r"shape \(5,\), into uint8, shape \(4,\) of 'small'"):
+        other.put("small", 0, np.zeros(5, np.uint8))
+    with pytest.raises(MismatchError, match="shape"):
+        other.put("small", 0, np.zeros(3, np.uint8), rows=slice(2, 5))
+    with pytest.raises(ReductionOverflow, match="leaves the range of uint8"):
+        other.put("small", 0, np.full(4, 6, np.uint8), combine="sum")
+    with pytest.raises(MismatchError, match="out="):
+        other.get("small", 0, out=np.zeros(4))
+    with pytest.raises(CollectiveError, match="no rows 2 to 9"):
+        other.get("small", 0, rows=slice(2, 9))
+    with pytest.raises(CollectiveError, match="both ends"):
+        other.get("small", 0, rows=slice(2, None))
+    with pytest.raises(CollectiveError, match="has an array 'small' already"):
+        owner.register("small", np.zeros(3))
+    with pytest.raises(CollectiveError, match="there is no rank 9"):
+        other.get("small", 9)
+    with pytest.raises(CollectiveError, match="shorter name"):
+        other.get("x" * 900, 0)
+    assert registered.version == 0
+    assert set(other.get("small", 0).array) == {250}
+
+
+def test_a_request_that_is_given_up_raises_cancelled(trio):
+    owner, other, _ = trio.communicators
+    owner.register("waiting", np.zeros(3))
+    work = other.iget("waiting", 0, at_least=1)
+    work.cancel()
+    with pytest.raises(Cancelled, match="waiting"):
+        work.wait()
+
+
+def test_a_failed_rank_is_named_together_with_the_array():
+    with Cluster(load_topology("star:2")) as cluster:
+        comm = cluster.communicators[0]
+        work = comm.iget("never", 1)
+        waiting = threading.Thread(target=work.exception)
+        waiting.start()
+        cluster.fail(comm, "rank 1 (h1) was killed", 1)
+        with pytest.raises(RankFailed, match=r"get\('never', source=1\): rank 1 \(h1\) was kille"):
+            work.wait()
+        waiting.join()
