@@ -61,7 +61,7 @@ class TransportError(InnetError):
     """A publish or fetch failed for a reason other than its deadline."""
 
 
-class CollectiveError(InnetError):
+class CollectiveError(InnetError, RuntimeError):
     """A collective operation failed.
 
     Attributes:

@@ -10,6 +10,7 @@ from innet._native import _core
 from innet.collectives.allgather import allgather
 from innet.collectives.allreduce import allreduce
 from innet.collectives.alltoall import alltoall
+from innet.collectives.any_source import AnySource, Receive
 from innet.collectives.arrays import Array, Output, byte_view
 from innet.collectives.barrier import barrier
 from innet.collectives.broadcast import broadcast
@@ -19,11 +20,11 @@ from innet.collectives.group import Variants
 from innet.collectives.objects import ObjectData, Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls
 from innet.collectives.operation import Operation
-from innet.collectives.point_to_point import PointToPoint
+from innet.collectives.point_to_point import PointToPoint, describe_receipt
 from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
 from innet.collectives.scatter import scatter
-from innet.collectives.work import Work
+from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError
 from innet.plans import Plan, PlanChooser
 from innet.worker import Membership, Worker, current_worker
@@ -117,6 +118,13 @@ class Communicator(OneSidedCalls):
         self._trace = worker.trace
         self._messages = PointToPoint(
             self._node, self._collector, variants.first, self.rank, self._segment_bytes
+        )
+        self._any_source = AnySource(
+            self._node,
+            self._collector,
+            self._messages,
+            [peer for peer in range(self.size) if peer != self.rank],
+            timeout_s,
         )
         self._objects = Objects(
             self._node, worker.object_key, variants.first, self.rank, self._segment_bytes
@@ -232,22 +240,26 @@ class Communicator(OneSidedCalls):
     def isend(self, array: Array, to: int, tag: int = 0) -> Work[None]:
         """Start a :meth:`send`."""
         self._check_peer(to)
-        operation, what = self._messages.send(array, to, tag, self._timeout_s)
-        self._trace_message(operation, what, array)
-        return self._work(operation, what, None, lambda: None)
+        operation, completion, what = self._messages.send(array, to, tag, self._timeout_s)
+        if completion is self._collector:
+            self._trace_message(operation, what, array)
+        return self._work(operation, what, None, lambda: None, completion)
 
     def send(self, array: Array, to: int, tag: int = 0) -> None:
         """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
         self.isend(array, to, tag).wait()
 
-    def irecv(self, array: Array, source: int, tag: int = 0) -> Work[Array]:
-        """Start a :meth:`recv`."""
+    def irecv(
+        self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
+    ) -> Work[Array]:
+        """Start a :meth:`recv`; its deadline is by default that of the group's operations."""
         self._check_peer(source)
         output = Output(array)
+        if self._any_source.knows(tag):
+            return self._posted(output, source, tag, output.finish)[1]
         operation, what, confirm = self._messages.receive(
-            output.memory, source, tag, self._timeout_s
+            output.memory, source, tag, timeout_s or self._timeout_s
         )
-        self._trace_message(operation, what, array)
 
         def finish() -> Array:
             confirm()
@@ -258,6 +270,33 @@ class Communicator(OneSidedCalls):
     def recv(self, array: Array, source: int, tag: int = 0) -> Array:
         """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
         return self.irecv(array, source, tag).wait()
+
+    def irecv_any(self, array: Array, tag: int = 0) -> Work[int]:
+        """Start a :meth:`recv_any`."""
+        self._require_open()
+        output = Output(array)
+
+        def finish() -> int:
+            output.finish()
+            return receive.sender
+
+        receive, work = self._posted(output, None, tag, finish)
+        return work
+
+    def recv_any(self, array: Array, tag: int = 0) -> int:
+        """Fill ``array`` with the next message that any rank sends with that tag; its sender.
+
+        Messages of one sender are taken in the order they were sent. Every rank is asked for its
+        next message, and fetches go on for receives that follow: use a tag of its own for it.
+        """
+        return self.irecv_any(array, tag).wait()
+
+    def _posted(
+        self, output: Output, source: int | None, tag: int, finish: Callable[[], T]
+    ) -> tuple[Receive, Work[T]]:
+        what = describe_receipt(output.memory, "any rank" if source is None else source, tag)
+        receive = self._any_source.post(output.memory, source, tag)
+        return receive, self._work(0, what, None, finish, receive)
 
     # Objects: bytes under a name of their own.
 
@@ -471,11 +510,18 @@ class Communicator(OneSidedCalls):
             )
         return fetches
 
-    def _work(self, operation: int, what: str, seq: int | None, finish: Callable[[], T]) -> Work[T]:
+    def _work(
+        self,
+        operation: int,
+        what: str,
+        seq: int | None,
+        finish: Callable[[], T],
+        completion: Completion | None = None,
+    ) -> Work[T]:
         def error(status: int, detail: str) -> BaseException | None:
             return error_of(status, detail, what, seq, self._membership.failure)
 
-        return Work(operation, self._collector, finish, error)
+        return Work(operation, completion or self._collector, finish, error)
 
     def _trace_message(self, operation: int, what: str, array: Array) -> None:
         if self._trace is not None:

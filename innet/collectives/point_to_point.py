@@ -7,6 +7,7 @@ receipt; receipts are kept long enough for every message that can be under way.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.group import Variant
-from innet.errors import CollectiveError
+from innet.collectives.posted import Posted
+from innet.collectives.work import Completion
 from innet.worker import Collector
 
 MESSAGES_IN_FLIGHT = 64
@@ -25,12 +27,25 @@ _RECEIPT_TIMEOUT_S = 3600.0
 
 
 class Channel:
-    """Numbers the messages of one direction between two ranks with one tag."""
+    """Numbers the messages of one direction between two ranks with one tag.
+
+    Attributes:
+        next_seq: of the next message.
+        unconfirmed: messages whose receipt has not come.
+        queue: what starts the messages that have to wait for room, with what their senders wait on.
+        lock: guards all of these.
+    """
 
     def __init__(self) -> None:
         self.next_seq = 0
         self.unconfirmed: set[int] = set()
-        self.room = threading.Condition()
+        self.queue: deque[tuple[Callable[[], int], Posted]] = deque()
+        self.lock = threading.RLock()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another message may go on its way."""
+        return len(self.unconfirmed) < MESSAGES_IN_FLIGHT
 
 
 class PointToPoint:
@@ -63,40 +78,72 @@ class PointToPoint:
         self._own = _core.Name(own)
         node.register_producer(own, str(rank))
 
-    def send(self, array: Array, to: int, tag: int, timeout_s: float) -> tuple[int, str]:
-        """Offer ``array`` to rank ``to``; the operation's number, and what it is for people.
+    def send(
+        self, array: Array, to: int, tag: int, timeout_s: float
+    ) -> tuple[int, Completion, str]:
+        """Offer ``array`` to rank ``to``: the operation, where it ends, and what it is for people.
 
-        The operation ends when the message is buffered: the array may then be changed.
-
-        Raises:
-            CollectiveError: too many messages wait for that receiver.
+        The operation ends when the message is buffered: the array may then be changed. It waits,
+        up to ``timeout_s``, while too many messages before it have not been received.
         """
         contribution = as_input(array)
         type_name = copied_type(array)
-        channel, seq = self._next_outgoing(to, tag, timeout_s)
         what = f"send({type_name}, shape {tuple(array.shape)}, to={to}, tag={tag})"
         kind = _core.Name(f"/{type_name}/{to}/{tag}")
-        segmentation = _core.Segmentation(1, array.nbytes, self._segment_bytes)
-        publication = self._publication(
-            kind, seq, byte_view(contribution), segmentation, array.size, what
-        )
-        operation = self._node.submit(publication, [], timeout_s=timeout_s)
-        self._await_receipt(to, tag, seq, channel, kind)
-        return operation, what
+        with self._lock:
+            channel = self._outgoing.setdefault((to, tag), Channel())
+
+        def start() -> int:
+            seq = channel.next_seq
+            channel.next_seq += 1
+            channel.unconfirmed.add(seq)
+            segmentation = _core.Segmentation(1, array.nbytes, self._segment_bytes)
+            publication = self._publication(
+                kind, seq, byte_view(contribution), segmentation, array.size, what
+            )
+            operation = self._node.submit(publication, [], timeout_s=timeout_s)
+            self._await_receipt(to, tag, seq, channel, kind)
+            return operation
+
+        with channel.lock:
+            if channel.has_room and not channel.queue:
+                return start(), self._collector, what
+            posted = Posted(
+                timeout_s,
+                f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} waited to be received "
+                f"for {timeout_s:g} s before this one; does rank {to} call recv()?",
+            )
+            channel.queue.append((start, posted))
+        return 0, posted, what
+
+    def _start_waiting(self, channel: Channel) -> None:
+        while channel.queue and channel.has_room:
+            start, posted = channel.queue.popleft()
+            if not posted.done(0):
+                self._collector.deliver(start(), posted.end)
 
     def receive(
         self, memory: Array, source: int, tag: int, timeout_s: float
     ) -> tuple[int, str, Callable[[], None]]:
         """Fetch the next message of rank ``source``; the last value confirms it once it came."""
-        type_name = copied_type(memory)
+        seq = self.next_incoming(source, tag)
+        what = describe_receipt(memory, source, tag)
+        operation = self.fetch(memory, source, tag, seq, timeout_s)
+        return operation, what, lambda: self.confirm(source, tag, seq)
+
+    def next_incoming(self, source: int, tag: int) -> int:
+        """The number of the next message of ``source`` with that tag; it counts on from there."""
         with self._lock:
             seq = self._incoming.get((source, tag), 0)
             self._incoming[source, tag] = seq + 1
-        what = f"recv({type_name}, shape {tuple(memory.shape)}, from={source}, tag={tag})"
+        return seq
+
+    def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
+        """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""
         segmentation = _core.Segmentation(1, memory.nbytes, self._segment_bytes)
         fetch = _core.Fetch(
             self._targets[source],
-            _core.Name(f"/{type_name}/{self._rank}/{tag}"),
+            _core.Name(f"/{copied_type(memory)}/{self._rank}/{tag}"),
             seq,
             segmentation,
             0,
@@ -104,24 +151,7 @@ class PointToPoint:
             memory.size,
             byte_view(memory),
         )
-        operation = self._node.submit(None, [fetch], timeout_s=timeout_s)
-        return operation, what, lambda: self._publish_receipt(source, tag, seq)
-
-    def _next_outgoing(self, to: int, tag: int, timeout_s: float) -> tuple[Channel, int]:
-        with self._lock:
-            channel = self._outgoing.setdefault((to, tag), Channel())
-        with channel.room:
-            if not channel.room.wait_for(
-                lambda: len(channel.unconfirmed) < MESSAGES_IN_FLIGHT, timeout_s
-            ):
-                raise CollectiveError(
-                    f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} wait to be "
-                    f"received for {timeout_s:g} s; does rank {to} call recv()?"
-                )
-            seq = channel.next_seq
-            channel.next_seq += 1
-            channel.unconfirmed.add(seq)
-            return channel, seq
+        return self._node.submit(None, [fetch], timeout_s=timeout_s)
 
     def _await_receipt(
         self, to: int, tag: int, seq: int, channel: Channel, kind: _core.Name
@@ -140,16 +170,17 @@ class PointToPoint:
         operation = self._node.submit(None, [fetch], timeout_s=_RECEIPT_TIMEOUT_S)
 
         def confirmed(_status: int, _detail: str) -> None:
-            with channel.room:
+            with channel.lock:
                 channel.unconfirmed.remove(seq)
                 oldest = min(channel.unconfirmed, default=channel.next_seq)
-                channel.room.notify_all()
+                self._start_waiting(channel)
             if oldest > 0:
                 self._node.retire(self._named(kind), oldest - 1)
 
         self._collector.deliver(operation, confirmed)
 
-    def _publish_receipt(self, source: int, tag: int, seq: int) -> None:
+    def confirm(self, source: int, tag: int, seq: int) -> None:
+        """Tell rank ``source`` that its message ``seq`` has come and need not be kept."""
         kind = _core.Name(f"/receipt/{source}/{tag}")
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
         publication = self._publication(
@@ -177,3 +208,8 @@ class PointToPoint:
         return _core.Publication(
             self._own, kind, seq, content, segmentation, elements, description, exclusive=False
         )
+
+
+def describe_receipt(memory: Array, source: int | str, tag: int) -> str:
+    """``recv(f32, shape (4,), from=2, tag=0)``."""
+    return f"recv({copied_type(memory)}, shape {tuple(memory.shape)}, from={source}, tag={tag})"

@@ -54,20 +54,21 @@ class Launcher:
                 parts = [Part(step.submit(), step.finish) for step in steps]
             else:
                 parts = self._defer(steps)
-            work = CollectiveWork(parts, result, self.callbacks)
-            if self._batch is not None:
-                self._batch.append(work)
+        return self.started(CollectiveWork(parts, result, self.callbacks))
+
+    def started(self, work: CollectiveWork) -> CollectiveWork:
+        """``work``, after remembering it if a batch is open."""
+        if self._batch is not None:
+            self._batch.append(work)
         return work
 
     def start_batch(self) -> None:
         """From now on, remember what is started, forgetting a batch that was never ended."""
-        with self._order:
-            self._batch = []
+        self._batch = []
 
     def end_batch(self) -> CollectiveWork:
         """The work that ends with everything started since :meth:`start_batch`."""
-        with self._order:
-            works, self._batch = self._batch or [], None
+        works, self._batch = self._batch or [], None
         return CollectiveWork.together(works, self.callbacks)
 
     def close(self) -> None:

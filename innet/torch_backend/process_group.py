@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
 
 import torch
 from torch._C._distributed_c10d import (
@@ -21,7 +20,6 @@ from torch._C._distributed_c10d import (
 from torch.distributed import ProcessGroup
 
 from innet.collectives import Communicator
-from innet.errors import CollectiveError
 from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.registration import BACKEND_NAME
 from innet.torch_backend.steps import StepBuilder
@@ -309,17 +307,25 @@ class InnetProcessGroup(ProcessGroup):
         tensor = only(tensors, "recv")
         memory = as_target(tensor)
         pending = self.communicator.irecv(memory.array, src, tag)
-        return CollectiveWork(
-            [Part(pending, memory.finish)], [tensor], self._launcher.callbacks, lambda: src
+        return self._launcher.started(
+            CollectiveWork(
+                [Part(pending, memory.finish)], [tensor], self._launcher.callbacks, lambda: src
+            )
         )
 
-    def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> NoReturn:
-        """Not offered.
-
-        Raises:
-            CollectiveError: always; who fetches must say from whom.
-        """
-        raise CollectiveError("recv() from any source is not offered; pass src=")
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> CollectiveWork:
+        """Receive the next message that any rank sends with that tag."""
+        tensor = only(tensors, "recv")
+        memory = as_target(tensor)
+        pending = self.communicator.irecv_any(memory.array, tag)
+        return self._launcher.started(
+            CollectiveWork(
+                [Part(pending, memory.finish)],
+                [tensor],
+                self._launcher.callbacks,
+                lambda: pending.wait() if pending.done() else -1,
+            )
+        )
 
     # Several operations as one work.
 

@@ -27,6 +27,9 @@ _SEEN_AS_BITS: dict[torch.dtype, tuple[torch.dtype, npt.DTypeLike]] = {
     torch.complex32: (torch.int32, np.dtype("V4")),
 }
 
+_reducible: set[tuple[torch.dtype, str]] = set()
+"""Types and operators known to go together: asking takes about as long as a small operation."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
@@ -96,15 +99,21 @@ def as_array(tensor: torch.Tensor) -> Array:
 
 
 def require_reducible(tensor: torch.Tensor, array: Array, operator: str) -> None:
-    """Raise a :class:`CollectiveError` unless the network can reduce elements of this type."""
+    """The network can reduce elements of this type.
+
+    Raises:
+        CollectiveError: it cannot.
+    """
+    if (tensor.dtype, operator) in _reducible:
+        return
     try:
         reduction_type(array, operator)
     except CollectiveError as error:
-        advice = "view as integers of its size" if operator.startswith("b") else "float32"
         raise CollectiveError(
-            f"tensors of {tensor.dtype} cannot be reduced with {operator}. Convert to a type that "
-            f"can, such as {advice}, and back: tensor.to(...). ({error})"
+            f"tensors of {tensor.dtype} cannot be reduced with {operator!r}. Convert with "
+            f"tensor.to(...), and back, or gather them and combine. The network says: {error}"
         ) from error
+    _reducible.add((tensor.dtype, operator))
 
 
 def copy_into(tensor: torch.Tensor, result: torch.Tensor) -> None:

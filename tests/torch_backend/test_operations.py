@@ -254,7 +254,6 @@ def test_ranks_that_disagree_all_hear_of_it(ranks: Ranks) -> None:
         (lambda g: g.all_gather_single(torch.ones(7), torch.ones(2)), "4 times the 2"),
         (lambda g: g.all_to_all_single(torch.ones(5), torch.ones(5), [2, 3], [2, 3]), "sum up"),
         (lambda g: g.all_to_all_single(torch.ones(5), torch.ones(5), [], []), "do not divide"),
-        (lambda g: g.recv_anysource([torch.ones(3)], 0), "src="),
     ],
 )
 def test_what_is_not_offered_says_what_to_do(ranks: Ranks, start: Program, advice: str) -> None:
