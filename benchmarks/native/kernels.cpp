@@ -3,12 +3,14 @@
 //
 // Prints one line per type: GB of operand bytes per second, the best of several rounds.
 
-#include "switch_emulator/reduction/kernels.hpp"
+#include "switch_emulator/reduction/formats/dense/kernels.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -48,17 +50,22 @@ double gigabytes_per_second(Op op, DType dtype) {
 }  // namespace
 
 int main() {
-    constexpr std::array<std::pair<const char*, DType>, 7> kTypes{{{"f32", DType::kF32},
-                                                                   {"f64", DType::kF64},
-                                                                   {"f16", DType::kF16},
-                                                                   {"bf16", DType::kBf16},
-                                                                   {"i32", DType::kI32},
-                                                                   {"i64", DType::kI64},
-                                                                   {"u8", DType::kU8}}};
-    std::printf("%-5s %8s %8s %8s %8s  (GB/s of operands)\n", "type", "sum", "min", "max", "prod");
-    for (const auto& [name, dtype] : kTypes) {
-        std::printf("%-5s %8.1f %8.1f %8.1f %8.1f\n", name, gigabytes_per_second(Op::kSum, dtype),
-                    gigabytes_per_second(Op::kMin, dtype), gigabytes_per_second(Op::kMax, dtype),
-                    gigabytes_per_second(Op::kProd, dtype));
+    constexpr std::array kOps{std::pair{"sum", Op::kSum}, std::pair{"min", Op::kMin},
+                              std::pair{"max", Op::kMax}, std::pair{"prod", Op::kProd},
+                              std::pair{"bxor", Op::kBxor}};
+    std::printf("%-9s", "type");
+    for (const auto& [name, op] : kOps) std::printf("%9s", name);
+    std::printf("  (GB/s of operands)\n");
+    for (std::size_t i = 0; i < innet::reduction::kDTypeCount; ++i) {
+        const auto dtype = static_cast<DType>(i);
+        std::printf("%-9s", std::string(innet::reduction::description(dtype).name).c_str());
+        for (const auto& [name, op] : kOps) {
+            if (innet::reduction::supports(dtype, op)) {
+                std::printf("%9.1f", gigabytes_per_second(op, dtype));
+            } else {
+                std::printf("%9s", "-");
+            }
+        }
+        std::printf("\n");
     }
 }

@@ -11,5 +11,6 @@ NB_MODULE(_core, module) {
     module.attr("__version__") = innet::version();
     innet::bindings::bind_names(module);
     innet::bindings::bind_operations(module);
+    innet::bindings::bind_reductions(module);
     innet::bindings::bind_node(module);
 }

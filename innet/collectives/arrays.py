@@ -8,38 +8,34 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.errors import CollectiveError
+from innet.plans.element_types import OPERATIONS, element_type_of, reducible_names
 
 Array = npt.NDArray[Any]
 
-REDUCTIONS = ("sum", "min", "max", "prod")
-_REDUCIBLE = {
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "u8",
-}
-_KIND_LETTERS = {"f": "f", "i": "i", "u": "u", "c": "c", "b": "bool"}
+_KIND_LETTERS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 
 
 def reduction_type(array: Array, op: str) -> str:
     """The wire's name of the array's type, such as ``f32``.
 
     Raises:
-        CollectiveError: the operation or the type cannot be reduced.
+        CollectiveError: there is no such operation, or not for this type.
     """
-    if op not in REDUCTIONS:
-        raise CollectiveError(f"unknown reduction {op!r}; known: {', '.join(REDUCTIONS)}")
-    name = _REDUCIBLE.get(array.dtype.name)
-    if name is None:
+    if op not in OPERATIONS:
+        raise CollectiveError(f"unknown reduction {op!r}; known: {', '.join(OPERATIONS)}")
+    element = element_type_of(array.dtype)
+    if element is None:
         raise CollectiveError(
-            f"arrays of {array.dtype} cannot be reduced; types: {', '.join(_REDUCIBLE)}. "
+            f"arrays of {array.dtype} cannot be reduced; types: {reducible_names()}. "
             "Convert with array.astype()."
         )
+    if op not in element.operations:
+        raise CollectiveError(
+            f"arrays of {array.dtype} have no {op!r}; they can be reduced with "
+            f"{', '.join(element.operations)}"
+        )
     _require_little_endian(array)
-    return name
+    return element.name
 
 
 def copied_type(array: Array) -> str:
@@ -54,9 +50,9 @@ def copied_type(array: Array) -> str:
             "numpy.frombuffer(pickle.dumps(x), numpy.uint8)"
         )
     _require_little_endian(array)
-    known = _REDUCIBLE.get(array.dtype.name)
-    if known is not None:
-        return known
+    element = element_type_of(array.dtype)
+    if element is not None:
+        return element.name
     letter = _KIND_LETTERS.get(array.dtype.kind, "v")
     return f"{letter}{array.dtype.itemsize * 8}"
 

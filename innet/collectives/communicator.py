@@ -150,9 +150,16 @@ class Communicator(OneSidedCalls):
         return self._start(allreduce(self._variants, array, op, out))
 
     def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
-        """Reduce over all ranks with ``sum``, ``min``, ``max`` or ``prod``; all get the result.
+        """Reduce over all ranks; all get the result.
 
-        Types: float32, float64, float16, bfloat16 (ml_dtypes), int32, int64, uint8.
+        Operations: ``sum``, ``prod``, ``min`` and ``max``; for integers and bool also ``band``,
+        ``bor`` and ``bxor``. Complex numbers have ``sum`` and ``prod`` only. A ``sum`` of bool is
+        "or", a ``prod`` is "and".
+
+        Types: float32, float64, float16, complex64, complex128, bool, signed and unsigned integers
+        of 8 to 64 bits, and ml_dtypes' bfloat16, float8_e4m3fn and float8_e5m2. Those narrower than
+        float32 are added in float32 and rounded once in each node; a float8_e4m3fn result beyond
+        448 becomes NaN, for it has no infinity.
 
         Raises:
             MismatchError: ranks called different operations, shapes or types.

@@ -1,10 +1,12 @@
 """What a plan must compute, to the bit: its expression evaluated with NumPy.
 
-The arithmetic of one reduction (one rule): operands from left to right; ``f16`` and ``bf16`` are
-widened to ``f32``, added there and rounded once at the end; integers are exact, and a partial
-result outside their type is an error; ``min`` and ``max`` hand on NaN (the left one of two) and
-take the right one of two equal operands, which matters for ``-0.0`` and ``0.0``. The payload bits
-of a NaN that ``sum`` and ``prod`` make are not defined.
+The arithmetic of one reduction (one rule): operands from left to right; floats narrower than
+``f32`` are widened to it, added there and rounded once at the end; integers are exact, and a
+partial result outside their type is an error; ``min`` and ``max`` hand on NaN (the left one of two)
+and take the right one of two equal operands, which matters for ``-0.0`` and ``0.0``; complex
+products are rounded after every step of ``(ac - bd) + (ad + bc)i``; on truth values ``sum``,
+``max`` and ``bor`` are "or", ``prod``, ``min`` and ``band`` are "and". The payload bits of a NaN
+that ``sum`` and ``prod`` make are not defined.
 """
 
 from __future__ import annotations
@@ -12,26 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from innet.errors import CollectiveError, MismatchError, ReductionOverflow
+from innet.plans.element_types import ELEMENT_TYPES, OPERATIONS, element_type_of
 from innet.plans.expression import Interval
 from innet.plans.plan import Plan
 
 Array = NDArray[Any]
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
-}
-"""Element types by the name they have in ``<op>.<dtype>``."""
 
 
 def _minimum(left: Array, right: Array) -> Array:
@@ -43,14 +34,28 @@ def _maximum(left: Array, right: Array) -> Array:
     return np.where((left > right) | (left != left), left, right)
 
 
-_OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
+def _complex_product(left: Array, right: Array) -> Array:
+    # NumPy's own product fuses steps where the processor can.
+    result = np.empty_like(left)
+    result.real = left.real * right.real - left.imag * right.imag
+    result.imag = left.real * right.imag + left.imag * right.real
+    return result
+
+
+_STEPS: dict[str, Callable[[Array, Array], Array]] = {
     "sum": np.add,
     "prod": np.multiply,
     "min": _minimum,
     "max": _maximum,
+    "band": np.bitwise_and,
+    "bor": np.bitwise_or,
+    "bxor": np.bitwise_xor,
 }
-
-_NARROW_FLOATS = (DTYPES["f16"], DTYPES["bf16"])
+_TRUTH_STEPS: dict[str, Callable[[Array, Array], Array]] = {
+    **dict.fromkeys(("sum", "max", "bor"), np.logical_or),
+    **dict.fromkeys(("prod", "min", "band"), np.logical_and),
+    "bxor": np.logical_xor,
+}
 
 
 def evaluate(plan: Plan, shard: int, contributions: Sequence[Array], op: str) -> Array:
@@ -60,12 +65,12 @@ def evaluate(plan: Plan, shard: int, contributions: Sequence[Array], op: str) ->
         plan: the group's plan.
         shard: segment number (allreduce) or block number (reduce-scatter); chooses the root.
         contributions: one array per rank, all of one shape and element type.
-        op: ``sum``, ``prod``, ``min`` or ``max``.
+        op: one of :data:`~innet.plans.element_types.OPERATIONS`.
 
     Raises:
         MismatchError: there is not one array per rank, or their shapes or types differ.
         ReductionOverflow: an integer result left the range of its type.
-        CollectiveError: unknown operation or element type.
+        CollectiveError: unknown operation or element type, or one that does not know the other.
     """
     _check(plan, contributions, op)
     return _evaluate_interval(plan, plan.root_for(shard).interval, contributions, op)
@@ -98,11 +103,22 @@ def reduce_operands(operands: Sequence[Array], op: str) -> Array:
         ReductionOverflow: an integer result left the range of its type.
     """
     dtype = operands[0].dtype
-    if dtype in _NARROW_FLOATS:
-        return _fold([array.astype(np.float32) for array in operands], op).astype(dtype)
+    element = element_type_of(dtype)
+    if element is not None and element.wide is not None:
+        wide = [array.astype(element.wide) for array in operands]
+        with np.errstate(all="ignore"):
+            return _fold(wide, _STEPS[op]).astype(dtype)
     if np.issubdtype(dtype, np.integer) and op in ("sum", "prod"):
         return _fold_integers(operands, op)
-    return _fold(operands, op)
+    return _fold(operands, _step(dtype, op))
+
+
+def _step(dtype: np.dtype[Any], op: str) -> Callable[[Array, Array], Array]:
+    if dtype == np.bool_:
+        return _TRUTH_STEPS[op]
+    if np.issubdtype(dtype, np.complexfloating) and op == "prod":
+        return _complex_product
+    return _STEPS[op]
 
 
 def _evaluate_interval(
@@ -126,8 +142,7 @@ def _postorder(plan: Plan, interval: Interval) -> list[Interval]:
     return found[::-1]
 
 
-def _fold(operands: Sequence[Array], op: str) -> Array:
-    combine = _OPERATIONS[op]
+def _fold(operands: Sequence[Array], combine: Callable[[Array, Array], Array]) -> Array:
     result = operands[0]
     # Overflow to infinity and NaN are results here, not accidents.
     with np.errstate(all="ignore"):
@@ -142,7 +157,7 @@ def _fold_integers(operands: Sequence[Array], op: str) -> Array:
     # Python's own integers cannot wrap around.
     result = operands[0].astype(object)
     for operand in operands[1:]:
-        result = _OPERATIONS[op](result, operand.astype(object))
+        result = _STEPS[op](result, operand.astype(object))
         if result.size and (result.max() > limits.max or result.min() < limits.min):
             raise ReductionOverflow(
                 f"{op} of {dtype} left the range {limits.min}..{limits.max}; "
@@ -152,16 +167,21 @@ def _fold_integers(operands: Sequence[Array], op: str) -> Array:
 
 
 def _check(plan: Plan, contributions: Sequence[Array], op: str) -> None:
-    if op not in _OPERATIONS:
-        raise CollectiveError(f"unknown operation {op!r}; use one of {', '.join(_OPERATIONS)}")
+    if op not in OPERATIONS:
+        raise CollectiveError(f"unknown operation {op!r}; use one of {', '.join(OPERATIONS)}")
     if len(contributions) != plan.size:
         raise MismatchError(
             f"{len(contributions)} contributions for {plan.size} ranks; pass one array per rank"
         )
     first = contributions[0]
-    if first.dtype not in DTYPES.values():
+    element = element_type_of(first.dtype)
+    if element is None:
         raise CollectiveError(
-            f"element type {first.dtype} cannot be reduced; use one of {', '.join(DTYPES)}"
+            f"element type {first.dtype} cannot be reduced; use one of {', '.join(ELEMENT_TYPES)}"
+        )
+    if op not in element.operations:
+        raise CollectiveError(
+            f"element type {element.name} has no {op}; use one of {', '.join(element.operations)}"
         )
     for rank, array in enumerate(contributions):
         if array.dtype != first.dtype or array.shape != first.shape:

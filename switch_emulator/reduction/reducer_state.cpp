@@ -274,10 +274,10 @@ void Reducer::State::repeat_hold(const ReductionName& name, std::uint32_t reques
 void Reducer::State::finish(std::uint32_t place) {
     const ReductionName& name = slots.name(place);
     ResultBuilder::Outcome outcome = results.value(name, slots[place]);
-    if (outcome.status == KernelStatus::kOverflow) {
+    if (outcome.status != ReduceStatus::kOk) {
         ++counters.overflows;
         finish_with_error({Waiter::Kind::kSlot, place, 0}, wire::TensorErrorCode::kOverflow,
-                          overflow_text(name));
+                          failure_text(name, outcome.status));
         return;
     }
     answer(name, std::move(outcome.data), slots[place].marked);

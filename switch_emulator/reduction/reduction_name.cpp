@@ -4,6 +4,8 @@
 #include <cassert>
 #include <string_view>
 
+#include "switch_emulator/reduction/formats/registry.hpp"
+
 namespace innet::reduction {
 
 namespace {
@@ -49,16 +51,12 @@ std::optional<ReductionName> ReductionName::parse(NameView name) {
 
     const auto sequence_number = number_of(sequence, wire::kSequenceNumComponent);
     const auto segment_number = number_of(segment, wire::kSegmentComponent);
-    const std::string_view kind_text = text_of(kind.value);
-    const std::size_t dot = kind_text.find('.');
-    if (!sequence_number || !segment_number || dot == std::string_view::npos ||
-        interval.type != wire::kGenericComponent || kind.type != wire::kGenericComponent ||
-        interval.whole.size() > kMaxInterval) {
+    if (!sequence_number || !segment_number || interval.type != wire::kGenericComponent ||
+        kind.type != wire::kGenericComponent || interval.whole.size() > kMaxInterval) {
         return std::nullopt;
     }
-    const auto op = parse_op(kind_text.substr(0, dot));
-    const auto dtype = parse_dtype(kind_text.substr(dot + 1));
-    if (!op || !dtype) return std::nullopt;
+    const Format* format = find_format(text_of(kind.value));
+    if (format == nullptr) return std::nullopt;
 
     ReductionName parsed;
     parsed.bytes_ = bytes;
@@ -68,8 +66,7 @@ std::optional<ReductionName> ReductionName::parse(NameView name) {
     parsed.hash_ = hash;
     parsed.sequence_ = *sequence_number;
     parsed.segment_ = *segment_number;
-    parsed.op_ = *op;
-    parsed.dtype_ = *dtype;
+    parsed.format_ = format;
     return parsed;
 }
 

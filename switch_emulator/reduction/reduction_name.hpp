@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "switch_emulator/reduction/kernels.hpp"
+#include "switch_emulator/reduction/formats/format.hpp"
 #include "transport/wire/name.hpp"
 
 namespace innet::reduction {
@@ -23,15 +23,15 @@ using OperandNameBuffer = std::array<std::uint8_t, kMaxReductionName + kMaxInter
 /// A name taken apart from its end. A view: the name's bytes must outlive it.
 class ReductionName {
   public:
-    /// Nothing when the name has another form, an unknown operation or type, or is too long.
+    /// Nothing when the name has another form, an unknown format, or is too long.
     static std::optional<ReductionName> parse(wire::NameView name);
 
     wire::NameView whole() const { return wire::NameView::trusted(bytes_); }
     wire::NameView group() const { return wire::NameView::trusted(bytes_.first(group_size_)); }
     /// The interval component, with its type and length.
     wire::ByteView interval() const { return bytes_.subspan(group_size_, interval_size_); }
-    Op op() const { return op_; }
-    DType dtype() const { return dtype_; }
+    /// What `<op>.<dtype>` stands for.
+    const Format& format() const { return *format_; }
     std::uint64_t sequence() const { return sequence_; }
     std::uint64_t segment() const { return segment_; }
     wire::NameHash hash() const { return hash_; }
@@ -63,8 +63,7 @@ class ReductionName {
     wire::NameHash hash_ = 0;
     std::uint64_t sequence_ = 0;
     std::uint64_t segment_ = 0;
-    Op op_ = Op::kSum;
-    DType dtype_ = DType::kF32;
+    const Format* format_ = nullptr;
 };
 
 /// `0-3` of the component with that value, for people.

@@ -47,9 +47,9 @@ std::size_t first_arrived(const Slot& slot) {
 std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
                                              std::size_t latest) {
     const ArrivedOperand& arrived = *slot.operands[latest].arrived;
-    if (arrived.content.size() % element_size(name.dtype()) != 0) {
+    if (const auto fault = name.format().find_fault(arrived.content.bytes())) {
         return who(slot, latest) + ' ' + size_text(arrived, name) + " of operation " +
-               std::to_string(name.sequence()) + ", which is no whole number of elements";
+               std::to_string(name.sequence()) + ", " + *fault;
     }
     // The first of those that are there, or the next one when the latest is the first: all that
     // came before the latest agree.
@@ -67,16 +67,19 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
         return difference(name, who(slot, left) + ' ' + elements_text(a),
                           who(slot, right) + ' ' + elements_text(b));
     }
-    if (a.content.size() != b.content.size()) {
+    if (name.format().has_fixed_size() && a.content.size() != b.content.size()) {
         return difference(name, who(slot, left) + ' ' + size_text(a, name),
                           who(slot, right) + ' ' + size_text(b, name));
     }
     return std::nullopt;
 }
 
-std::string overflow_text(const ReductionName& name) {
-    return "the reduction over ranks " + interval_text(name.interval()) + " in operation " +
-           std::to_string(name.sequence()) + " leaves the range of its integer type";
+std::string failure_text(const ReductionName& name, ReduceStatus status) {
+    const std::string subject = "the reduction over ranks " + interval_text(name.interval()) +
+                                " in operation " + std::to_string(name.sequence());
+    return subject + (status == ReduceStatus::kTooLarge
+                          ? " fits in no packet; send fewer entries in a segment"
+                          : " leaves the range of its integer type");
 }
 
 ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slot& slot) {
@@ -90,11 +93,30 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
     fields.freshness = kResultFreshness;
     fields.final_segment = first.final_segment;
     fields.tensor_elements = first.tensor_elements;
-    Draft result = draft(fields, first.content.size());
-    if (!result.packet) return {};
-    const KernelStatus status = reduce(name.op(), name.dtype(), operands_, result.content);
-    if (status != KernelStatus::kOk) return {{}, status};
+    const Format& format = name.format();
+    Draft result;
+    const ReduceStatus status = format.has_fixed_size() ? draft_fixed(format, fields, result)
+                                                        : draft_varying(format, fields, result);
+    if (status != ReduceStatus::kOk || !result.packet) return {{}, status};
     return {sign(std::move(result)), status};
+}
+
+ReduceStatus ResultBuilder::draft_fixed(const Format& format, const wire::DataFields& fields,
+                                        Draft& into) {
+    into = draft(fields, operands_.front().size());
+    if (!into.packet) return ReduceStatus::kOk;
+    return format.reduce(operands_, into.content).status;
+}
+
+ReduceStatus ResultBuilder::draft_varying(const Format& format, const wire::DataFields& fields,
+                                          Draft& into) {
+    varying_.resize(std::min(format.max_result_size(operands_), kMaxPacket));
+    const Reduced reduced = format.reduce(operands_, varying_);
+    if (reduced.status != ReduceStatus::kOk) return reduced.status;
+    into = draft(fields, reduced.size);
+    if (!into.packet) return ReduceStatus::kTooLarge;
+    std::copy_n(varying_.begin(), reduced.size, into.content.begin());
+    return ReduceStatus::kOk;
 }
 
 PacketRef ResultBuilder::error(const ReductionName& name, wire::TensorErrorCode code,

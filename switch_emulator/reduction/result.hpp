@@ -22,8 +22,8 @@ inline constexpr Duration kResultFreshness = std::chrono::seconds(10);
 std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
                                              std::size_t latest);
 
-/// Text of the error when a result leaves its integer type.
-std::string overflow_text(const ReductionName& name);
+/// Why operands that agree have no result, for people.
+std::string failure_text(const ReductionName& name, ReduceStatus status);
 
 /// Makes signed Data of reductions.
 class ResultBuilder {
@@ -35,10 +35,10 @@ class ResultBuilder {
 
     struct Outcome {
         PacketRef data;  ///< empty when it cannot be encoded or signed
-        KernelStatus status = KernelStatus::kOk;
+        ReduceStatus status = ReduceStatus::kOk;
     };
-    /// The reduction of a slot's operands, all of which have arrived and agree. No Data on
-    /// overflow.
+    /// The reduction of a slot's operands, all of which have arrived and agree. No Data unless the
+    /// status is kOk.
     Outcome value(const ReductionName& name, const Slot& slot);
     /// A TensorError; empty when it cannot be encoded or signed.
     PacketRef error(const ReductionName& name, wire::TensorErrorCode code, std::string_view text);
@@ -50,11 +50,17 @@ class ResultBuilder {
         std::span<std::uint8_t> content;
     };
     Draft draft(wire::DataFields fields, std::size_t content_size);
+    /// Drafts the reduction of `operands_`, which has their size.
+    ReduceStatus draft_fixed(const Format& format, const wire::DataFields& fields, Draft& into);
+    /// The same where only the reduction tells its size.
+    ReduceStatus draft_varying(const Format& format, const wire::DataFields& fields, Draft& into);
     PacketRef sign(Draft draft);
 
     PacketPool& pool_;
     security::Signer* signer_;
-    std::vector<wire::ByteView> operands_;  ///< scratch, kept for its memory
+    // Scratch, kept for its memory.
+    std::vector<wire::ByteView> operands_;
+    std::vector<std::uint8_t> varying_;
 };
 
 }  // namespace innet::reduction

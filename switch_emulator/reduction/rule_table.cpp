@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "switch_emulator/reduction/formats/format.hpp"
+
 namespace innet::reduction {
 
 namespace {
@@ -38,6 +40,11 @@ void check(const Rule& rule) {
     if (rule.operands.empty()) {
         throw std::invalid_argument("the reduction rule for " + rule.interval.view().to_uri() +
                                     " has no operands");
+    }
+    if (rule.operands.size() > kMaxOperands) {
+        throw std::invalid_argument("the reduction rule for " + rule.interval.view().to_uri() +
+                                    " has more than " + std::to_string(kMaxOperands) +
+                                    " operands; make intermediate intervals");
     }
     for (auto operand = rule.operands.begin(); operand != rule.operands.end(); ++operand) {
         check_interval(operand->interval);

@@ -33,7 +33,7 @@ class RuleTable {
     InstalledRule* find(const wire::Name& group, const wire::Name& interval);
     /// Adds a rule for an interval that has none, or replaces the one that it has in place.
     /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval
-    /// bytes, the group is empty, or there are no operands or equal ones.
+    /// bytes, the group is empty, or there are no operands, equal ones or more than kMaxOperands.
     InstalledRule& install(const Rule& rule);
     void remove(const InstalledRule& rule);
     std::vector<InstalledRule*> of_group(const wire::Name& group);

@@ -97,7 +97,8 @@ def test_a_failed_operation_does_not_spoil_the_next(cluster):
     "call",
     [
         lambda comm: comm.allreduce(np.ones(3), op="median"),
-        lambda comm: comm.allreduce(np.ones(3, np.complex64)),
+        lambda comm: comm.allreduce(np.ones(3, np.complex64), op="max"),
+        lambda comm: comm.allreduce(np.ones(3), op="bxor"),
         lambda comm: comm.allreduce(np.array(["a"], object)),
         lambda comm: comm.allreduce(np.ones(3), out=np.ones(4)),
         lambda comm: comm.reduce_scatter(np.ones(4)),

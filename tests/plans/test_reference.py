@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from innet.errors import CollectiveError, MismatchError, ReductionOverflow
 from innet.plans import Interval, Plan, evaluate, evaluate_allreduce, make_plan
-from innet.plans.reference import DTYPES, reduce_operands
+from innet.plans.element_types import ELEMENT_TYPES
+from innet.plans.reference import reduce_operands
 from innet.topology import Topology
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = {name: element.dtype for name, element in ELEMENT_TYPES.items()}
 ALGORITHMS = ["inc", "ps", "ring", "halving-doubling"]
 
 
@@ -56,23 +58,54 @@ def test_expressions_differ_in_their_bits(star: Callable[..., Topology]) -> None
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("op", ["sum", "prod", "min", "max"])
-@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize(
+    ("dtype", "op"),
+    [
+        (name, op)
+        for name, element in ELEMENT_TYPES.items()
+        for op in ("sum", "prod", "min", "max")
+        if op in element.operations and name != "bool"
+    ],
+)
 def test_every_type_and_operation_agrees_with_exact_arithmetic(
-    algorithm: str, op: str, dtype: str, star: Callable[..., Topology]
+    algorithm: str, dtype: str, op: str, star: Callable[..., Topology]
 ) -> None:
     plan = make_plan(algorithm, star(4))
-    # Small integers and their products are exact in all seven types.
-    arrays = [np.array([1 + r, 4 - r, 2, r]).astype(DTYPES[dtype]) for r in range(4)]
+    # Small integers and their products are exact in every type.
+    arrays = [np.array([1, 1 + r % 2, r, 2]).astype(DTYPES[dtype]) for r in range(4)]
     exact = {
-        "sum": [10, 10, 8, 6],
-        "prod": [24, 24, 16, 0],
-        "min": [1, 1, 2, 0],
-        "max": [4, 4, 2, 3],
+        "sum": [4, 6, 6, 8],
+        "prod": [1, 4, 0, 16],
+        "min": [1, 1, 0, 2],
+        "max": [1, 2, 3, 2],
     }
     result = evaluate_allreduce(plan, arrays, op, segment_elements=1)
     assert result.dtype == DTYPES[dtype]
-    assert result.astype(np.int64).tolist() == exact[op]
+    assert result.real.astype(np.float64).tolist() == exact[op]
+
+
+@pytest.mark.parametrize("dtype", sorted(n for n in DTYPES if DTYPES[n].kind in "iu"))
+def test_bits_are_combined_bit_by_bit(dtype: str, star: Callable[..., Topology]) -> None:
+    plan = make_plan("inc", star(3))
+    arrays = [np.array([v, 1], DTYPES[dtype]) for v in (0b0110, 0b0101, 0b0100)]
+    for op, expected in {"band": [0b0100, 1], "bor": [0b0111, 1], "bxor": [0b0111, 1]}.items():
+        assert evaluate(plan, 0, arrays, op).tolist() == expected
+
+
+def test_truth_values_are_ored_and_anded(star: Callable[..., Topology]) -> None:
+    plan = make_plan("inc", star(3))
+    arrays = [np.array(v) for v in ([True, False], [True, False], [False, False])]
+    for op in ("sum", "max", "bor"):
+        assert evaluate(plan, 0, arrays, op).tolist() == [True, False]
+    for op in ("prod", "min", "band"):
+        assert evaluate(plan, 0, arrays, op).tolist() == [False, False]
+    assert evaluate(plan, 0, arrays, "bxor").tolist() == [False, False]
+
+
+def test_a_float_without_infinity_becomes_nan_beyond_its_largest_number() -> None:
+    dtype = DTYPES["f8e4m3fn"]
+    assert float(reduce_operands([np.array([v], dtype) for v in (448, 16, -16)], "sum")[0]) == 448
+    assert np.isnan(reduce_operands([np.array([v], dtype) for v in (448, 448)], "sum")[0])
 
 
 @given(
@@ -131,7 +164,7 @@ def test_narrow_floats_are_rounded_once_per_node(
     assert float(evaluate(plan, 0, arrays, "sum")[0]) == large
 
 
-@pytest.mark.parametrize("dtype", ["i32", "i64", "u8"])
+@pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
 @pytest.mark.parametrize("op", ["sum", "prod"])
 def test_integers_never_wrap_around(dtype: str, op: str, star: Callable[..., Topology]) -> None:
     plan = make_plan("ring", star(3))
@@ -153,7 +186,7 @@ def test_negative_integers_have_a_limit_too() -> None:
 
 
 @pytest.mark.parametrize("op", ["sum", "prod", "min", "max"])
-@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "f8e5m2"])
 def test_nan_and_infinity_survive(op: str, dtype: str, star: Callable[..., Topology]) -> None:
     plan = make_plan("halving-doubling", star(4))
     for rank in range(4):
@@ -190,7 +223,11 @@ def test_what_does_not_fit_together_is_refused(star: Callable[..., Topology]) ->
         evaluate(plan, 0, [ones, np.ones(3)], "sum")
     with pytest.raises(CollectiveError, match="unknown operation 'avg'; use one of sum"):
         evaluate(plan, 0, [ones, ones], "avg")
-    with pytest.raises(CollectiveError, match="bool cannot be reduced"):
-        evaluate(plan, 0, [np.ones(1, bool)] * 2, "sum")
+    with pytest.raises(CollectiveError, match="S1 cannot be reduced"):
+        evaluate(plan, 0, [np.ones(1, "S1")] * 2, "sum")
+    with pytest.raises(CollectiveError, match="f32 has no bxor; use one of sum, min, max, prod"):
+        evaluate(plan, 0, [ones, ones], "bxor")
+    with pytest.raises(CollectiveError, match="c64 has no max; use one of sum, prod"):
+        evaluate(plan, 0, [np.ones(1, np.complex64)] * 2, "max")
     with pytest.raises(CollectiveError, match="0 elements is empty"):
         evaluate_allreduce(plan, [ones, ones], "sum", 0)

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "switch_emulator/reduction/formats/registry.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
 
 namespace innet::reduction {
@@ -22,8 +23,7 @@ TEST_CASE("a reduction's name is read from its end") {
     REQUIRE(parsed);
     CHECK(parsed->group().to_uri() == "/a/longer/job/g0");
     CHECK(interval_text(parsed->interval()) == "0-3");
-    CHECK(parsed->op() == Op::kMax);
-    CHECK(parsed->dtype() == DType::kBf16);
+    CHECK(&parsed->format() == find_format("max.bf16"));
     CHECK(parsed->sequence() == 41);
     CHECK(parsed->segment() == 70000);
     CHECK(parsed->hash() == name.view().hash());
@@ -50,6 +50,8 @@ TEST_CASE("names of another form are no reductions") {
              "/job/g0/0-3/sum.f32/41/9",            // untyped numbers
              "/job/g0/0-3/bcast.f32/seq=41/seg=9",  // nothing is reduced
              "/job/g0/0-3/sum.f8/seq=41/seg=9",     // unknown type
+             "/job/g0/0-3/bxor.f32/seq=41/seg=9",   // an operation that the type does not know
+             "/job/g0/0-3/min.c64/seq=41/seg=9",    //
              "/job/g0/0-3/sumf32/seq=41/seg=9",     //
              "/job/g0/0-3/sum.f32.x/seq=41/seg=9",  //
              "/0-3/sum.f32/seq=41/seg=9",           // no group

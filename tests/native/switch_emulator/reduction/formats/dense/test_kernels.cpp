@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "switch_emulator/reduction/kernels.hpp"
+#include "switch_emulator/reduction/formats/dense/kernels.hpp"
 
 namespace innet::reduction {
 
@@ -58,7 +58,7 @@ std::uint16_t bf16_bits(float value) {
 
 /// One step as NumPy does it for floats.
 template <typename T>
-T float_step(Op op, T left, T right, bool tie_takes_left = false) {
+T float_step(Op op, T left, T right) {
     switch (op) {
         case Op::kSum:
             return left + right;
@@ -66,10 +66,12 @@ T float_step(Op op, T left, T right, bool tie_takes_left = false) {
             return left * right;
         case Op::kMin:
             if (std::isnan(left) || std::isnan(right)) return std::isnan(left) ? left : right;
-            return left < right || (left == right && tie_takes_left) ? left : right;
+            return left < right ? left : right;
         case Op::kMax:
             if (std::isnan(left) || std::isnan(right)) return std::isnan(left) ? left : right;
-            return left > right || (left == right && tie_takes_left) ? left : right;
+            return left > right ? left : right;
+        default:
+            break;
     }
     return left;
 }
@@ -109,31 +111,26 @@ void store(std::uint8_t* bytes, T value) {
 void float_reference(Op op, DType dtype, const std::vector<wire::ByteView>& operands, std::size_t i,
                      std::uint8_t* result) {
     const std::size_t at = i * element_size(dtype);
-    const auto fold = [&](auto value_of, bool tie_takes_left) {
+    const auto fold = [&](auto value_of) {
         auto value = value_of(operands[0].data() + at);
         for (std::size_t k = 1; k < operands.size(); ++k) {
-            value = float_step(op, value, value_of(operands[k].data() + at), tie_takes_left);
+            value = float_step(op, value, value_of(operands[k].data() + at));
         }
         return value;
     };
     switch (dtype) {
         case DType::kF32:
-            return store(result, fold(from_bytes<float>, false));
+            return store(result, fold(from_bytes<float>));
         case DType::kF64:
-            return store(result, fold(from_bytes<double>, false));
+            return store(result, fold(from_bytes<double>));
         case DType::kF16:
-            return store(result,
-                         f16_bits(fold(
-                             [](const std::uint8_t* b) {
-                                 return static_cast<float>(f16_value(from_bytes<std::uint16_t>(b)));
-                             },
-                             true)));
+            return store(result, f16_bits(fold([](const std::uint8_t* bytes) {
+                             return static_cast<float>(f16_value(from_bytes<std::uint16_t>(bytes)));
+                         })));
         default:
-            return store(
-                result,
-                bf16_bits(fold(
-                    [](const std::uint8_t* b) { return bf16_value(from_bytes<std::uint16_t>(b)); },
-                    false)));
+            return store(result, bf16_bits(fold([](const std::uint8_t* bytes) {
+                             return bf16_value(from_bytes<std::uint16_t>(bytes));
+                         })));
     }
 }
 
@@ -151,19 +148,19 @@ struct RandomOperands {
 };
 
 template <typename T>
-struct Reduced {
-    KernelStatus status;
+struct Values {
+    ReduceStatus status;
     std::vector<T> values;
 };
 
 template <typename T>
-Reduced<T> reduce_values(Op op, DType dtype, const std::vector<std::vector<T>>& operands) {
+Values<T> reduce_values(Op op, DType dtype, const std::vector<std::vector<T>>& operands) {
     std::vector<wire::ByteView> views;
     for (const auto& operand : operands) {
         views.emplace_back(reinterpret_cast<const std::uint8_t*>(operand.data()),
                            operand.size() * sizeof(T));
     }
-    Reduced<T> reduced{KernelStatus::kOk, std::vector<T>(operands[0].size())};
+    Values<T> reduced{ReduceStatus::kOk, std::vector<T>(operands[0].size())};
     reduced.status = reduce(op, dtype, views,
                             {reinterpret_cast<std::uint8_t*>(reduced.values.data()),
                              reduced.values.size() * sizeof(T)});
@@ -182,7 +179,7 @@ TEST_CASE(
                     const std::size_t size = elements * element_size(dtype);
                     const RandomOperands input(random, operands, size);
                     std::vector<std::uint8_t> result(size);
-                    REQUIRE(reduce(op, dtype, input.views, result) == KernelStatus::kOk);
+                    REQUIRE(reduce(op, dtype, input.views, result) == ReduceStatus::kOk);
                     std::size_t different = 0;
                     for (std::size_t i = 0; i < elements; ++i) {
                         std::array<std::uint8_t, 8> expected{};
@@ -269,10 +266,12 @@ TEST_CASE_TEMPLATE("NaN wins a minimum and a maximum on either side; zeros keep 
     }
 }
 
-TEST_CASE("of f16 zeros the left one is the minimum, as in NumPy") {
+TEST_CASE("of zeros of both signs the right one is the minimum, in narrow types too") {
     const std::vector<std::vector<std::uint16_t>> zeros{{0x0000, 0x8000}, {0x8000, 0x0000}};
+    const std::vector<std::vector<std::uint8_t>> small_zeros{{0x00, 0x80}, {0x80, 0x00}};
     for (const Op op : {Op::kMin, Op::kMax}) {
-        CHECK(reduce_values(op, DType::kF16, zeros).values == zeros[0]);
+        CHECK(reduce_values(op, DType::kF16, zeros).values == zeros[1]);
+        CHECK(reduce_values(op, DType::kE5m2, small_zeros).values == small_zeros[1]);
     }
 }
 
@@ -288,7 +287,7 @@ TEST_CASE("i32 results are exact or an overflow") {
             operands.back().back() = value;
         }
         const auto reduced = reduce_values(op, DType::kI32, operands);
-        CHECK((reduced.status == KernelStatus::kOk) == expected.has_value());
+        CHECK((reduced.status == ReduceStatus::kOk) == expected.has_value());
         if (expected) CHECK(reduced.values.back() == *expected);
     };
     check(Op::kSum, {kLargest, 0}, kLargest);
@@ -311,10 +310,10 @@ TEST_CASE("u8 results are exact or an overflow") {
         return reduce_values(op, DType::kU8, operands);
     };
     CHECK(u8(Op::kSum, {{250, 1}, {5, 2}}).values == std::vector<std::uint8_t>{255, 3});
-    CHECK(u8(Op::kSum, {{250, 1}, {5, 2}}).status == KernelStatus::kOk);
-    CHECK(u8(Op::kSum, {{250}, {6}}).status == KernelStatus::kOverflow);
-    CHECK(u8(Op::kProd, {{16}, {16}}).status == KernelStatus::kOverflow);
-    CHECK(u8(Op::kProd, {{200}, {200}, {0}}).status == KernelStatus::kOk);
+    CHECK(u8(Op::kSum, {{250, 1}, {5, 2}}).status == ReduceStatus::kOk);
+    CHECK(u8(Op::kSum, {{250}, {6}}).status == ReduceStatus::kOverflow);
+    CHECK(u8(Op::kProd, {{16}, {16}}).status == ReduceStatus::kOverflow);
+    CHECK(u8(Op::kProd, {{200}, {200}, {0}}).status == ReduceStatus::kOk);
     CHECK(u8(Op::kProd, {{15}, {17}}).values == std::vector<std::uint8_t>{255});
     CHECK(u8(Op::kMin, {{3, 200}, {100, 7}}).values == std::vector<std::uint8_t>{3, 7});
     CHECK(u8(Op::kMax, {{3, 200}, {100, 7}}).values == std::vector<std::uint8_t>{100, 200});
@@ -329,12 +328,12 @@ TEST_CASE("i64 results are exact, or an overflow as soon as a partial result is"
     };
     CHECK(i64(Op::kSum, {{kLargest - 1, kSmallest}, {1, kLargest}}).values ==
           std::vector<I>{kLargest, -1});
-    CHECK(i64(Op::kSum, {{kLargest - 1, kSmallest}, {1, kLargest}}).status == KernelStatus::kOk);
-    CHECK(i64(Op::kSum, {{kLargest}, {1}}).status == KernelStatus::kOverflow);
-    CHECK(i64(Op::kSum, {{kSmallest}, {-1}}).status == KernelStatus::kOverflow);
-    CHECK(i64(Op::kSum, {{kLargest}, {1}, {-1}}).status == KernelStatus::kOverflow);
-    CHECK(i64(Op::kProd, {{kSmallest}, {-1}}).status == KernelStatus::kOverflow);
-    CHECK(i64(Op::kProd, {{I{1} << 32}, {I{1} << 31}}).status == KernelStatus::kOverflow);
+    CHECK(i64(Op::kSum, {{kLargest - 1, kSmallest}, {1, kLargest}}).status == ReduceStatus::kOk);
+    CHECK(i64(Op::kSum, {{kLargest}, {1}}).status == ReduceStatus::kOverflow);
+    CHECK(i64(Op::kSum, {{kSmallest}, {-1}}).status == ReduceStatus::kOverflow);
+    CHECK(i64(Op::kSum, {{kLargest}, {1}, {-1}}).status == ReduceStatus::kOverflow);
+    CHECK(i64(Op::kProd, {{kSmallest}, {-1}}).status == ReduceStatus::kOverflow);
+    CHECK(i64(Op::kProd, {{I{1} << 32}, {I{1} << 31}}).status == ReduceStatus::kOverflow);
     CHECK(i64(Op::kProd, {{I{1} << 32}, {I{1} << 30}}).values == std::vector<I>{I{1} << 62});
     CHECK(i64(Op::kMin, {{3, kSmallest}, {4, 0}}).values == std::vector<I>{3, kSmallest});
     CHECK(i64(Op::kMax, {{3, kSmallest}, {4, 0}}).values == std::vector<I>{4, 0});
@@ -344,8 +343,8 @@ TEST_CASE("an overflow anywhere in a large tensor is found") {
     for (const std::size_t at : {0U, 511U, 512U, 1030U}) {
         std::vector<std::vector<std::int64_t>> operands(9, std::vector<std::int64_t>(1031, 1));
         operands[8][at] = std::numeric_limits<std::int64_t>::max();
-        CHECK(reduce_values(Op::kSum, DType::kI64, operands).status == KernelStatus::kOverflow);
-        CHECK(reduce_values(Op::kMax, DType::kI64, operands).status == KernelStatus::kOk);
+        CHECK(reduce_values(Op::kSum, DType::kI64, operands).status == ReduceStatus::kOverflow);
+        CHECK(reduce_values(Op::kMax, DType::kI64, operands).status == ReduceStatus::kOk);
     }
 }
 

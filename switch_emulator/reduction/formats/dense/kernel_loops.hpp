@@ -1,26 +1,22 @@
-#include "switch_emulator/reduction/kernels.hpp"
+#pragma once
+// The loops of all dense kernels: over blocks of elements, and in a block over the operands.
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <span>
 
-#include "switch_emulator/reduction/element_types.hpp"
+#include "switch_emulator/reduction/formats/dense/dtype.hpp"
+#include "switch_emulator/reduction/formats/dense/elements/element.hpp"
+#include "switch_emulator/reduction/formats/format.hpp"
+#include "transport/wire/tlv.hpp"
 
-// One copy of all loops per generation of x86-64, chosen when the program is loaded.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define INNET_CPU_CLONES \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define INNET_CPU_CLONES
-#endif
+namespace innet::reduction::loops {
 
 static_assert(std::endian::native == std::endian::little, "tensors are little-endian on the wire");
-
-namespace innet::reduction {
-
-namespace {
 
 using wire::ByteView;
 
@@ -52,6 +48,9 @@ INNET_INLINE typename Element::Accumulator step(typename Element::Accumulator le
     if constexpr (kOp == Op::kMin) return Element::min(left, right, flags);
     if constexpr (kOp == Op::kMax) return Element::max(left, right, flags);
     if constexpr (kOp == Op::kProd) return Element::prod(left, right, flags);
+    if constexpr (kOp == Op::kBand) return Element::band(left, right, flags);
+    if constexpr (kOp == Op::kBor) return Element::bor(left, right, flags);
+    if constexpr (kOp == Op::kBxor) return Element::bxor(left, right, flags);
 }
 
 /// Adds `kOperands` operands to the accumulators (or starts them, when `kFirst`) in one pass.
@@ -109,7 +108,7 @@ INNET_INLINE typename Element::Flags reduce_block(std::span<const ByteView> oper
 }
 
 template <typename Element, Op kOp>
-INNET_INLINE KernelStatus reduce_blocks(std::span<const ByteView> operands,
+INNET_INLINE ReduceStatus reduce_blocks(std::span<const ByteView> operands,
                                         std::span<std::uint8_t> result) {
     constexpr std::size_t kSize = sizeof(typename Element::Stored);
     typename Element::Flags flags{};
@@ -118,72 +117,19 @@ INNET_INLINE KernelStatus reduce_blocks(std::span<const ByteView> operands,
         flags |= reduce_block<Element, kOp>(
             operands, start * kSize, std::min(kBlockElements, elements - start), result.data());
     }
-    return flags == 0 ? KernelStatus::kOk : KernelStatus::kOverflow;
+    return flags == 0 ? ReduceStatus::kOk : ReduceStatus::kOverflow;
 }
 
-template <typename Element>
-INNET_INLINE KernelStatus reduce_elements(Op op, std::span<const ByteView> operands,
+/// Reduces with `op`, which is one of `kOps`: those that the element knows.
+template <typename Element, Op... kOps>
+INNET_INLINE ReduceStatus reduce_elements(Op op, std::span<const ByteView> operands,
                                           std::span<std::uint8_t> result) {
-    switch (op) {
-        case Op::kSum:
-            return reduce_blocks<Element, Op::kSum>(operands, result);
-        case Op::kMin:
-            return reduce_blocks<Element, Op::kMin>(operands, result);
-        case Op::kMax:
-            return reduce_blocks<Element, Op::kMax>(operands, result);
-        case Op::kProd:
-            return reduce_blocks<Element, Op::kProd>(operands, result);
-    }
-    return KernelStatus::kOk;
+    ReduceStatus status = ReduceStatus::kOk;
+    const auto run = [&]<Op kOp>() __attribute__((always_inline)) {
+        if (op == kOp) status = reduce_blocks<Element, kOp>(operands, result);
+    };
+    (run.template operator()<kOps>(), ...);
+    return status;
 }
 
-INNET_CPU_CLONES
-KernelStatus reduce_on_this_cpu(Op op, DType dtype, std::span<const ByteView> operands,
-                                std::span<std::uint8_t> result) {
-    switch (dtype) {
-        case DType::kF32:
-            return reduce_elements<element::F32>(op, operands, result);
-        case DType::kF64:
-            return reduce_elements<element::F64>(op, operands, result);
-        case DType::kF16:
-            return reduce_elements<element::F16>(op, operands, result);
-        case DType::kBf16:
-            return reduce_elements<element::Bf16>(op, operands, result);
-        case DType::kI32:
-            return reduce_elements<element::I32>(op, operands, result);
-        case DType::kI64:
-            return reduce_elements<element::I64>(op, operands, result);
-        case DType::kU8:
-            return reduce_elements<element::U8>(op, operands, result);
-    }
-    return KernelStatus::kOk;
-}
-
-}  // namespace
-
-std::optional<Op> parse_op(std::string_view text) {
-    if (text == "sum") return Op::kSum;
-    if (text == "min") return Op::kMin;
-    if (text == "max") return Op::kMax;
-    if (text == "prod") return Op::kProd;
-    return std::nullopt;
-}
-
-std::optional<DType> parse_dtype(std::string_view text) {
-    if (text == "f32") return DType::kF32;
-    if (text == "f64") return DType::kF64;
-    if (text == "f16") return DType::kF16;
-    if (text == "bf16") return DType::kBf16;
-    if (text == "i32") return DType::kI32;
-    if (text == "i64") return DType::kI64;
-    if (text == "u8") return DType::kU8;
-    return std::nullopt;
-}
-
-KernelStatus reduce(Op op, DType dtype, std::span<const ByteView> operands,
-                    std::span<std::uint8_t> result) {
-    assert(!operands.empty());
-    return reduce_on_this_cpu(op, dtype, operands, result);
-}
-
-}  // namespace innet::reduction
+}  // namespace innet::reduction::loops

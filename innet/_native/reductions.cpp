@@ -1,0 +1,64 @@
+// `reduce`: one reduction as a node computes it, outside of any network.
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "innet/_native/bindings.hpp"
+#include "innet/_native/operations.hpp"
+#include "switch_emulator/reduction/formats/registry.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+namespace {
+
+using reduction::Format;
+using reduction::ReduceStatus;
+
+/// Checks what a reducer checks before it reduces.
+void check_operands(const Format& format, const std::vector<wire::ByteView>& operands) {
+    if (operands.empty() || operands.size() > reduction::kMaxOperands) {
+        throw nb::value_error("a reduction has 1 to 32768 operands");
+    }
+    for (const wire::ByteView operand : operands) {
+        const auto fault = format.find_fault(operand);
+        if (fault) {
+            throw nb::value_error(
+                ("an operand of " + std::to_string(operand.size()) + " bytes, " + *fault).c_str());
+        }
+        if (format.has_fixed_size() && operand.size() != operands.front().size()) {
+            throw nb::value_error("operands differ in size");
+        }
+    }
+}
+
+nb::bytes reduce(const std::string& kind, const std::vector<ReadableBytes>& arrays) {
+    const Format* format = reduction::find_format(kind);
+    if (format == nullptr) throw nb::value_error(("no reduction is called " + kind).c_str());
+    std::vector<wire::ByteView> operands;
+    for (const ReadableBytes& array : arrays) operands.emplace_back(array.data(), array.size());
+    check_operands(*format, operands);
+    std::vector<std::uint8_t> result(format->max_result_size(operands));
+    const reduction::Reduced reduced = format->reduce(operands, result);
+    if (reduced.status != ReduceStatus::kOk) {
+        PyErr_SetString(PyExc_OverflowError, "the result leaves the range of its type");
+        throw nb::python_error();
+    }
+    return nb::bytes(result.data(), reduced.size);
+}
+
+}  // namespace
+
+void bind_reductions(nb::module_& module) {
+    module.def("reduce", &reduce, nb::arg("kind"), nb::arg("operands"),
+               "The reduction `kind`, such as sum.f32, of operands given as arrays of bytes, from "
+               "left to right, as a node computes it. Raises ValueError for what a node refuses, "
+               "OverflowError for a result outside its type.");
+}
+
+}  // namespace innet::bindings
