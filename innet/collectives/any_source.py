@@ -26,11 +26,13 @@ class Receive(Posted):
     Attributes:
         memory: where the message goes.
         source: the only rank it takes a message from, or ``None`` for any.
+        timeout_s: how long to ask.
         sender: whose message it got, -1 before.
     """
 
-    def __init__(self, memory: Array, source: int | None) -> None:
+    def __init__(self, memory: Array, source: int | None, timeout_s: float) -> None:
         super().__init__()
+        self.timeout_s = timeout_s
         self.memory = memory
         self.source = source
         self.sender = -1
@@ -74,13 +76,11 @@ class AnySource:
         collector: Collector,
         messages: PointToPoint,
         peers: list[int],
-        timeout_s: float,
     ) -> None:
         self._node = node
         self._collector = collector
         self._messages = messages
         self._peers = peers
-        self._timeout_s = timeout_s
         self._lock = threading.RLock()
         self._tags: dict[int, _Tag] = {}
 
@@ -88,9 +88,9 @@ class AnySource:
         """Whether receives under this tag, from one source too, have to come here."""
         return tag in self._tags
 
-    def post(self, memory: Array, source: int | None, tag: int) -> Receive:
+    def post(self, memory: Array, source: int | None, tag: int, timeout_s: float) -> Receive:
         """Receive the next message with ``tag`` of rank ``source``, or of any."""
-        receive = Receive(memory, source)
+        receive = Receive(memory, source, timeout_s)
         with self._lock:
             state = self._tags.setdefault(tag, _Tag())
             state.waiting.append(receive)
@@ -117,14 +117,14 @@ class AnySource:
                 continue
             if question is not None:
                 self._node.cancel(question.operation)
-            self._open(tag, state, source, receive.memory)
+            self._open(tag, state, source, receive)
 
-    def _open(self, tag: int, state: _Tag, source: int, like: Array) -> None:
+    def _open(self, tag: int, state: _Tag, source: int, receive: Receive) -> None:
         seq = state.seqs.get(source)
         if seq is None:
             seq = state.seqs[source] = self._messages.next_incoming(source, tag)
-        buffer = np.empty(like.shape, like.dtype)
-        operation = self._messages.fetch(buffer, source, tag, seq, self._timeout_s)
+        buffer = np.empty_like(receive.memory)
+        operation = self._messages.fetch(buffer, source, tag, seq, receive.timeout_s)
         question = state.questions[source] = _Question(operation, seq, buffer)
         self._collector.deliver(
             operation,

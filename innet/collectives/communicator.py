@@ -91,6 +91,7 @@ class Communicator(OneSidedCalls):
         rank: this process's place in the group.
         size: number of ranks in the group.
         nodes: the host of each rank.
+        timeout_s: deadline of operations, from their start; may be changed for those that follow.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Communicator(OneSidedCalls):
         self._node = worker.node
         self._membership = membership
         self._variants = variants
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self.rank = membership.rank
         self.size = membership.size
         self.nodes = membership.nodes
@@ -124,7 +125,6 @@ class Communicator(OneSidedCalls):
             self._collector,
             self._messages,
             [peer for peer in range(self.size) if peer != self.rank],
-            timeout_s,
         )
         self._objects = Objects(
             self._node, worker.object_key, variants.first, self.rank, self._segment_bytes
@@ -234,9 +234,9 @@ class Communicator(OneSidedCalls):
         """Block r of ``array`` goes to rank r; block r of the result came from rank r."""
         return self.ialltoall(array, out).wait()
 
-    def ibarrier(self) -> Work[None]:
-        """Start a :meth:`barrier`."""
-        return self._start(barrier(self._variants))
+    def ibarrier(self, *, timeout_s: float | None = None) -> Work[None]:
+        """Start a :meth:`barrier`; its deadline is by default that of the group's operations."""
+        return self._start(barrier(self._variants), timeout_s)
 
     def barrier(self) -> None:
         """Wait until every rank has come here."""
@@ -247,7 +247,7 @@ class Communicator(OneSidedCalls):
     def isend(self, array: Array, to: int, tag: int = 0) -> Work[None]:
         """Start a :meth:`send`."""
         self._check_peer(to)
-        operation, completion, what = self._messages.send(array, to, tag, self._timeout_s)
+        operation, completion, what = self._messages.send(array, to, tag, self.timeout_s)
         if completion is self._collector:
             self._trace_message(operation, what, array)
         return self._work(operation, what, None, lambda: None, completion)
@@ -265,7 +265,7 @@ class Communicator(OneSidedCalls):
         if self._any_source.knows(tag):
             return self._posted(output, source, tag, output.finish)[1]
         operation, what, confirm = self._messages.receive(
-            output.memory, source, tag, timeout_s or self._timeout_s
+            output.memory, source, tag, timeout_s or self.timeout_s
         )
 
         def finish() -> Array:
@@ -302,7 +302,7 @@ class Communicator(OneSidedCalls):
         self, output: Output, source: int | None, tag: int, finish: Callable[[], T]
     ) -> tuple[Receive, Work[T]]:
         what = describe_receipt(output.memory, "any rank" if source is None else source, tag)
-        receive = self._any_source.post(output.memory, source, tag)
+        receive = self._any_source.post(output.memory, source, tag, self.timeout_s)
         return receive, self._work(0, what, None, finish, receive)
 
     # Objects: bytes under a name of their own.
@@ -358,7 +358,7 @@ class Communicator(OneSidedCalls):
         output = None if out is None else Output(out)
         into = None if output is None else output.memory
         operation, what, buffer = self._objects.fetch(
-            name, source, into, timeout_s or self._timeout_s
+            name, source, into, timeout_s or self.timeout_s
         )
         finish = buffer.array if output is None else output.finish
         return self._object_work(operation, what, finish)
@@ -413,6 +413,15 @@ class Communicator(OneSidedCalls):
         status: dict[str, Any] = self._node.status()
         return status
 
+    def abort(self, why: str) -> None:
+        """End what is under way here with an error that says ``why``, and leave at once.
+
+        Unlike :meth:`close`, it stays for nobody: others may miss what they had not fetched yet.
+        """
+        if not self._closed:
+            self._closed = True
+            self._worker.abandon_group(self._membership, why)
+
     def close(self) -> None:
         """Leave the group, after staying until the others have what they need from this rank."""
         if self._closed:
@@ -436,21 +445,21 @@ class Communicator(OneSidedCalls):
 
     # How operations run.
 
-    def _start(self, operation: Operation[T]) -> Work[T]:
+    def _start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
         self._require_open(operation.what)
         if operation.synchronising:
             self._since_synchronised = 0
         else:
             self._since_synchronised += 1
-        work = self._submit(operation)
+        work = self._submit(operation, timeout_s or self.timeout_s)
         if self._since_synchronised >= self._in_flight:
             # Nothing in a row of broadcasts and their like tells their root that all have them; a
             # barrier that nobody waits for does, and lets it drop what it kept.
             self._since_synchronised = 0
-            self._submit(barrier(self._variants)).add_done_callback(lambda _: None)
+            self._submit(barrier(self._variants), self.timeout_s).add_done_callback(lambda _: None)
         return work
 
-    def _submit(self, operation: Operation[T]) -> Work[T]:
+    def _submit(self, operation: Operation[T], timeout_s: float) -> Work[T]:
         seq = self._seq
         self._seq += 1
         kind = self._kind(operation.kind)
@@ -472,7 +481,7 @@ class Communicator(OneSidedCalls):
         number = self._node.submit(
             publication,
             fetches,
-            timeout_s=self._timeout_s,
+            timeout_s=timeout_s,
             in_place=operation.in_place,
             stream=self._stream,
             seq=seq,

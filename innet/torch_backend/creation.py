@@ -54,7 +54,7 @@ def create_process_group(
         timeout_s=timeout_s,
         nodes=meeting.nodes,
     )
-    return InnetProcessGroup(communicator)
+    return InnetProcessGroup(communicator, options, request.store)
 
 
 def _require_different_hosts(nodes: tuple[str, ...]) -> None:

@@ -63,7 +63,7 @@ class Launcher:
         return work
 
     def start_batch(self) -> None:
-        """From now on, remember what is started, forgetting a batch that was never ended."""
+        """From now on, remember what is started."""
         self._batch = []
 
     def end_batch(self) -> CollectiveWork:

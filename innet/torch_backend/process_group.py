@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import torch
 from torch._C._distributed_c10d import (
@@ -13,14 +14,19 @@ from torch._C._distributed_c10d import (
     BarrierOptions,
     BroadcastOptions,
     GatherOptions,
+    PrefixStore,
     ReduceOptions,
     ReduceScatterOptions,
     ScatterOptions,
+    Store,
 )
 from torch.distributed import ProcessGroup
 
-from innet.collectives import Communicator
+from innet.collectives import Communicator, init
+from innet.torch_backend.coalescing import stops_recording_on_error
 from innet.torch_backend.launcher import Launcher, Step
+from innet.torch_backend.monitored_barrier import monitored_barrier
+from innet.torch_backend.options import Options
 from innet.torch_backend.registration import BACKEND_NAME
 from innet.torch_backend.steps import StepBuilder
 from innet.torch_backend.tensors import as_source, as_target, only, only_list, split_sizes
@@ -39,6 +45,23 @@ _ALLTOALL = AllToAllOptions()
 _BARRIER = BarrierOptions()
 
 
+@stops_recording_on_error(
+    "allreduce",
+    "reduce",
+    "broadcast",
+    "allgather",
+    "all_gather_single",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "alltoall",
+    "all_to_all_single",
+    "barrier",
+    "send",
+    "recv",
+    "recv_anysource",
+)
 class InnetProcessGroup(ProcessGroup):
     """A process group of some of the job's ranks.
 
@@ -52,15 +75,22 @@ class InnetProcessGroup(ProcessGroup):
     Attributes:
         communicator: what carries it out; its :meth:`~Communicator.stats` and
             :meth:`~Communicator.explain` tell more.
+        options: what it was made with.
     """
 
     supports_splitting = True
     supports_coalescing = True
 
-    def __init__(self, communicator: Communicator) -> None:
+    def __init__(
+        self, communicator: Communicator, options: Options | None = None, store: Store | None = None
+    ) -> None:
+        """Args: ``options`` and ``store`` are what the group was made with, for its parts."""
         # The one constructor that takes subclasses; the stub does not list it.
         super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]
         self.communicator = communicator
+        self.options = options or Options()
+        self._store = store
+        self._splits = 0
         self._name = ""
         self._description = "undefined"
         self._steps = StepBuilder(communicator)
@@ -108,9 +138,74 @@ class InnetProcessGroup(ProcessGroup):
             raise RuntimeError(f"the innet backend takes no tensors of device type {device}")
         return self
 
+    def get_group_store(self) -> Store:
+        """The store in which the group's ranks met.
+
+        Raises:
+            RuntimeError: they met elsewhere.
+        """
+        if self._store is None:
+            raise RuntimeError("this group was made without a store")
+        return self._store
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """From now on, operations have ``timeout`` from their start."""
+        self.communicator.timeout_s = timeout.total_seconds()
+
+    def split_group(  # type: ignore[override]
+        self,
+        ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: Options | None = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Sequence[torch.device] | None = None,
+    ) -> InnetProcessGroup | None:
+        """A group of some ranks of this one, in the order of their numbers.
+
+        All ranks of this group call it; ranks that are in different parts name their own, and those
+        in none any part.
+
+        Args:
+            ranks: numbers in this group.
+            timeout: of the new group's operations; by default as here.
+            opts: by default as here.
+            group_name: what to call it; by default it is told from others by counting.
+            group_desc: what it is for.
+            device_types: does not matter: all devices share the one network.
+
+        Returns:
+            The group, or ``None`` on a rank that is not in it.
+        """
+        self._splits += 1
+        name = group_name or f"{self._name}:split{self._splits}"
+        members = sorted(ranks)
+        if self.rank() not in members:
+            return None
+        options = opts or self.options
+        communicator = init(
+            group=f"torch:{name}",
+            algorithm=options.algorithm,
+            timeout_s=self.communicator.timeout_s if timeout is None else timeout.total_seconds(),
+            nodes=[self.communicator.nodes[rank] for rank in members],
+        )
+        store = None if self._store is None else PrefixStore(f"{name}/", self._store)
+        group = InnetProcessGroup(communicator, options, store)
+        group.setGroupName(name)
+        group.setGroupDesc(group_desc or f"{self._description}:split:{self._splits}")
+        return group
+
     def shutdown(self) -> None:
         """Leave the group; ``destroy_process_group`` calls it. Safe to call twice."""
         self.communicator.close()
+        self._launcher.close()
+
+    def abort(self) -> None:
+        """End all operations under way here with an error and leave the group, waiting for nobody.
+
+        Those who wait for them, in whichever thread, hear of it.
+        """
+        self.communicator.abort("the process group was aborted in this process")
         self._launcher.close()
 
     # Reductions.
@@ -285,7 +380,23 @@ class InnetProcessGroup(ProcessGroup):
         self, opts: BarrierOptions = _BARRIER
     ) -> CollectiveWork:
         """Ends when every rank has called it; devices do not matter."""
-        return self._start([self._steps.barrier()], [])
+        timeout_s = opts.timeout.total_seconds()
+        return self._start([self._steps.barrier(timeout_s if timeout_s > 0 else None)], [])
+
+    def monitored_barrier(
+        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        """Wait for all ranks, and tell which have not come; ``dist.monitored_barrier`` refuses it.
+
+        PyTorch's function takes no backend but Gloo: call the group's method instead.
+
+        Raises:
+            DeadlineExceeded: ranks did not come within ``timeout`` (by default that of the group);
+                names the first of them, with ``wait_all_ranks`` all.
+            RankFailed: a rank is gone.
+        """
+        timeout_s = self.communicator.timeout_s if timeout is None else timeout.total_seconds()
+        monitored_barrier(self.communicator, timeout_s, wait_all_ranks)
 
     # Names that PyTorch's Python code, older and newer, calls the same operations by.
 
@@ -328,6 +439,10 @@ class InnetProcessGroup(ProcessGroup):
         )
 
     # Several operations as one work.
+
+    def stop_recording(self) -> None:
+        """Forget what was started since :meth:`_start_coalescing`; it goes on."""
+        self._launcher.end_batch()
 
     def _start_coalescing(self, device: torch.device) -> None:
         """Operations start as they are called; remember them for :meth:`_end_coalescing`."""

@@ -191,9 +191,9 @@ class StepBuilder:
             self._receive_part(outputs[peer], peer) for peer in peers
         ]
 
-    def barrier(self) -> Step:
+    def barrier(self, timeout_s: float | None) -> Step:
         """Ends when every rank has come."""
-        return Step(self._communicator.ibarrier)
+        return Step(lambda: self._communicator.ibarrier(timeout_s=timeout_s))
 
     def _send_part(self, tensor: torch.Tensor, to: int) -> Step:
         array = as_source(tensor)

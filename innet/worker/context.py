@@ -150,6 +150,12 @@ class Worker:
             with self._lock:
                 self._memberships.pop(membership.name, None)
 
+    def abandon_group(self, membership: Membership, why: str) -> None:
+        """End the group in this process, with an error that says ``why``, and leave it at once."""
+        self._end_group(membership, why, None)
+        with self._lock:
+            self._memberships.pop(membership.name, None)
+
     def fail(self, why: str) -> None:
         """This process can go on no longer: end its groups, and tell the others at once."""
         with self._lock:
@@ -230,7 +236,7 @@ class Worker:
                 return
         self._end_group(membership, why, rank)
 
-    def _end_group(self, membership: Membership, why: str, rank: int) -> None:
+    def _end_group(self, membership: Membership, why: str, rank: int | None) -> None:
         membership.failure = (why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)

@@ -1,0 +1,81 @@
+"""What is done with groups rather than with tensors."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from innet.errors import DeadlineExceeded
+from innet.topology import load_topology
+from innet.torch_backend.process_group import InnetProcessGroup
+from tests.collectives.cluster import Cluster
+from tests.torch_backend.ranks import SIZE, Ranks
+
+pytestmark = pytest.mark.torch
+
+
+def test_parts_of_groups_meshes_failed_recordings_and_an_abort(run_job) -> None:
+    result = run_job("group_control.py")
+    assert result.failure == ""
+    for rank in range(4):
+        said = result.said(f"h{rank}")
+        assert "backend: innet cpu:innet" in said
+        assert f"split: {[(0, 2, 9), (0, 1, 2), None, (1, 2, 9)][rank]}" in said
+        rows, columns = [(5, 3), (10, 3), (5, 12), (10, 12)][rank]
+        assert f"mesh: [{rows}, {columns}] 15" in said
+        assert "after a failed recording: 15" in said
+        assert f"recorded messages: {(rank - 1) % 4}" in said
+        if rank != 3:
+            assert "aborted: ['allreduce(sum.f32, shape (3,))" in said
+            assert "was aborted in this process" in said
+
+
+def test_no_method_is_taken_for_how_pytorch_makes_groups() -> None:
+    assert not hasattr(InnetProcessGroup, "new_group")
+
+
+@pytest.mark.parametrize("wait_all_ranks", [False, True])
+def test_a_monitored_barrier_names_who_did_not_come_on_all_ranks(wait_all_ranks: bool) -> None:
+    barrier_ended = threading.Barrier(2)
+
+    def program(group: InnetProcessGroup) -> str:
+        group.monitored_barrier(timedelta(seconds=20))
+        if group.rank() in (1, 3):
+            if group.rank() == 3:
+                barrier_ended.wait(60)
+            if group.rank() == 1:
+                return ""
+        with pytest.raises(DeadlineExceeded) as caught:
+            group.monitored_barrier(timedelta(seconds=1), wait_all_ranks=wait_all_ranks)
+        if group.rank() == 0:
+            barrier_ended.wait(60)
+        return str(caught.value)
+
+    with Cluster(load_topology(f"star:{SIZE}")) as cluster:
+        ranks = Ranks(cluster)
+        said = ranks.run(program)
+        ranks.close()
+    for rank in (0, 2):
+        assert "rank 1 (h1)" in said[rank]
+        assert ("rank 3 (h3)" in said[rank]) == wait_all_ranks
+    assert "this rank, 3, came after the timeout" in said[3]
+
+
+def test_operations_take_the_timeout_that_was_set_last() -> None:
+    def program(group: InnetProcessGroup) -> str:
+        group.set_timeout(timedelta(seconds=1))
+        if group.rank() == 2:
+            return ""
+        with pytest.raises(DeadlineExceeded) as caught:
+            group.barrier().wait()
+        return str(caught.value)
+
+    with Cluster(load_topology(f"star:{SIZE}"), timeout_s=1000) as cluster:
+        ranks = Ranks(cluster)
+        said = ranks.run(program)
+        ranks.close()
+    for rank in (0, 1, 3):
+        assert "barrier() seq=0" in said[rank]
+        assert "2" in said[rank].partition("seq=0")[2]
