@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from torch.distributed.distributed_c10d import _coalescing_manager
 
-OPERATORS = ("SUM", "PRODUCT", "MIN", "MAX")
+OPERATORS = ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
 BITS = ("BAND", "BOR", "BXOR")
 
 
