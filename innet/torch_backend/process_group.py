@@ -27,7 +27,9 @@ from innet.torch_backend.coalescing import stops_recording_on_error
 from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.monitored_barrier import monitored_barrier
 from innet.torch_backend.options import Options
+from innet.torch_backend.reductions import reduction_of
 from innet.torch_backend.registration import BACKEND_NAME
+from innet.torch_backend.sparse import SparseSum
 from innet.torch_backend.steps import StepBuilder
 from innet.torch_backend.tensors import as_source, as_target, only, only_list, split_sizes
 from innet.torch_backend.work import CollectiveWork, Part
@@ -213,8 +215,11 @@ class InnetProcessGroup(ProcessGroup):
     def allreduce(  # type: ignore[override]
         self, tensors: Sequence[torch.Tensor], opts: AllreduceOptions = _ALLREDUCE
     ) -> CollectiveWork:
-        """Everyone's tensor becomes the reduction over all."""
+        """Everyone's tensor, dense or sparse COO, becomes the reduction over all."""
         tensor = only(tensors, "all_reduce")
+        if tensor.layout is not torch.strided:
+            reduction = reduction_of(opts.reduceOp, tensor.dtype)
+            return self._start(SparseSum(self.communicator, tensor, reduction).steps(), [tensor])
         return self._start([self._steps.allreduce(tensor, opts.reduceOp)], [tensor])
 
     def allreduce_coalesced(
