@@ -1,0 +1,1 @@
+"""Parts of ``train_async.py``: asynchronous training beside synchronous, with a slow worker."""
