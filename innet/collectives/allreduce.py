@@ -7,7 +7,9 @@ from innet.collectives.group import Variants
 from innet.collectives.operation import Operation, Wanted, describe
 
 
-def allreduce(variants: Variants, array: Array, op: str, out: Array | None) -> Operation[Array]:
+def allreduce(
+    variants: Variants, array: Array, op: str, out: Array | None, what: str | None = None
+) -> Operation[Array]:
     """The operation of one rank; the result has the shape and type of ``array``."""
     kind = f"{op}.{reduction_type(array, op)}"
     output = output_like(out, array.shape, array.dtype)
@@ -15,7 +17,7 @@ def allreduce(variants: Variants, array: Array, op: str, out: Array | None) -> O
     in_place = out is array and output.memory is array
     variant = variants.for_size(array.nbytes)
     return Operation(
-        what=describe("allreduce", kind, array),
+        what=what or describe("allreduce", kind, array),
         variant=variant,
         kind=kind,
         elements=array.size,

@@ -17,6 +17,7 @@ from innet.collectives.broadcast import broadcast
 from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
+from innet.collectives.keyed import KeyedCalls
 from innet.collectives.objects import ObjectData, Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls
 from innet.collectives.operation import Operation
@@ -24,6 +25,7 @@ from innet.collectives.point_to_point import PointToPoint, describe_receipt
 from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
 from innet.collectives.scatter import scatter
+from innet.collectives.staged import Staged, Steps
 from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError
 from innet.plans import Plan, PlanChooser
@@ -80,7 +82,7 @@ def init(
     return Communicator(worker, membership, Variants(membership, chooser), timeout_s)
 
 
-class Communicator(OneSidedCalls):
+class Communicator(OneSidedCalls, KeyedCalls):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -140,7 +142,10 @@ class Communicator(OneSidedCalls):
             self._segment_bytes,
             lambda: membership.failure,
         )
-        super().__init__(one_sided, timeout_s, self._check_member)
+        OneSidedCalls.__init__(self, one_sided, timeout_s, self._check_member)
+        KeyedCalls.__init__(
+            self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank
+        )
         before_close(self.close)
 
     # Collectives, each as a future and blocking.
@@ -459,9 +464,38 @@ class Communicator(OneSidedCalls):
             self._submit(barrier(self._variants), self.timeout_s).add_done_callback(lambda _: None)
         return work
 
+    def _start_steps(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+        self._require_open(what)
+        self._since_synchronised = 0
+        numbers = self._take_numbers(most_steps)
+        staged = Staged(
+            steps,
+            numbers,
+            self._submit_next,
+            lambda seq: self._node.release(self._stream, seq),
+            self._collector,
+        )
+        staged.start()
+        return self._work(numbers[0], what, numbers[0], staged.result, staged)
+
+    def _submit_next(self, operation: Operation[Any], seq: int, reserves: int) -> int:
+        self._require_open(operation.what)
+        return self._submit_as(operation, seq, self.timeout_s, reserves)
+
+    def _take_numbers(self, count: int) -> list[int]:
+        numbers = list(range(self._seq, self._seq + count))
+        self._seq += count
+        return numbers
+
     def _submit(self, operation: Operation[T], timeout_s: float) -> Work[T]:
-        seq = self._seq
-        self._seq += 1
+        (seq,) = self._take_numbers(1)
+        number = self._submit_as(operation, seq, timeout_s)
+        return self._work(number, operation.what, seq, operation.finish)
+
+    def _submit_as(
+        self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
+    ) -> int:
+        """Start an operation under a sequence number; the packet path's number of it."""
         kind = self._kind(operation.kind)
         segmentation = _core.Segmentation(
             operation.blocks, operation.block_bytes, self._segment_bytes
@@ -476,6 +510,7 @@ class Communicator(OneSidedCalls):
                 segmentation,
                 operation.elements,
                 f"rank {self.rank}: {operation.what}",
+                segment_ends=operation.segment_ends,
             )
         fetches = self._fetches(operation, kind, seq, segmentation)
         number = self._node.submit(
@@ -486,6 +521,7 @@ class Communicator(OneSidedCalls):
             stream=self._stream,
             seq=seq,
             synchronising=operation.synchronising,
+            reserves=reserves,
         )
         if self._trace is not None:
             self._trace.begin(
@@ -497,7 +533,7 @@ class Communicator(OneSidedCalls):
                 algorithm=operation.variant.plan.algorithm,
                 group=operation.variant.prefix,
             )
-        return self._work(number, operation.what, seq, operation.finish)
+        return int(number)
 
     def _fetches(
         self,
@@ -522,6 +558,7 @@ class Communicator(OneSidedCalls):
                     operation.elements,
                     byte_view(wanted.into),
                     wanted.by_block,
+                    sizes=wanted.sizes,
                 )
             )
         return fetches

@@ -17,13 +17,15 @@ T = TypeVar("T")
 class Wanted:
     """Segments of a named value, and where they go.
 
-    ``block`` picks one block of the value; ``None`` takes all of them.
+    ``block`` picks one block of the value; ``None`` takes all of them. Where segments may be
+    shorter than full ones, ``sizes`` (uint32, one per segment) tells how many bytes came.
     """
 
     targets: _core.Targets
     into: Array
     block: int | None = None
     by_block: bool = False
+    sizes: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Operation(Generic[T]):
         elements: elements of the whole tensor; must be the same on every rank.
         block_bytes: bytes of one of ``blocks`` equal blocks of the tensor.
         publishes: the tensor this rank offers, or ``None``.
+        segment_ends: where segments of unequal sizes end in it (uint64), or ``None``.
         wants: what it fetches.
         finish: makes the result once all is there.
         in_place: the fetch lands over the published tensor.
@@ -51,6 +54,7 @@ class Operation(Generic[T]):
     finish: Callable[[], T]
     blocks: int = 1
     publishes: Array | None = None
+    segment_ends: Array | None = None
     wants: Sequence[Wanted] = field(default_factory=tuple)
     in_place: bool = False
     synchronising: bool = True

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "switch_emulator/reduction/formats/dense/dense_format.hpp"
+#include "switch_emulator/reduction/formats/pairs/pairs_format.hpp"
 
 namespace innet::reduction {
 
@@ -11,7 +12,7 @@ namespace {
 using Find = const Format* (*)(std::string_view op, std::string_view type);
 
 /// Each knows the operations and types of its own; to add a family of formats, add its function.
-constexpr std::array<Find, 1> kFamilies{find_dense_format};
+constexpr std::array<Find, 2> kFamilies{find_dense_format, find_pairs_format};
 
 }  // namespace
 

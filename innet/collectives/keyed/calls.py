@@ -1,0 +1,127 @@
+"""The calls of a communicator that reduce by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from innet.collectives.arrays import Array
+from innet.collectives.group import Variants
+from innet.collectives.keyed.pairs import Pairs
+from innet.collectives.keyed.reduction import MOST_STEPS, KeysAndValues, reduce_by_key
+from innet.collectives.keyed.sparse import as_keys, as_vector
+from innet.collectives.staged import Steps
+from innet.collectives.work import Work
+
+T = TypeVar("T")
+
+
+class StartSteps(Protocol):
+    """Starts a collective of several operations, at most ``most_steps``."""
+
+    def __call__(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+        """The collective under way; ``what`` names it for people."""
+
+
+class KeyedCalls:
+    """Reductions over key-value pairs: what has equal keys is reduced, all else is united."""
+
+    def __init__(
+        self,
+        variants: Variants,
+        rank: int,
+        segment_bytes: int,
+        start: StartSteps,
+        check_rank: Callable[[int], None],
+    ) -> None:
+        self._keyed_variants = variants
+        self._own_rank = rank
+        self._pair_segment_bytes = segment_bytes
+        self._start_keyed = start
+        self._check_root = check_rank
+
+    def ireduce_by_key(
+        self, keys: Array, values: Array, op: str = "sum", root: int | None = None
+    ) -> Work[KeysAndValues | None]:
+        """Start a :meth:`reduce_by_key`; its steps go on whether or not anybody waits."""
+        pairs = Pairs.combined(np.asarray(keys), np.asarray(values), op)
+        if root is not None:
+            self._check_root(root)
+        to_root = "" if root is None else f", root={root}"
+        what = f"reduce_by_key({op}.{pairs.type.name}{to_root})"
+        wanted_here = root is None or root == self._own_rank
+        steps = reduce_by_key(
+            self._keyed_variants, self._pair_segment_bytes, pairs, op, wanted_here, what
+        )
+        return self._start_keyed(steps, MOST_STEPS, what)
+
+    def reduce_by_key(
+        self, keys: Array, values: Array, op: str = "sum", root: int | None = None
+    ) -> KeysAndValues | None:
+        """Reduce key-value pairs over all ranks: the union of the keys, each with one value.
+
+        Values of equal keys are reduced with ``sum``, ``min``, ``max`` or ``prod``, on the switches
+        where the plan says so; within one rank first, in the order given. Ranks may have any
+        number of pairs, none too, and any keys.
+
+        Args:
+            keys: uint64, uint32, int64 or int32, of shape ``(n,)``, not negative; the same type
+                on every rank.
+            values: float32, float64 or int64, of shape ``(n,)``; the same type on every rank.
+            op: how values of equal keys are reduced.
+            root: the rank that gets the result; by default all do.
+
+        Returns:
+            The keys, ascending, and their values, the same bits on every rank; ``None`` on ranks
+            other than ``root``.
+
+        Raises:
+            CollectiveError: no pairs of these types; or too many ranks for the links' packets.
+            MismatchError: ranks called different operations or types.
+            ReductionOverflow: an integer does not fit its type.
+            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
+
+        Example::
+
+            words, counts = comm.reduce_by_key(hashes, np.ones(len(hashes), np.int64))
+        """
+        return self.ireduce_by_key(keys, values, op, root).wait()
+
+    def iallreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
+        """Start an :meth:`allreduce_sparse`."""
+        indices, values = np.asarray(indices), np.asarray(values)
+        pairs = Pairs.combined(as_keys(indices, size), values, "sum")
+        what = f"allreduce_sparse({pairs.type.name}, {size} elements)"
+        summed = reduce_by_key(
+            self._keyed_variants, self._pair_segment_bytes, pairs, "sum", True, what
+        )
+        steps = as_vector(summed, size, values.dtype)
+        return self._start_keyed(steps, MOST_STEPS, what)
+
+    def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Array:
+        """Sum vectors of which each rank names a few elements, such as the top k of a gradient.
+
+        What travels is proportional to the elements named, not to ``size``; elements that several
+        ranks name are added on the switches (with the algorithm ``inc``).
+
+        Args:
+            indices: whole numbers of shape ``(k,)`` in ``0 .. size - 1``, in any order; what is
+                named twice is added. ``k`` may differ between ranks.
+            values: float32, float64 or int64, of shape ``(k,)``.
+            size: elements of the whole vector; the same on every rank.
+
+        Returns:
+            The sum, of shape ``(size,)`` and the type of ``values``; zero where nobody named
+            anything. The same bits on every rank.
+
+        Raises:
+            As :meth:`reduce_by_key`.
+
+        Example::
+
+            top = np.argpartition(np.abs(gradient), -k)[-k:]
+            total = comm.allreduce_sparse(top, gradient[top], gradient.size)
+        """
+        return self.iallreduce_sparse(indices, values, size).wait()
