@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from innet.torch_backend.work import CollectiveWork, Part, Pending
+from innet.torch_backend.work import CollectiveWork, Copy, Part, Pending, Together
 
 _CALLBACK_THREADS = 16
 """Futures whose callbacks may wait for other operations at once; threads start when needed."""
@@ -32,6 +32,11 @@ class Step:
     ready: Callable[[], None] | None = None
 
 
+def submit_all(steps: Sequence[Step]) -> Together:
+    """Start steps that are ready, one after the other."""
+    return Together([Part(step.submit(), step.finish) for step in steps])
+
+
 class Launcher:
     """The order of one group's operations, which must be the same on all ranks.
 
@@ -47,17 +52,20 @@ class Launcher:
         self._deferred = 0
         self._batch: list[CollectiveWork] | None = None
 
-    def start(self, steps: Sequence[Step], result: Sequence[torch.Tensor]) -> CollectiveWork:
+    def start(
+        self,
+        steps: Sequence[Step],
+        result: Sequence[torch.Tensor],
+        stored: Sequence[Copy] = (),
+        source_of: Callable[[], int] | None = None,
+    ) -> CollectiveWork:
         """Start the steps one after the other; the work ends when all have ended."""
         with self._order:
             if self._deferred == 0 and all(step.ready is None for step in steps):
-                parts = [Part(step.submit(), step.finish) for step in steps]
+                parts = submit_all(steps).parts
             else:
                 parts = self._defer(steps)
-        return self.started(CollectiveWork(parts, result, self.callbacks))
-
-    def started(self, work: CollectiveWork) -> CollectiveWork:
-        """``work``, after remembering it if a batch is open."""
+        work = CollectiveWork(parts, result, self.callbacks, source_of, stored)
         if self._batch is not None:
             self._batch.append(work)
         return work
@@ -80,7 +88,7 @@ class Launcher:
         if not threading.current_thread().name.startswith("innet-callbacks"):
             self.callbacks.shutdown(wait=True)
 
-    def _defer(self, steps: Sequence[Step]) -> list[Part]:
+    def _defer(self, steps: Sequence[Step]) -> Sequence[Part]:
         deferred = [_Deferred() for _ in steps]
         parts = [Part(pending, step.finish) for pending, step in zip(deferred, steps, strict=True)]
         self._deferred += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import torch
@@ -20,19 +20,20 @@ from torch._C._distributed_c10d import (
     ScatterOptions,
     Store,
 )
-from torch.distributed import ProcessGroup
+from torch.distributed import ProcessGroup, ReduceOp
 
 from innet.collectives import Communicator, init
 from innet.torch_backend.coalescing import stops_recording_on_error
-from innet.torch_backend.launcher import Launcher, Step
+from innet.torch_backend.launcher import Launcher
 from innet.torch_backend.monitored_barrier import monitored_barrier
 from innet.torch_backend.options import Options
 from innet.torch_backend.reductions import reduction_of
 from innet.torch_backend.registration import BACKEND_NAME
 from innet.torch_backend.sparse import SparseSum
+from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
 from innet.torch_backend.steps import StepBuilder
-from innet.torch_backend.tensors import as_source, as_target, only, only_list, split_sizes
-from innet.torch_backend.work import CollectiveWork, Part
+from innet.torch_backend.tensors import only, only_list, split_sizes
+from innet.torch_backend.work import CollectiveWork
 from innet.worker.context import before_close
 
 _ALLREDUCE = AllreduceOptions()
@@ -84,9 +85,20 @@ class InnetProcessGroup(ProcessGroup):
     supports_coalescing = True
 
     def __init__(
-        self, communicator: Communicator, options: Options | None = None, store: Store | None = None
+        self,
+        communicator: Communicator,
+        options: Options | None = None,
+        store: Store | None = None,
+        device: Device | None = None,
     ) -> None:
-        """Args: ``options`` and ``store`` are what the group was made with, for its parts."""
+        """A group of the communicator's ranks.
+
+        Args:
+            communicator: what carries it out.
+            options: what the group was made with.
+            store: where its ranks met.
+            device: whose tensors it takes beside the host's; by default CUDA's.
+        """
         # The one constructor that takes subclasses; the stub does not list it.
         super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]
         self.communicator = communicator
@@ -96,6 +108,7 @@ class InnetProcessGroup(ProcessGroup):
         self._name = ""
         self._description = "undefined"
         self._steps = StepBuilder(communicator)
+        self._staging = Staging(device or Cuda())
         self._launcher = Launcher()
         before_close(self.shutdown)
 
@@ -126,7 +139,7 @@ class InnetProcessGroup(ProcessGroup):
     @property
     def _device_types(self) -> list[torch.device]:
         """The devices whose tensors it takes."""
-        return [torch.device("cpu")]
+        return [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(  # type: ignore[override]
         self, device: torch.device
@@ -219,8 +232,9 @@ class InnetProcessGroup(ProcessGroup):
         tensor = only(tensors, "all_reduce")
         if tensor.layout is not torch.strided:
             reduction = reduction_of(opts.reduceOp, tensor.dtype)
-            return self._start(SparseSum(self.communicator, tensor, reduction).steps(), [tensor])
-        return self._start([self._steps.allreduce(tensor, opts.reduceOp)], [tensor])
+            steps = SparseSum(self.communicator, tensor, reduction).steps()
+            return self._launcher.start(steps, [tensor])
+        return self._start(self._allreduce_calls([tensor], opts.reduceOp), [tensor])
 
     def allreduce_coalesced(
         self,
@@ -228,18 +242,23 @@ class InnetProcessGroup(ProcessGroup):
         opts: AllreduceCoalescedOptions = _ALLREDUCE_COALESCED,
     ) -> CollectiveWork:
         """:meth:`allreduce` of each tensor, as one work."""
-        op = opts.reduceOp
-        return self._start([self._steps.allreduce(tensor, op) for tensor in tensors], tensors)
+        return self._start(self._allreduce_calls(tensors, opts.reduceOp), tensors)
 
     def reduce(  # type: ignore[override]
         self, tensors: Sequence[torch.Tensor], opts: ReduceOptions = _REDUCE
     ) -> CollectiveWork:
         """The root's tensor becomes the reduction over all."""
         tensor = only(tensors, "reduce")
-        output = tensor if opts.rootRank == self.rank() else None
-        return self._start(
-            [self._steps.reduce(tensor, output, opts.rootRank, opts.reduceOp)], [tensor]
-        )
+        root, op = opts.rootRank, opts.reduceOp
+        if root == self.rank():
+            call = Call(
+                lambda host: [self._steps.reduce(host(tensor), host(tensor), root, op)],
+                [tensor],
+                [tensor],
+            )
+        else:
+            call = Call(lambda host: [self._steps.reduce(host(tensor), None, root, op)], [tensor])
+        return self._start([call], [tensor])
 
     def reduce_scatter(  # type: ignore[override]
         self,
@@ -250,7 +269,13 @@ class InnetProcessGroup(ProcessGroup):
         """Rank r's output becomes the reduction over everyone's tensor r of the input list."""
         output = only(output_tensors, "reduce_scatter")
         inputs = only_list(input_tensors, "reduce_scatter")
-        return self._start(self._steps.reduce_scatter(output, inputs, opts.reduceOp), [output])
+        op = opts.reduceOp
+        call = Call(
+            lambda host: self._steps.reduce_scatter(host(output), _all(host, inputs), op),
+            inputs,
+            [output],
+        )
+        return self._start([call], [output])
 
     def reduce_scatter_single(
         self,
@@ -260,7 +285,7 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """Rank r's output becomes the reduction over everyone's r-th part of the input."""
         op = (opts or _REDUCE_SCATTER).reduceOp
-        return self._start([self._steps.reduce_scatter_single(output, input, op)], [output])
+        return self._start([self._reduce_scatter_call(output, input, op)], [output])
 
     def reduce_scatter_single_coalesced(  # type: ignore[override]
         self,
@@ -270,11 +295,11 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """:meth:`reduce_scatter_single` of each pair, as one work."""
         op = opts.reduceOp
-        steps = [
-            self._steps.reduce_scatter_single(output, tensor, op)
+        calls = [
+            self._reduce_scatter_call(output, tensor, op)
             for output, tensor in zip(outputs, inputs, strict=True)
         ]
-        return self._start(steps, outputs)
+        return self._start(calls, outputs)
 
     # Copies.
 
@@ -283,7 +308,17 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """Everyone's tensor becomes the root's."""
         tensor = only(tensors, "broadcast")
-        return self._start([self._steps.broadcast(tensor, opts.rootRank)], [tensor])
+        root = opts.rootRank
+        at_root = root == self.rank()
+
+        def call(part: torch.Tensor) -> Call:
+            return Call(
+                lambda host: [self._steps.broadcast(host(part), root)],
+                reads=[part] if at_root else [],
+                writes=[] if at_root else [part],
+            )
+
+        return self._start([call(part) for part in self._staging.chunks(tensor)], [tensor])
 
     def allgather(  # type: ignore[override]
         self,
@@ -294,7 +329,7 @@ class InnetProcessGroup(ProcessGroup):
         """Tensor r of the output list becomes rank r's input."""
         tensor = only(input_tensors, "all_gather")
         outputs = only_list(output_tensors, "all_gather")
-        return self._start(self._steps.allgather(outputs, tensor), outputs)
+        return self._start([self._allgather_call(outputs, tensor)], outputs)
 
     def allgather_coalesced(
         self,
@@ -303,16 +338,17 @@ class InnetProcessGroup(ProcessGroup):
         opts: AllgatherOptions = _ALLGATHER,
     ) -> CollectiveWork:
         """Tensor i of output list r becomes tensor i of rank r's input list."""
-        steps = []
-        for outputs, tensor in zip(zip(*output_lists, strict=True), input_list, strict=True):
-            steps += self._steps.allgather(outputs, tensor)
-        return self._start(steps, [tensor for outputs in output_lists for tensor in outputs])
+        calls = [
+            self._allgather_call(outputs, tensor)
+            for outputs, tensor in zip(zip(*output_lists, strict=True), input_list, strict=True)
+        ]
+        return self._start(calls, [tensor for outputs in output_lists for tensor in outputs])
 
     def all_gather_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: AllgatherOptions = _ALLGATHER
     ) -> CollectiveWork:
         """The output holds everyone's inputs, in the order of the ranks."""
-        return self._start([self._steps.allgather_single(output, input)], [output])
+        return self._start([self._allgather_single_call(output, input)], [output])
 
     def all_gather_single_coalesced(
         self,
@@ -321,11 +357,11 @@ class InnetProcessGroup(ProcessGroup):
         opts: AllgatherOptions = _ALLGATHER,
     ) -> CollectiveWork:
         """:meth:`all_gather_single` of each pair, as one work."""
-        steps = [
-            self._steps.allgather_single(output, tensor)
+        calls = [
+            self._allgather_single_call(output, tensor)
             for output, tensor in zip(outputs, inputs, strict=True)
         ]
-        return self._start(steps, outputs)
+        return self._start(calls, outputs)
 
     def gather(  # type: ignore[override]
         self,
@@ -337,7 +373,13 @@ class InnetProcessGroup(ProcessGroup):
         tensor = only(input_tensors, "gather")
         at_root = opts.rootRank == self.rank()
         outputs = only_list(output_tensors, "gather") if at_root else []
-        return self._start([self._steps.gather(outputs, tensor, opts.rootRank)], outputs)
+        root = opts.rootRank
+        call = Call(
+            lambda host: [self._steps.gather(_all(host, outputs), host(tensor), root)],
+            [tensor],
+            outputs,
+        )
+        return self._start([call], outputs)
 
     def scatter(  # type: ignore[override]
         self,
@@ -349,7 +391,13 @@ class InnetProcessGroup(ProcessGroup):
         output = only(output_tensors, "scatter")
         at_root = opts.rootRank == self.rank()
         inputs = only_list(input_tensors, "scatter") if at_root else []
-        return self._start([self._steps.scatter(output, inputs, opts.rootRank)], [output])
+        root = opts.rootRank
+        call = Call(
+            lambda host: [self._steps.scatter(host(output), _all(host, inputs), root)],
+            inputs,
+            [output],
+        )
+        return self._start([call], [output])
 
     def alltoall(  # type: ignore[override]
         self,
@@ -358,7 +406,14 @@ class InnetProcessGroup(ProcessGroup):
         opts: AllToAllOptions = _ALLTOALL,
     ) -> CollectiveWork:
         """Tensor s of rank r's output list becomes tensor r of rank s's input list."""
-        return self._start(self._steps.alltoall(output_tensors, input_tensors), output_tensors)
+        call = Call(
+            lambda host: self._steps.alltoall(
+                _all(host, output_tensors), _all(host, input_tensors)
+            ),
+            input_tensors,
+            output_tensors,
+        )
+        return self._start([call], output_tensors)
 
     def all_to_all_single(  # type: ignore[override]
         self,
@@ -373,20 +428,31 @@ class InnetProcessGroup(ProcessGroup):
         Parts are equal when no rank gives sizes; if one gives sizes, all must.
         """
         if not output_split_sizes and not input_split_sizes:
-            return self._start([self._steps.alltoall_single(output, input)], [output])
+            whole = Call(
+                lambda host: [self._steps.alltoall_single(host(output), host(input))],
+                [input],
+                [output],
+            )
+            return self._start([whole], [output])
         incoming = split_sizes(output, output_split_sizes, self.size(), "output")
         outgoing = split_sizes(input, input_split_sizes, self.size(), "input")
-        steps = self._steps.alltoall(
-            torch.split(output.detach(), incoming), torch.split(input.detach(), outgoing)
+        parts = Call(
+            lambda host: self._steps.alltoall(
+                torch.split(host(output).detach(), incoming),
+                torch.split(host(input).detach(), outgoing),
+            ),
+            [input],
+            [output],
         )
-        return self._start(steps, [output])
+        return self._start([parts], [output])
 
     def barrier(  # type: ignore[override]
         self, opts: BarrierOptions = _BARRIER
     ) -> CollectiveWork:
         """Ends when every rank has called it; devices do not matter."""
         timeout_s = opts.timeout.total_seconds()
-        return self._start([self._steps.barrier(timeout_s if timeout_s > 0 else None)], [])
+        step = self._steps.barrier(timeout_s if timeout_s > 0 else None)
+        return self._launcher.start([step], [])
 
     def monitored_barrier(
         self, timeout: timedelta | None = None, wait_all_ranks: bool = False
@@ -415,33 +481,25 @@ class InnetProcessGroup(ProcessGroup):
 
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int) -> CollectiveWork:
         """Send to rank ``dst``; ends when the tensor may be changed."""
-        array = as_source(only(tensors, "send"))
-        return self._start([Step(lambda: self.communicator.isend(array, dst, tag))], [])
+        tensor = only(tensors, "send")
+        call = Call(lambda host: [self._steps.send(host(tensor), dst, tag)], reads=[tensor])
+        return self._start([call], [])
 
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int) -> CollectiveWork:
         """Receive the next message of rank ``src`` with that tag."""
         tensor = only(tensors, "recv")
-        memory = as_target(tensor)
-        pending = self.communicator.irecv(memory.array, src, tag)
-        return self._launcher.started(
-            CollectiveWork(
-                [Part(pending, memory.finish)], [tensor], self._launcher.callbacks, lambda: src
-            )
-        )
+        call = Call(lambda host: [self._steps.receive(host(tensor), src, tag)], writes=[tensor])
+        return self._start([call], [tensor], lambda: src)
 
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> CollectiveWork:
         """Receive the next message that any rank sends with that tag."""
         tensor = only(tensors, "recv")
-        memory = as_target(tensor)
-        pending = self.communicator.irecv_any(memory.array, tag)
-        return self._launcher.started(
-            CollectiveWork(
-                [Part(pending, memory.finish)],
-                [tensor],
-                self._launcher.callbacks,
-                lambda: pending.wait() if pending.done() else -1,
-            )
+        sender: list[int] = []
+        call = Call(
+            lambda host: [self._steps.receive_any(host(tensor), tag, sender.append)],
+            writes=[tensor],
         )
+        return self._start([call], [tensor], lambda: sender[0] if sender else -1)
 
     # Several operations as one work.
 
@@ -457,5 +515,44 @@ class InnetProcessGroup(ProcessGroup):
         """The work of all operations since :meth:`_start_coalescing`."""
         return self._launcher.end_batch()
 
-    def _start(self, steps: Sequence[Step], result: Sequence[torch.Tensor]) -> CollectiveWork:
-        return self._launcher.start(steps, result)
+    def _allreduce_calls(self, tensors: Sequence[torch.Tensor], op: ReduceOp) -> list[Call]:
+        def call(part: torch.Tensor) -> Call:
+            return Call(lambda host: [self._steps.allreduce(host(part), op)], [part], [part])
+
+        return [call(part) for tensor in tensors for part in self._staging.chunks(tensor)]
+
+    def _reduce_scatter_call(
+        self, output: torch.Tensor, tensor: torch.Tensor, op: ReduceOp
+    ) -> Call:
+        return Call(
+            lambda host: [self._steps.reduce_scatter_single(host(output), host(tensor), op)],
+            [tensor],
+            [output],
+        )
+
+    def _allgather_call(self, outputs: Sequence[torch.Tensor], tensor: torch.Tensor) -> Call:
+        return Call(
+            lambda host: self._steps.allgather(_all(host, outputs), host(tensor)),
+            [tensor],
+            outputs,
+        )
+
+    def _allgather_single_call(self, output: torch.Tensor, tensor: torch.Tensor) -> Call:
+        return Call(
+            lambda host: [self._steps.allgather_single(host(output), host(tensor))],
+            [tensor],
+            [output],
+        )
+
+    def _start(
+        self,
+        calls: Sequence[Call],
+        result: Sequence[torch.Tensor],
+        source_of: Callable[[], int] | None = None,
+    ) -> CollectiveWork:
+        steps, stored = self._staging.steps(calls)
+        return self._launcher.start(steps, result, stored, source_of)
+
+
+def _all(host: HostOf, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [host(tensor) for tensor in tensors]

@@ -19,7 +19,9 @@ def register() -> None:
     import torch.distributed as dist
 
     if dist.is_available():
-        dist.Backend.register_backend(BACKEND_NAME, _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(
+            BACKEND_NAME, _create, extended_api=True, devices=["cpu", "cuda"]
+        )
 
 
 def _create(options: _DistributedBackendOptions, pg_options: object) -> ProcessGroup:

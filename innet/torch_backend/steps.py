@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.distributed import ReduceOp
 
-from innet.collectives import Communicator
+from innet.collectives import Communicator, Work
 from innet.errors import CollectiveError
 from innet.torch_backend.launcher import Step
 from innet.torch_backend.reductions import Reduction, reduction_of
@@ -187,23 +187,43 @@ class StepBuilder:
         require_elements(outputs[own], inputs[own].numel(), "all_to_all", "output of the own part")
         copy_into(outputs[own], inputs[own].detach().reshape(outputs[own].shape))
         peers = [(own + step) % self._size for step in range(1, self._size)]
-        return [self._send_part(inputs[peer], peer) for peer in peers] + [
-            self._receive_part(outputs[peer], peer) for peer in peers
+        return [self.send(inputs[peer], peer, ALLTOALL_TAG) for peer in peers] + [
+            self.receive(outputs[peer], peer, ALLTOALL_TAG) for peer in peers
         ]
 
     def barrier(self, timeout_s: float | None) -> Step:
         """Ends when every rank has come."""
         return Step(lambda: self._communicator.ibarrier(timeout_s=timeout_s))
 
-    def _send_part(self, tensor: torch.Tensor, to: int) -> Step:
-        array = as_source(tensor)
-        return Step(lambda: self._communicator.isend(array, to, ALLTOALL_TAG))
+    # Messages.
 
-    def _receive_part(self, tensor: torch.Tensor, source: int) -> Step:
+    def send(self, tensor: torch.Tensor, to: int, tag: int) -> Step:
+        """Ends when the message is buffered and the tensor may be changed."""
+        array = as_source(tensor)
+        return Step(lambda: self._communicator.isend(array, to, tag))
+
+    def receive(self, tensor: torch.Tensor, source: int, tag: int) -> Step:
+        """``tensor`` becomes the next message of rank ``source`` with that tag."""
         memory = as_target(tensor)
-        return Step(
-            lambda: self._communicator.irecv(memory.array, source, ALLTOALL_TAG), memory.finish
-        )
+        return Step(lambda: self._communicator.irecv(memory.array, source, tag), memory.finish)
+
+    def receive_any(
+        self, tensor: torch.Tensor, tag: int, tell_sender: Callable[[int], None]
+    ) -> Step:
+        """``tensor`` becomes the next message of any rank with that tag."""
+        memory = as_target(tensor)
+        started: list[Work[int]] = []
+
+        def submit() -> Work[int]:
+            started.append(self._communicator.irecv_any(memory.array, tag))
+            return started[0]
+
+        def finish() -> None:
+            tell_sender(started[0].wait())
+            if memory.finish is not None:
+                memory.finish()
+
+        return Step(submit, finish)
 
     def _finish(
         self, memory: HostMemory, reduction: Reduction, tensor: torch.Tensor

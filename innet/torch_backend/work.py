@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, Self
 
@@ -70,6 +71,67 @@ class Part:
             self._ended = True
 
 
+class Together:
+    """Parts that end together; a :class:`Pending` as well."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+
+    def settle(self, timeout_s: float | None) -> BaseException | None:
+        """Wait for all; the error of the first that failed.
+
+        Raises:
+            TimeoutError: ``timeout_s`` passed first.
+        """
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        error = None
+        # After a failure too, all are waited for: they may still write to the caller's tensors.
+        for part in self.parts:
+            part.settle(None if end_s is None else max(0.0, end_s - time.monotonic()))
+            error = error or part.error
+        return error
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """:meth:`settle` that raises the error."""
+        error = self.settle(timeout_s)
+        if error is not None:
+            raise error
+
+    def done(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+        return all(part.pending.done() for part in self.parts)
+
+    def cancel(self) -> None:
+        """Give all up."""
+        for part in self.parts:
+            part.pending.cancel()
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call ``callback`` when the network is done with all of them."""
+        self._after(0, callback)
+
+    def _after(self, place: int, callback: Callable[[Any], None]) -> None:
+        if place == len(self.parts):
+            callback(self)
+        else:
+            self.parts[place].pending.add_done_callback(lambda _: self._after(place + 1, callback))
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy under way between a device and the host.
+
+    Attributes:
+        wait: blocks until it is done.
+        precede: makes what the caller next asks of the device wait for it.
+    """
+
+    wait: Callable[[], None]
+    precede: Callable[[], None]
+
+
 class CollectiveWork(Work):
     """One operation: what ``async_op=True`` returns, and what DistributedDataParallel waits for.
 
@@ -83,6 +145,7 @@ class CollectiveWork(Work):
         result: Sequence[torch.Tensor],
         callbacks: Executor,
         source_of: Callable[[], int] | None = None,
+        stored: Sequence[Copy] = (),
     ) -> None:
         """A work that ends with its parts.
 
@@ -92,12 +155,14 @@ class CollectiveWork(Work):
             callbacks: where callbacks of futures run: they may wait for other operations, so it
                 must be no thread that completes operations.
             source_of: the sender, of a received message that has come.
+            stored: copies of the result to a device, which the ends of parts add to.
         """
         super().__init__()
-        self._parts = parts
+        self._parts = Together(parts)
         self._result = result
         self._callbacks = callbacks
         self._source_of = source_of
+        self._stored = stored
         self._lock = threading.Lock()
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
@@ -106,7 +171,7 @@ class CollectiveWork(Work):
         """The work that ends when all of ``works`` have."""
         works = list(works)
         return cls(
-            [part for work in works for part in work._parts],
+            [Part(work._parts, work._order_copies) for work in works],
             [tensor for work in works for tensor in work._result],
             callbacks,
         )
@@ -121,13 +186,10 @@ class CollectiveWork(Work):
             CollectiveError: the operation failed.
             TimeoutError: ``timeout`` passed first; the operation goes on.
         """
-        if timeout > _NO_TIMEOUT:
-            self._settle(time.monotonic() + timeout.total_seconds())
-        else:
-            self._settle(None)
-        error = self._error()
+        error = self._parts.settle(timeout.total_seconds() if timeout > _NO_TIMEOUT else None)
         if error is not None:
             raise error
+        self._order_copies()
         return True
 
     def synchronize(self) -> None:
@@ -136,18 +198,18 @@ class CollectiveWork(Work):
 
     def is_completed(self) -> bool:
         """Whether :meth:`wait` would return at once."""
-        if not all(part.pending.done() for part in self._parts):
+        if not self._parts.done():
             return False
-        self._settle(None)
+        self._parts.settle(None)
         return True
 
     def is_success(self) -> bool:
         """Whether the operation has ended well."""
-        return self.is_completed() and self._error() is None
+        return self.exception() is None and self.is_completed()
 
     def exception(self) -> BaseException | None:
         """The error of an operation that has ended, or ``None``."""
-        return self._error() if self.is_completed() else None
+        return self._parts.settle(None) if self._parts.done() else None
 
     def result(self) -> list[torch.Tensor]:
         """The tensors with the result; valid once the operation has ended."""
@@ -161,8 +223,7 @@ class CollectiveWork(Work):
 
     def cancel(self) -> None:
         """Give the operation up here; waiting for it raises ``Cancelled`` unless it has ended."""
-        for part in self._parts:
-            part.pending.cancel()
+        self._parts.cancel()
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A future of :meth:`result`; its callbacks may call and wait for other operations."""
@@ -173,32 +234,25 @@ class CollectiveWork(Work):
             # DistributedDataParallel crashes on a future whose exception was set from Python; an
             # exception raised in a callback reaches it well.
             future = self._future = ended.then(self._outcome)
-        self._after(0, ended)
+        self._parts.add_done_callback(lambda _: self._hand_over(ended))
         return future
 
-    def _after(self, place: int, ended: torch.futures.Future[None]) -> None:
-        """Complete the future once the parts from ``place`` on have ended."""
-        if place == len(self._parts):
-            # After shutdown the executor refuses: nobody is left to be called back.
-            with contextlib.suppress(RuntimeError):
-                self._callbacks.submit(self._complete, ended)
-            return
-        self._parts[place].pending.add_done_callback(lambda _: self._after(place + 1, ended))
+    def _hand_over(self, ended: torch.futures.Future[None]) -> None:
+        # After shutdown the executor refuses: nobody is left to be called back.
+        with contextlib.suppress(RuntimeError):
+            self._callbacks.submit(self._complete, ended)
 
     def _complete(self, ended: torch.futures.Future[None]) -> None:
-        self._settle(None)
+        self._parts.settle(None)
+        # Whoever hears of a future does not say on which stream the result will be used.
+        for copy in self._stored:
+            copy.wait()
         ended.set_result(None)
 
     def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
-        error = self._error()
-        if error is not None:
-            raise error
+        self._parts.wait()
         return self.result()
 
-    def _settle(self, end_s: float | None) -> None:
-        # Of a failed operation too, all parts are waited for: they may still write to its tensors.
-        for part in self._parts:
-            part.settle(None if end_s is None else max(0.0, end_s - time.monotonic()))
-
-    def _error(self) -> BaseException | None:
-        return next((part.error for part in self._parts if part.error is not None), None)
+    def _order_copies(self) -> None:
+        for copy in self._stored:
+            copy.precede()

@@ -21,7 +21,7 @@ def test_parts_of_groups_meshes_failed_recordings_and_an_abort(run_job) -> None:
     assert result.failure == ""
     for rank in range(4):
         said = result.said(f"h{rank}")
-        assert "backend: innet cpu:innet" in said
+        assert "backend: innet cpu:innet,cuda:innet" in said
         assert f"split: {[(0, 2, 9), (0, 1, 2), None, (1, 2, 9)][rank]}" in said
         rows, columns = [(5, 3), (10, 3), (5, 12), (10, 12)][rank]
         assert f"mesh: [{rows}, {columns}] 15" in said
