@@ -21,7 +21,7 @@ bool is_duplicate(const IncomingInterest& interest, const tables::PitEntry& entr
     return record != nullptr && record->nonce == interest.view.nonce();
 }
 
-/// The same nonce by another way, while it is pending.
+/// The same nonce by another way, while `entry` is pending.
 bool is_in_circles(const IncomingInterest& interest, const tables::PitEntry& entry) {
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.nonce == interest.view.nonce()) return true;
@@ -59,14 +59,21 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
     tables::PitEntry* entry = pit.find(key_of(view, name));
     if (entry != nullptr && is_duplicate(interest, *entry)) {
         ++counters.loops;
-    } else if ((entry != nullptr && is_in_circles(interest, *entry)) ||
-               dead_nonces.contains(name.hash(), *view.nonce())) {
+    } else if (has_circled(interest, entry)) {
         on_interest_loop(interest);
     } else if (entry != nullptr) {
         on_interest_under_way(interest, *entry);
     } else {
         on_new_interest(interest);
     }
+}
+
+bool Node::State::has_circled(const IncomingInterest& interest,
+                              const tables::PitEntry* entry) const {
+    if (entry != nullptr && is_in_circles(interest, *entry)) return true;
+    // What this node itself asks for has a nonce that has never left it.
+    return is_network(interest.face) &&
+           dead_nonces.contains(interest.name.hash(), *interest.view.nonce());
 }
 
 tables::PitKey Node::State::key_of(const wire::InterestView& interest,

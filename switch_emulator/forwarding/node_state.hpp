@@ -72,6 +72,7 @@ struct Node::State {
     /// `view` has a nonce, as every Interest inside a node has.
     void on_complete_interest(FaceId face, const PacketRef& packet, const wire::InterestView& view,
                               wire::ByteView pit_token, TimePoint now);
+    bool has_circled(const IncomingInterest& interest, const tables::PitEntry* entry) const;
     void on_interest_loop(const IncomingInterest& interest);
     void on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_interest_retransmission(const IncomingInterest& interest, tables::PitEntry& entry);

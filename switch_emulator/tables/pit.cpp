@@ -1,11 +1,12 @@
 #include "switch_emulator/tables/pit.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace innet::tables {
 
 namespace {
+
+constexpr std::size_t kInitialBuckets = 256;
 
 template <typename Record>
 Record* find_record(Record* record, FaceId face) {
@@ -59,7 +60,7 @@ bool PitEntry::has_live_upstream() const {
 }
 
 Pit::Pit(std::size_t capacity)
-    : capacity_(std::max<std::size_t>(capacity, 1)), buckets_(std::bit_ceil(capacity_), nullptr) {}
+    : capacity_(std::max<std::size_t>(capacity, 1)), buckets_(kInitialBuckets, nullptr) {}
 
 PitEntry* Pit::find(const PitKey& key) const {
     PitEntry* entry = buckets_[index(key.hash)];
@@ -73,6 +74,7 @@ PitEntry* Pit::find(const PitKey& key) const {
 
 PitEntry* Pit::insert(const PitKey& key, PacketRef interest) {
     if (size_ == capacity_) return nullptr;
+    if (size_ == buckets_.size()) grow_buckets();
     PitEntry& entry = entries_.take();
     entry = PitEntry{};
     entry.interest = std::move(interest);
@@ -98,6 +100,19 @@ void Pit::erase(PitEntry& entry) {
     --size_;
     entry.interest = PacketRef();
     entries_.give(entry);
+}
+
+void Pit::grow_buckets() {
+    std::vector<PitEntry*> old(2 * buckets_.size(), nullptr);
+    old.swap(buckets_);
+    for (PitEntry* entry : old) {
+        while (entry != nullptr) {
+            PitEntry* next = entry->next_in_bucket;
+            entry->next_in_bucket = bucket(entry->key.hash);
+            bucket(entry->key.hash) = entry;
+            entry = next;
+        }
+    }
 }
 
 InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {

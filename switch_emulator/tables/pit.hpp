@@ -93,10 +93,12 @@ class RecordRange {
     Record* first_;
 };
 
-struct PitEntry : TimerLink {
+/// What a look-up reads comes first: a cache line tells most entries of a bucket apart.
+struct alignas(64) PitEntry : TimerLink {
+    PitEntry* next_in_bucket = nullptr;
+    PitKey key;
     PacketRef interest;  ///< the first one; `key.name` points into it
     std::uint32_t interest_nonce = 0;
-    PitKey key;
     TimePoint expiry;
     bool held = false;          ///< since it was last asked for, somebody said that a rank is late
     bool in_reduction = false;  ///< the reducer works on it
@@ -114,11 +116,11 @@ struct PitEntry : TimerLink {
 
     InRecord* first_in = nullptr;
     OutRecord* first_out = nullptr;
-    PitEntry* next_in_bucket = nullptr;
 };
 
 /// A bounded hash table with chained entries. Entries and records come from slabs and have stable
-/// addresses.
+/// addresses. The buckets grow with the entries, not with the capacity: a table for the few hundred
+/// Interests in flight stays in the cache.
 class Pit {
   public:
     explicit Pit(std::size_t capacity);
@@ -160,6 +162,7 @@ class Pit {
     const TimingWheel& timers() const { return timers_; }
 
   private:
+    void grow_buckets();
     PitEntry*& bucket(wire::NameHash hash) { return buckets_[index(hash)]; }
     std::size_t index(wire::NameHash hash) const {
         return static_cast<std::size_t>(hash ^ (hash >> 32)) & (buckets_.size() - 1);

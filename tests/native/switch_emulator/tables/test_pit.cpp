@@ -70,6 +70,22 @@ TEST_CASE("the table takes its capacity and not one entry more") {
     CHECK(pit.size() == 3);
 }
 
+TEST_CASE("a table that has grown finds every entry, and no other") {
+    constexpr int kEntries = 5000;
+    Keys key;
+    Pit pit(kEntries);
+    std::vector<PitEntry*> entries;
+    for (int i = 0; i < kEntries; ++i) {
+        entries.push_back(pit.insert(key("/a/" + std::to_string(i)), {}));
+    }
+    for (int i = 0; i < kEntries; i += 2) pit.erase(*entries[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < kEntries; ++i) {
+        PitEntry* const expected = i % 2 == 0 ? nullptr : entries[static_cast<std::size_t>(i)];
+        REQUIRE(pit.find(key("/a/" + std::to_string(i))) == expected);
+    }
+    CHECK(pit.size() == kEntries / 2);
+}
+
 TEST_CASE("records are one per face, in the order of their first arrival") {
     Keys key;
     Pit pit(4);
