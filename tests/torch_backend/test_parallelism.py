@@ -15,7 +15,7 @@ import torch
 from innet.launch import Session
 from innet.topology import load_topology
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
 
 RANKS = 4
 STEPS = 20
