@@ -78,9 +78,9 @@ async def run_job(
 def figures_of(samples: dict[str, Any], suffix: str) -> Figures:
     """Medians, spread and ratios of one job."""
     figures: Figures = {}
-    for kind in ("step", "waited", "allreduce"):
+    for kind in ("step", "waited", "cpu", "allreduce"):
         for name, values_s in samples[f"{kind}_s"].items():
-            key = "compute_step" if name == "none" else f"{name}_{kind}"
+            key = f"{'compute' if name == 'none' else name}_{kind}"
             figures[f"{key}_s_{suffix}"] = statistics.median(values_s)
             if kind == "step":
                 figures[f"{key}_min_s_{suffix}"] = min(values_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -54,6 +55,8 @@ class Samples:
     Attributes:
         step_s: seconds of a training step, by backend; ``none`` without communication.
         waited_s: seconds of it that the computing thread slept, by backend, mean over the ranks.
+        cpu_s: processor seconds of a training step, all ranks together; what the switch and the
+            kernel's interrupts take is not in it.
         allreduce_s: seconds in which the same gradients are summed while nothing is computed.
         gradient_bytes: of one rank.
         same_bits: whether all ranks had the same parameters in the end.
@@ -61,6 +64,7 @@ class Samples:
 
     step_s: dict[str, list[float]] = field(default_factory=dict)
     waited_s: dict[str, list[float]] = field(default_factory=dict)
+    cpu_s: dict[str, list[float]] = field(default_factory=dict)
     allreduce_s: dict[str, list[float]] = field(default_factory=dict)
     gradient_bytes: int = 0
     same_bits: bool = True
@@ -108,6 +112,15 @@ class Contender:
             work.wait()
 
 
+@dataclass(frozen=True)
+class Turn:
+    """One operation, on average over those of a turn; seconds as in :class:`Samples`."""
+
+    slowest_s: float
+    waited_s: float
+    cpu_s: float
+
+
 class Rounds:
     """Takes turns, and adds what they gave to the samples."""
 
@@ -127,29 +140,30 @@ class Rounds:
         """One turn of each kind."""
         samples = self.samples if counts else Samples()
         for name, contender in self._contenders.items():
-            self._turn(name, contender.step, samples.step_s, samples.waited_s)
-            self._turn(name, partial(contender.allreduce, self._buckets), samples.allreduce_s)
-        self._turn("none", lambda: self._alone.step(communicates=False), samples.step_s)
+            self._step_turn(name, contender.step, samples)
+            allreduce = self._turn(partial(contender.allreduce, self._buckets))
+            samples.allreduce_s.setdefault(name, []).append(allreduce.slowest_s)
+        self._step_turn("none", partial(self._alone.step, communicates=False), samples)
 
-    def _turn(
-        self,
-        name: str,
-        operation: Callable[[], None],
-        durations_s: dict[str, list[float]],
-        waits_s: dict[str, list[float]] | None = None,
-    ) -> None:
+    def _step_turn(self, name: str, step: Callable[[], None], samples: Samples) -> None:
+        turn = self._turn(step)
+        samples.step_s.setdefault(name, []).append(turn.slowest_s)
+        samples.waited_s.setdefault(name, []).append(turn.waited_s)
+        samples.cpu_s.setdefault(name, []).append(turn.cpu_s)
+
+    def _turn(self, operation: Callable[[], None]) -> Turn:
         dist.barrier()
         clock = CommunicationClock()
+        cpu_before_s = time.process_time()
         for _ in range(self._steps):
             operation()
+        cpu_s = time.process_time() - cpu_before_s
         wall_s, waited_s = clock.read()
-        slowest, total = torch.tensor(wall_s), torch.tensor(waited_s)
+        slowest, sums = torch.tensor(wall_s), torch.tensor([waited_s, cpu_s])
         dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        dist.all_reduce(total)
-        durations_s.setdefault(name, []).append(float(slowest) / self._steps)
-        if waits_s is not None:
-            mean_s = float(total) / dist.get_world_size()
-            waits_s.setdefault(name, []).append(mean_s / self._steps)
+        dist.all_reduce(sums)
+        waits_s, cpu_s = (sums / self._steps).tolist()
+        return Turn(float(slowest) / self._steps, waits_s / dist.get_world_size(), cpu_s)
 
 
 def have_same_bits(model: GPT) -> bool:
