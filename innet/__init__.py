@@ -13,18 +13,29 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from innet.collectives import Communicator, Work, init
+    from innet.collectives import Communicator, Cost, Work, init, measure
     from innet.launch import Session
     from innet.topology import Topology, load_topology
 
 __version__ = version("innet")
-__all__ = ["Communicator", "Session", "Topology", "Work", "init", "load_topology"]
+__all__ = [
+    "Communicator",
+    "Cost",
+    "Session",
+    "Topology",
+    "Work",
+    "init",
+    "load_topology",
+    "measure",
+]
 
 # Loaded at first use: a tool that only reads a topology does not pay for the packet path.
 _HOMES = {
     "Communicator": "innet.collectives",
+    "Cost": "innet.collectives",
     "Work": "innet.collectives",
     "init": "innet.collectives",
+    "measure": "innet.collectives",
     "Session": "innet.launch",
     "Topology": "innet.topology",
     "load_topology": "innet.topology",

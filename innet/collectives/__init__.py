@@ -5,6 +5,7 @@ publishes and what it fetches. ``work`` is an operation under way, ``arrays`` th
 """
 
 from innet.collectives.communicator import Communicator, init
+from innet.collectives.cost import Cost, measure
 from innet.collectives.work import Work
 
-__all__ = ["Communicator", "Work", "init"]
+__all__ = ["Communicator", "Cost", "Work", "init", "measure"]
