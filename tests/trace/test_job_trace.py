@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 Event = dict[str, Any]
 
+DIES = Path(__file__).parent / "workers" / "dies.py"
 ROUNDING_US = 1e-3
 
 
@@ -51,8 +55,13 @@ def check_well_formed(events: list[Event]) -> None:
             open_spans.append(span)
 
 
+def within(inner: Event, outer: Event) -> bool:
+    return bool(outer["ts"] < inner["ts"] and inner["ts"] < end(outer))
+
+
+@pytest.mark.slow
 @pytest.mark.torch
-def test_buckets_of_a_model_are_reduced_while_its_backward_pass_goes_on(run_job, tmp_path):
+def test_communication_hides_behind_the_computation_of_a_model(run_job, tmp_path):
     file = tmp_path / "trace.json"
     result = run_job("training.py", topology="star:2", trace=file)
     assert result.failure == ""
@@ -63,25 +72,54 @@ def test_buckets_of_a_model_are_reduced_while_its_backward_pass_goes_on(run_job,
     assert {"rank 0 (h0)", "rank 1 (h1)", "switch s0"} == pids.keys()
     for rank in range(2):
         pid = pids[f"rank {rank} (h{rank})"]
-        assert len(spans(events, pid, "optimizer")) == 2
-        # The second step: DDP makes its buckets in the first.
-        backward = spans(events, pid, "backward")[1]
-        reductions = [
-            span
-            for span in spans(events, pid, "collective")
-            if span["name"].startswith("allreduce") and backward["ts"] < span["ts"] < end(backward)
-        ]
-        assert len(reductions) == 8
-        assert all(span["args"]["algorithm"] == "inc" for span in reductions)
-        assert reductions[0]["args"]["bytes"] == 257 * 256 * 4
+        assert len(spans(events, pid, "optimizer")) == 4
+        check_buckets(events, pid)
+        check_prefetch(events, pid)
     counted = {e["name"] for e in events if e["ph"] == "C" and e["pid"] == pids["switch s0"]}
     assert {"slots in use", "sent Mbit/s"} <= counted
 
 
-def test_a_job_that_fails_leaves_a_trace_of_all_ranks(run_job, tmp_path):
-    result = run_job("dies.py", topology="star:3", trace=tmp_path / "trace.json")
-    assert "SIGKILL" in result.failure
-    events = load(tmp_path / "trace.json")
+def check_buckets(events: list[Event], pid: int) -> None:
+    """DistributedDataParallel reduces a bucket while backward goes on for others."""
+    backward = spans(events, pid, "backward")[1]  # it makes its buckets in the first step
+    reductions = [
+        span
+        for span in spans(events, pid, "collective")
+        if span["name"].startswith("allreduce") and within(span, backward)
+    ]
+    assert len(reductions) == 8
+    assert all(span["args"]["algorithm"] == "inc" for span in reductions)
+    assert reductions[0]["args"]["bytes"] == 257 * 256 * 4
+
+
+def check_prefetch(events: list[Event], pid: int) -> None:
+    """FSDP2 gathers a layer while the layer before it is computed."""
+    modules = spans(events, pid, "forward")
+    whole = [span for span in modules if span["name"] == "forward FSDPSequential"][1]
+    layers = [span for span in modules if span["name"] == "FSDPLinear" and within(span, whole)]
+    gathers = [
+        span
+        for span in spans(events, pid, "collective")
+        if span["name"].startswith("allgather") and within(span, whole)
+    ]
+    assert len(layers) == len(gathers) == 8
+    for layer, following in zip(layers, gathers[1:], strict=False):
+        assert following["ts"] < end(layer)
+
+
+def test_a_job_that_fails_leaves_a_trace_of_all_ranks_and_says_where(tmp_path):
+    command = [sys.executable, "-m", "innet", "run", "star:3", "--trace", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--", sys.executable, str(DIES)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGKILL
+    (file,) = tmp_path.iterdir()
+    assert f"timeline: {file}" in done.stderr
+    events = load(file)
     check_well_formed(events)
     pids = processes(events)
     for rank in range(3):

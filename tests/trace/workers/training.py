@@ -1,24 +1,48 @@
-"""A few steps of DistributedDataParallel with many small buckets."""
+"""A few steps of DistributedDataParallel with many small buckets, then of FSDP2 with prefetch."""
+
+import itertools
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 LAYERS = 8
 STEPS = 2
 
 
+def make_layers():
+    return [nn.Linear(256, 256) for _ in range(LAYERS)]
+
+
+def replicated():
+    return DistributedDataParallel(nn.Sequential(*make_layers()), bucket_cap_mb=0.25)
+
+
+def sharded():
+    layers = make_layers()
+    model = nn.Sequential(*layers)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for module in (*layers, model):
+        fully_shard(module, mesh=mesh)
+        # Without streams, an unshard blocks its caller unless it is told not to.
+        module._set_unshard_async_op(True)
+    for layer, following in itertools.pairwise(layers):
+        layer.set_modules_to_forward_prefetch([following])
+    return model
+
+
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("innet")
-    layers = [nn.Linear(256, 256) for _ in range(LAYERS)]
-    model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.25)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        model(torch.randn(512, 256)).square().mean().backward()
-        optimizer.step()
+    for model in (replicated(), sharded()):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            model(torch.randn(512, 256)).square().mean().backward()
+            optimizer.step()
     dist.destroy_process_group()
 
 
