@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from innet.collectives import Communicator, Cost, Work, init, measure
+    from innet.collectives import Communicator, Cost, Work, init, measure, present_nodes
     from innet.launch import Session
     from innet.topology import Topology, load_topology
 
@@ -27,6 +27,7 @@ __all__ = [
     "init",
     "load_topology",
     "measure",
+    "present_nodes",
 ]
 
 # Loaded at first use: a tool that only reads a topology does not pay for the packet path.
@@ -36,6 +37,7 @@ _HOMES = {
     "Work": "innet.collectives",
     "init": "innet.collectives",
     "measure": "innet.collectives",
+    "present_nodes": "innet.collectives",
     "Session": "innet.launch",
     "Topology": "innet.topology",
     "load_topology": "innet.topology",

@@ -81,7 +81,22 @@ class DeadlineExceeded(CollectiveError):
 
 
 class RankFailed(CollectiveError):
-    """A rank of the group died or left; the message names the rank, its node and the operation."""
+    """A rank of the group died or left; the message names the rank, its node and the operation.
+
+    Attributes:
+        rank: the rank that failed, as the group numbers it; ``None`` when that is not known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str = "",
+        seq: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self.rank = rank
+        super().__init__(message, operation=operation, seq=seq)
 
 
 class MismatchError(CollectiveError):

@@ -377,6 +377,12 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
         .def("release", &PythonNode::release, "stream"_a, "seq"_a,
              "Gives up a sequence number that an operation of the stream had reserved.")
         .def("open_stream", &PythonNode::open_stream, "prefixes"_a, "depth"_a)
+        .def(
+            "close_stream",
+            [](PythonNode& self, StreamId stream) {
+                self.thread().post([stream](Engine& engine) { engine.streams.close(stream); });
+            },
+            "stream"_a)
         .def("wait", &PythonNode::wait, "operation"_a, "timeout_s"_a)
         .def(
             "done",

@@ -30,7 +30,7 @@ from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError
 from innet.plans import Plan, PlanChooser
 from innet.worker import Membership, Worker, current_worker
-from innet.worker.context import before_close
+from innet.worker.context import before_close, no_more_before_close
 
 T = TypeVar("T")
 
@@ -80,6 +80,17 @@ def init(
     membership = worker.join_group(group, algorithm, nodes, timeout_s)
     chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
     return Communicator(worker, membership, Variants(membership, chooser), timeout_s)
+
+
+def present_nodes() -> tuple[str, ...]:
+    """The job's hosts with a worker that has not failed, in the order of the job's ranks.
+
+    A worker is present once it has called :func:`init` for the first time (or this function).
+
+    Raises:
+        EmulationError: this process was not started by ``innet run``.
+    """
+    return current_worker().present()
 
 
 class Communicator(OneSidedCalls, KeyedCalls):
@@ -146,6 +157,7 @@ class Communicator(OneSidedCalls, KeyedCalls):
         KeyedCalls.__init__(
             self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank
         )
+        membership.release = self._release
         before_close(self.close)
 
     # Collectives, each as a future and blocking.
@@ -428,13 +440,12 @@ class Communicator(OneSidedCalls, KeyedCalls):
             self._worker.abandon_group(self._membership, why)
 
     def close(self) -> None:
-        """Leave the group, after staying until the others have what they need from this rank."""
+        """Leave the group. What others may still need from this rank stays until all have left."""
         if self._closed:
             return
         self._closed = True
+        no_more_before_close(self.close)
         self._worker.leave_group(self._membership)
-        self._objects.close()
-        self._one_sided.close()
 
     def __enter__(self) -> Self:
         return self
@@ -447,6 +458,14 @@ class Communicator(OneSidedCalls, KeyedCalls):
     ) -> None:
         if error is None:
             self.close()
+
+    def _release(self) -> None:
+        self._node.close_stream(self._stream)
+        self._objects.close()
+        self._one_sided.close()
+        self._messages.close()
+        for variant in self._variants.all:
+            self._node.unregister_producer(str(variant.own))
 
     # How operations run.
 

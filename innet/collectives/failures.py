@@ -46,5 +46,6 @@ def error_of(
 def error_of_failure(failure: Failure, what: str = "", seq: int | None = None) -> CollectiveError:
     """The error that a failed rank (or another end of the job) means for an operation."""
     why, rank = failure
-    kind = CollectiveError if rank is None else RankFailed
-    return kind(why, operation=what, seq=seq)
+    if rank is None:
+        return CollectiveError(why, operation=what, seq=seq)
+    return RankFailed(why, operation=what, seq=seq, rank=rank)

@@ -74,7 +74,8 @@ class PointToPoint:
             _core.Targets([(f"{variant.prefix}/p2p/{peer}", f"/n/{node_name}", False)])
             for peer, node_name in enumerate(variant.nodes)
         ]
-        own = f"{variant.prefix}/p2p/{rank}"
+        self._all = f"{variant.prefix}/p2p"
+        own = f"{self._all}/{rank}"
         self._own = _core.Name(own)
         node.register_producer(own, str(rank))
 
@@ -152,6 +153,11 @@ class PointToPoint:
             byte_view(memory),
         )
         return self._node.submit(None, [fetch], timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Offer no messages any more, and give up receipts that have not come."""
+        self._node.unregister_producer(str(self._own))
+        self._node.abort(str(self._all), "the communicator is closed")
 
     def _await_receipt(
         self, to: int, tag: int, seq: int, channel: Channel, kind: _core.Name

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import psutil
 
@@ -15,22 +14,29 @@ from innet.control.protocol import RuleMessage
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 
-GroupFailureListener = Callable[[str, int, str, int], None]
-"""Told of a group's end: its name and number, what happened, and the rank that failed."""
+
+class GroupListener(Protocol):
+    """Told what becomes of the groups that a node's process is in, by name and number."""
+
+    def on_group_failed(self, group: str, number: int, why: str, rank: int) -> None:
+        """``rank`` of the group has failed, and so has the group."""
+
+    def on_group_over(self, group: str, number: int) -> None:
+        """Every rank has left the group: nobody needs anything of it any more."""
 
 
 class NodeAgent:
-    """A node's ``ping``, ``status``, ``install_group``, ``remove_group`` and ``fail_group``."""
+    """A node's answers: who it is, its status, its rules, and what becomes of its groups."""
 
     def __init__(
         self,
         node: _core.Node,
         config: NodeConfig,
-        on_group_failure: GroupFailureListener | None = None,
+        groups: GroupListener | None = None,
     ) -> None:
         self._node = node
         self._config = config
-        self._on_group_failure = on_group_failure
+        self._groups = groups
         self._started_s = time.monotonic()
         self._process = psutil.Process()
         self._server = ControlServer(
@@ -41,6 +47,7 @@ class NodeAgent:
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
                 "fail_group": self.fail_group,
+                "end_group": self.end_group,
             },
             who=config.node,
         )
@@ -77,8 +84,13 @@ class NodeAgent:
 
     def fail_group(self, group: str, number: int, why: str, rank: int) -> None:
         """End what this node's application has under way in a group: its ``rank`` has failed."""
-        if self._on_group_failure is not None:
-            self._on_group_failure(group, number, why, rank)
+        if self._groups is not None:
+            self._groups.on_group_failed(group, number, why, rank)
+
+    def end_group(self, group: str, number: int) -> None:
+        """Free what this node keeps for a group that all have left."""
+        if self._groups is not None:
+            self._groups.on_group_over(group, number)
 
     def close(self) -> None:
         """Stop answering."""

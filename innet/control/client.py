@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,22 +27,34 @@ class ControlClient:
         self._who = who
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._socket: zmq.Socket[bytes] | None = None
+        self._lock = threading.Lock()
 
     def ask(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> Any:
-        """The result of ``method``.
+        """The result of ``method``; threads that ask at once are answered one after the other.
 
         Raises:
             ControlError: nobody answers within ``timeout_s``, or the answer is a refusal.
         """
-        socket = self._connected()
-        socket.send(Request(method=method, params=params).model_dump_json().encode())
-        if not socket.poll(round(timeout_s * 1000)):
-            self.close()
+        request = Request(method=method, params=params).model_dump_json().encode()
+        with self._lock:
+            document = self._exchange(request, timeout_s)
+        if document is None:
             raise ControlError(
                 f"{self._who} did not answer {method!r} within {timeout_s:g} s. "
                 "Is it still running? `innet status` tells."
             )
-        return self._result(method, socket.recv())
+        return self._result(method, document)
+
+    def _exchange(self, request: bytes, timeout_s: float) -> bytes | None:
+        if self._socket is None:
+            self._socket = self._context.socket(zmq.REQ)
+            self._socket.linger = 0
+            self._socket.connect(self._address)
+        self._socket.send(request)
+        if self._socket.poll(round(timeout_s * 1000)):
+            return self._socket.recv()
+        self._disconnect()  # the answer may yet come, and would be taken for the next one's
+        return None
 
     def _result(self, method: str, document: bytes) -> Any:
         try:
@@ -55,15 +68,12 @@ class ControlClient:
             raise ControlError(f"{self._who}: {answer.error}")
         return answer.result
 
-    def _connected(self) -> zmq.Socket[bytes]:
-        if self._socket is None:
-            self._socket = self._context.socket(zmq.REQ)
-            self._socket.linger = 0
-            self._socket.connect(self._address)
-        return self._socket
-
     def close(self) -> None:
         """Close the connection; the next question opens it again."""
+        with self._lock:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None

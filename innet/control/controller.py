@@ -11,13 +11,14 @@ import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from innet.control.attendance import Attendance
 from innet.control.client import ControlClient
 from innet.control.protocol import RuleMessage
 from innet.control.server import ControlServer
@@ -62,33 +63,68 @@ class Group:
 
 
 class Controller:
-    """Answers ``join_group``, ``leave_group``, ``fail`` and ``groups`` on a control socket."""
+    """Answers a job's workers on a control socket, and its launcher by method calls.
+
+    Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``leave_group``,
+    ``fail``; for displays: ``groups``.
+    """
 
     def __init__(
-        self, topology: Topology, job: str, socket_path: Path, connect: ConnectToNode
+        self,
+        topology: Topology,
+        job: str,
+        socket_path: Path,
+        connect: ConnectToNode,
+        is_supervised: Callable[[int], bool] = lambda _pid: False,
     ) -> None:
+        """``is_supervised`` tells whose end somebody else reports: the launcher's own children."""
         self._topology = topology
         self._job = job
         self._job_number = 1
         self._connect = connect
+        self._is_supervised = is_supervised
         self._lock = threading.RLock()
         self._groups: list[Group] = []
         self._made: Counter[str] = Counter()
+        self._failed: dict[str, str] = {}
         self._gone: dict[str, str] = {}
-        self._ended: set[str] = set()
         self._lost_switches: dict[str, str] = {}
         self._messengers = ThreadPoolExecutor(_MESSENGERS, "controller-messenger")
         self._messages: set[Future[None]] = set()
+        self._attendance = Attendance(self._process_ended)
         self._server = ControlServer(
             socket_path,
             {
+                "attach": self.attach,
+                "detach": self.detach,
+                "present": self.present,
                 "join_group": self.join_group,
                 "leave_group": self.leave_group,
-                "fail": self.fail,
+                "fail": self.fail_incarnation,
                 "groups": self.groups,
             },
             who="the controller",
         )
+
+    def attach(self, node: str, pid: int) -> int:
+        """Process ``pid`` stands for ``node`` from now on; its incarnation.
+
+        What an earlier process of the node was in ends, and the node may join groups again.
+        """
+        with self._lock:
+            self._end_groups_of(node, "was started anew")
+            self._failed.pop(node, None)
+            self._gone.pop(node, None)
+            return self._attendance.attach(node, pid)
+
+    def detach(self, node: str, incarnation: int) -> None:
+        """That process has closed its worker, and has left its groups."""
+        self._attendance.detach(node, incarnation)
+
+    def present(self) -> list[str]:
+        """The nodes with a worker that has not failed."""
+        with self._lock:
+            return [node for node in self._attendance.present() if node not in self._failed]
 
     def join_group(
         self, group: str, algorithm: str, ranks: Sequence[str], node: str
@@ -101,8 +137,8 @@ class Controller:
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
-            ControlError: ranks disagree about the group, a switch does not answer, the rank has
-                left and others have not, or a node that the group needs is gone.
+            ControlError: ranks disagree about the group, a switch does not answer, or a node that
+                the group needs is gone.
         """
         with self._lock:
             known = self._group_of(group, node)
@@ -115,14 +151,8 @@ class Controller:
                     f"as {known.algorithm} over {list(known.ranks)}; call innet.init() with the "
                     "same arguments on every rank"
                 )
-            rank = known.ranks.index(node)
-            if rank in known.left:
-                raise ControlError(
-                    f"rank {rank} has left group {group!r}, which other ranks still use. Close its "
-                    "communicator on every rank, or give the next group another name."
-                )
             self._require_alive(group, ranks, known.joined)
-            known.joined.add(rank)
+            known.joined.add(known.ranks.index(node))
             return {
                 "number": known.number,
                 "missing": known.ranks_but(known.joined),
@@ -130,44 +160,52 @@ class Controller:
             }
 
     def leave_group(self, group: str, number: int, node: str) -> dict[str, Any]:
-        """``node`` needs nothing more of the group; it stays until no rank is ``missing``.
+        """``node`` needs nothing more of the group; others that are not ``missing`` either.
 
-        Ranks whose node is gone are not waited for. Whoever left first may have joined the next
-        group of that name already, when the others ask about this one again.
+        When none is, the group is over, and all its members hear so. Ranks whose node is gone are
+        not waited for.
         """
         with self._lock:
             known = next((g for g in self._groups if g.name == group and g.number == number), None)
             if known is None:
                 return {"missing": []}
             known.left.add(known.ranks.index(node))
-            absent = {rank for rank, other in enumerate(known.ranks) if self._is_gone(other)}
-            missing = known.ranks_but(known.left | absent)
-            if not missing:
-                self._remove(known)
-            return {"missing": missing}
+            return {"missing": self._close_if_left(known)}
+
+    def fail_incarnation(self, node: str, incarnation: int, why: str) -> None:
+        """The process that stands for ``node`` can go on no longer, and says so itself."""
+        with self._lock:
+            if self._attendance.is_current(node, incarnation):
+                self.fail(node, why)
 
     def fail(self, node: str, why: str) -> None:
-        """``node`` can go on no longer: its groups end, and their members hear ``why``."""
-        with self._lock:
-            if node in self._gone:
-                return
-            self._gone[node] = why
-            for group in [group for group in self._groups if node in group.ranks]:
-                rank = group.ranks.index(node)
-                for other in group.ranks:
-                    if not self._is_gone(other):
-                        self._send(self._tell, other, group, f"rank {rank} ({node}) {why}", rank)
-                self._remove(group)
+        """The process on ``node`` has failed: its groups end, and their members hear ``why``.
 
-    def failures(self) -> list[str]:
-        """The nodes that failed in this job, the first to fail at the beginning."""
+        Groups that it had not joined yet wait for another process on that node.
+        """
         with self._lock:
-            return list(self._gone)
+            if node not in self._failed:
+                self._failed[node] = why
+                self._end_groups_of(node, why)
+
+    def lose(self, node: str, why: str) -> None:
+        """``node`` has failed, and no other process will come for it."""
+        with self._lock:
+            self.fail(node, why)
+            self._attendance.kill(node)  # whose parent is gone
+            self._gone[node] = self._failed[node]
 
     def end(self, node: str) -> None:
         """The process of ``node`` has ended as it should; nobody waits for it any more."""
         with self._lock:
-            self._ended.add(node)
+            self._gone[node] = ""
+            for group in [group for group in self._groups if node in group.ranks]:
+                self._close_if_left(group)
+
+    def failures(self) -> list[str]:
+        """The nodes that failed in this job, the first to fail at the beginning."""
+        with self._lock:
+            return list(self._failed)
 
     def lose_switch(self, switch: str, why: str) -> None:
         """``switch`` has died; groups that need it are refused from now on.
@@ -187,8 +225,9 @@ class Controller:
             for group in list(self._groups):
                 self._remove(group)
             self._made.clear()
+            self._failed.clear()
             self._gone.clear()
-            self._ended.clear()
+        self._attendance.kill_all()  # what a worker started may have outlived it
         wait(set(self._messages))
 
     def groups(self) -> list[dict[str, Any]]:
@@ -207,10 +246,36 @@ class Controller:
     def close(self) -> None:
         """Stop answering."""
         self._server.close()
+        self._attendance.close()
         self._messengers.shutdown()
 
     def _group_of(self, name: str, node: str) -> Group | None:
-        return next((g for g in self._groups if g.name == name and node in g.ranks), None)
+        """The group of that name that ``node`` may join or has joined, and not left."""
+        for group in self._groups:
+            members = group.ranks if group.name == name else ()
+            if node in members and members.index(node) not in group.left:
+                return group
+        return None
+
+    def _end_groups_of(self, node: str, why: str) -> None:
+        for group in list(self._groups):
+            if node in group.ranks and (rank := group.ranks.index(node)) in group.joined:
+                said = {"why": f"rank {rank} ({node}) {why}", "rank": rank}
+                self._remove(group)
+                self._tell_members(group, {node}, "fail_group", **said)
+
+    def _close_if_left(self, group: Group) -> list[int]:
+        """The ranks that still use the group; when there are none, it is over."""
+        absent = {rank for rank, other in enumerate(group.ranks) if other in self._gone}
+        using = group.ranks_but(group.left | absent)
+        if not using:
+            self._remove(group)
+            self._tell_members(group, set(self._gone), "end_group")
+        return using
+
+    def _process_ended(self, node: str, incarnation: int, pid: int) -> None:
+        if not self._is_supervised(pid):
+            self.fail(node, f"ended without closing its worker (process {pid})")
 
     def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
         plans = self._make_plans(algorithm, rank_order(self._topology, ranks))
@@ -276,27 +341,30 @@ class Controller:
 
     def _require_alive(self, group: str, ranks: Sequence[str], joined: Set[int]) -> None:
         for rank, node in enumerate(ranks):
-            if node in self._gone:
-                raise ControlError(f"rank {rank} ({node}) {self._gone[node]}")
-            if node in self._ended and rank not in joined:
-                raise ControlError(f"rank {rank} ({node}) ended without joining group {group!r}")
+            if rank in joined or node not in self._gone:
+                continue
+            why = self._gone[node] or f"ended without joining group {group!r}"
+            raise ControlError(f"rank {rank} ({node}) {why}")
 
-    def _is_gone(self, node: str) -> bool:
-        return node in self._gone or node in self._ended
+    def _tell_members(
+        self, group: Group, but: Collection[str], method: str, **parameters: Any
+    ) -> None:
+        for rank in group.joined:
+            if group.ranks[rank] not in but:
+                self._send(self._tell, group.ranks[rank], group, method, parameters)
 
-    def _tell(self, node: str, group: Group, why: str, rank: int) -> None:
+    def _tell(self, node: str, group: Group, method: str, parameters: dict[str, Any]) -> None:
         try:
             with self._connect(node) as client:
                 client.ask(
-                    "fail_group",
+                    method,
                     timeout_s=_TELL_TIMEOUT_S,
                     group=group.name,
                     number=group.number,
-                    why=why,
-                    rank=rank,
+                    **parameters,
                 )
         except ControlError as error:
-            _log.info("%s could not be told that %s: %s", node, why, error)
+            _log.info("%s heard no %s of group %s: %s", node, method, group.name, error)
 
     def __enter__(self) -> Self:
         return self

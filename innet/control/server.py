@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import zmq
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from innet.control.client import ipc_address
 from innet.control.protocol import Answer, Request
@@ -59,10 +60,17 @@ class ControlServer:
         poller.register(self._socket, zmq.POLLIN)
         poller.register(stop, zmq.POLLIN)
         while stop not in dict(poller.poll()):
-            answer = self._answer(self._socket.recv())
-            self._socket.send(answer.model_dump_json().encode())
+            self._socket.send(self._encoded_answer(self._socket.recv()))
         stop.close()
         self._socket.close()
+
+    def _encoded_answer(self, document: bytes) -> bytes:
+        try:
+            return self._answer(document).model_dump_json().encode()
+        except PydanticSerializationError as error:
+            _log.exception("%s: an answer is no JSON", self._who)
+            refusal = Answer(ok=False, error=f"the answer is no JSON: {error}")
+            return refusal.model_dump_json().encode()
 
     def _answer(self, document: bytes) -> Answer:
         try:

@@ -12,6 +12,7 @@ from typing import Self, get_args
 
 from innet.emulation.fabric import Fabric
 from innet.emulation.link_counters import DirectedLink, LinkCounters
+from innet.emulation.link_sockets import LINK_SOCKETS_NAME, LinkSocketServer
 from innet.emulation.local_fabric import LocalFabric
 from innet.emulation.namespace_fabric import NamespaceFabric
 from innet.emulation.node_config import (
@@ -95,6 +96,7 @@ class Network:
         self._configs: dict[str, NodeConfig] = {}
         self._record: RunRecord | None = None
         self._fabric: Fabric | None = None
+        self._link_sockets: LinkSocketServer | None = None
         self._processes = ProcessGroup(self._run_id, output or ConsoleOutput(), self._register)
         self._signals = TerminationSignals(hurry=self._processes.kill)
 
@@ -230,6 +232,10 @@ class Network:
         await self._remove()
         self._signals.raise_received()
 
+    def is_supervised(self, pid: int) -> bool:
+        """Whether process ``pid`` is one that :meth:`spawn` started."""
+        return any(process.identity.pid == pid for process in self._processes.processes)
+
     async def _launch(self) -> None:
         await asyncio.to_thread(remove_stale_runs)
         hops = next_hops(self._topology)
@@ -241,6 +247,8 @@ class Network:
             config = self._node_config(node, hops, self._fabric)
             self._configs[node] = config
             self.config_path(node).write_text(config.model_dump_json(indent=2))
+        links_socket = self._socket_path(LINK_SOCKETS_NAME)
+        self._link_sockets = LinkSocketServer(links_socket, self._fabric.pass_fds)
 
     async def _open_fabric(self, hops: NextHops) -> Fabric:
         if self._mode == "netns":
@@ -265,6 +273,8 @@ class Network:
         try:
             await self._processes.terminate()
         finally:
+            if self._link_sockets is not None:
+                self._link_sockets.close()
             if self._fabric is not None:
                 await self._fabric.close()
             if self._record is not None:
@@ -285,13 +295,13 @@ class Network:
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
-            control_socket=self._control_socket(name),
+            control_socket=self._socket_path(f"{name}.ctl"),
             seed=int.from_bytes(digest[:6], "big"),
             ip_address=fabric.ip_address(name),
         )
 
-    def _control_socket(self, node: str) -> Path:
-        path = self.run_dir / f"{node}.ctl"
+    def _socket_path(self, name: str) -> Path:
+        path = self.run_dir / name
         length = len(os.fsencode(path))
         if length > _MAX_SOCKET_PATH_BYTES:
             raise EmulationError(

@@ -1,11 +1,14 @@
 """Launching: a session is a running network with switches and controller; jobs run on it.
 
 * ``session``: a running network, held by this process;
+* ``supervision``: a job's workers, and what becomes of the job when one dies;
+* ``torchrun``: what ``torchrun`` finds in a worker's environment;
 * ``server``, ``client``, ``messages``: how another terminal uses it;
 * ``run_status``: what a run says about itself, whoever asks.
 """
 
 from innet.errors import JobFailed
 from innet.launch.session import Session
+from innet.launch.supervision import RestartPolicy
 
-__all__ = ["JobFailed", "Session"]
+__all__ = ["JobFailed", "RestartPolicy", "Session"]

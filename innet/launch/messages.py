@@ -28,6 +28,8 @@ class JobRequest(_Message):
     algorithm: str
     hosts: tuple[str, ...] | None
     """Node of each rank; ``None`` for all hosts."""
+    max_restarts: int = 0
+    elastic: bool = False
     trace: str | None = None
     """The file for the job's timeline; ``None`` for none."""
 

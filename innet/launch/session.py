@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import sys
 import time
@@ -18,17 +17,19 @@ from innet.control.controller import Controller
 from innet.emulation.network import Network
 from innet.emulation.node_config import IP_UDP_HEADER_BYTES, Mode
 from innet.emulation.output import OutputSink
-from innet.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
-from innet.errors import ControlError, EmulationError, JobFailed
+from innet.emulation.processes import SupervisedProcess
+from innet.errors import ControlError, EmulationError
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.server import SessionServer
+from innet.launch.supervision import RestartPolicy, Supervisor
+from innet.launch.torchrun import torchrun_options
 from innet.plans import rank_order
 from innet.security import deal_keys
 from innet.security.keys import KEYS_VARIABLE
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
-from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
+from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, RESTARTS_VARIABLE, JobFile
 
 JOB_NAME = "j"
 SEGMENT_OVERHEAD_BYTES = 224
@@ -37,7 +38,6 @@ SEGMENT_ALIGNMENT_BYTES = 64
 MAX_SEGMENT_BYTES = 32768
 NETNS_MASTER_PORT = 29500
 _SWITCH_START_TIMEOUT_S = 30.0
-_FAILURE_GRACE_S = 10.0
 
 
 class Session:
@@ -72,7 +72,11 @@ class Session:
             await stack.enter_async_context(self.network)
             await asyncio.to_thread(self._write_files)
             self._controller = Controller(
-                self.topology, JOB_NAME, self._controller_socket, self.connect
+                self.topology,
+                JOB_NAME,
+                self._controller_socket,
+                self.connect,
+                self.network.is_supervised,
             )
             stack.callback(self._controller.close)
             self._start_switches()
@@ -119,12 +123,15 @@ class Session:
         directory: Path | None = None,
         output: OutputSink | None = None,
         trace: Path | None = None,
+        restarts: RestartPolicy | None = None,
     ) -> None:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
 
         Each gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as PyTorch's launchers
-        set them. When one fails, the others are told, and ended if they do not end by themselves.
-        No worker outlives the call, however it ends.
+        set them, and what ``torchrun`` takes for its options (one process per host, c10d
+        rendezvous). When one fails, the others are told, and ended if they do not end by
+        themselves, unless ``restarts`` says otherwise. No worker outlives the call, however it
+        ends.
 
         Args:
             argv: program and arguments.
@@ -135,6 +142,7 @@ class Session:
             output: takes the lines that the workers print, the session's own sink by default.
             trace: the file for a timeline of the job (see :mod:`innet.trace`), also of one that
                 fails.
+            restarts: what becomes of the job when a worker dies; by default it ends.
 
         Raises:
             JobFailed: a worker ended with an error.
@@ -153,9 +161,17 @@ class Session:
                 added = dict(env or {})
                 if trace is not None:
                     added.update((await stack.enter_async_context(self._trace(trace))).environment)
-                environments = self._worker_environments(ranks, algorithm, added)
-                await self._run_ranks(argv, environments, directory, output)
+                environments = dict(self._worker_environments(ranks, algorithm, added))
+
+                def start(node: str, restarts: int) -> SupervisedProcess:
+                    environment = {**environments[node], RESTARTS_VARIABLE: str(restarts)}
+                    return self.network.spawn(
+                        node, argv, environment, directory=directory, output=output
+                    )
+
+                await Supervisor(self._entered_controller(), start, restarts).run(ranks)
         finally:
+            await asyncio.to_thread(self._entered_controller().forget)
             self._job_is_running = False
 
     def _trace(self, into: Path) -> JobTrace:
@@ -164,24 +180,6 @@ class Session:
             self.network.run_dir / "trace",
             lambda: self._status_of(self.topology.switches),
         )
-
-    async def _run_ranks(
-        self,
-        argv: Sequence[str],
-        environments: Sequence[tuple[str, dict[str, str]]],
-        directory: Path | None,
-        output: OutputSink | None,
-    ) -> None:
-        workers: list[SupervisedProcess] = []
-        try:
-            for node, environment in environments:
-                workers.append(
-                    self.network.spawn(node, argv, environment, directory=directory, output=output)
-                )
-            await self._supervise(workers)
-        finally:
-            await self._end(workers)
-            await asyncio.to_thread(self._entered_controller().forget)
 
     async def _run_job(self, request: JobRequest, output: OutputSink) -> None:
         await self.run_workers(
@@ -192,6 +190,7 @@ class Session:
             directory=Path(request.directory),
             output=output,
             trace=None if request.trace is None else Path(request.trace),
+            restarts=RestartPolicy(request.max_restarts, request.elastic),
         )
 
     async def _read_counters(self) -> Counters:
@@ -212,54 +211,24 @@ class Session:
             "WORLD_SIZE": str(len(ranks)),
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": self.network.config(ranks[0]).ip_address or "127.0.0.1",
+            "MASTER_ADDR": self._address(ranks[0]),
             "MASTER_PORT": str(self._master_port()),
         }
         return [
-            (node, {**common, KEYS_VARIABLE: str(self._keys_path(node)), "RANK": str(rank)})
+            (
+                node,
+                {
+                    **common,
+                    **torchrun_options(common, rank, self._address(node), self.network.run_id),
+                    KEYS_VARIABLE: str(self._keys_path(node)),
+                    "RANK": str(rank),
+                },
+            )
             for rank, node in enumerate(ranks)
         ]
 
-    async def _supervise(self, workers: Sequence[SupervisedProcess]) -> None:
-        controller = self._entered_controller()
-        waiting = {asyncio.ensure_future(worker.wait()): worker for worker in workers}
-        pending = set(waiting)
-        failed: list[SupervisedProcess] = []
-        deadline_s: float | None = None
-        while pending:
-            timeout_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
-            done, pending = await asyncio.wait(
-                pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            for future in done:
-                worker = waiting[future]
-                if future.result() == 0:
-                    await asyncio.to_thread(controller.end, worker.label)
-                    continue
-                failed.append(worker)
-                deadline_s = deadline_s or time.monotonic() + _FAILURE_GRACE_S
-                await asyncio.to_thread(controller.fail, worker.label, worker.describe_end())
-            if not done:
-                break
-        if failed:
-            await self._end(workers, grace_s=0.0)
-            # The one that failed first may be the last to end: others end when they hear of it. One
-            # that a signal ended is a cause in any case: nobody dies of another's error that way.
-            failures = await asyncio.to_thread(controller.failures)
-            failed.sort(key=lambda worker: (not _was_killed(worker), failures.index(worker.label)))
-            raise JobFailed(_failure_report(failed, len(workers)), _exit_code(failed[0]))
-
-    async def _end(
-        self, workers: Sequence[SupervisedProcess], grace_s: float = DEFAULT_GRACE_S
-    ) -> None:
-        """End the workers that still run: SIGTERM, and SIGKILL after the grace."""
-        waits = [asyncio.ensure_future(w.wait()) for w in workers if w.returncode is None]
-        for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
-            if waits:
-                for worker in workers:
-                    worker.send_signal(signum)
-                _, waiting = await asyncio.wait(waits, timeout=timeout_s)
-                waits = list(waiting)
+    def _address(self, node: str) -> str:
+        return self.network.config(node).ip_address or "127.0.0.1"
 
     def _start_switches(self) -> None:
         for switch in self.topology.switches:
@@ -373,19 +342,3 @@ def segment_bytes(topology: Topology) -> int:
             "and signature needs at least 576"
         )
     return aligned
-
-
-def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
-    first = failed[0]
-    others = len(failed) - 1
-    ending = f"; {others} more of {size} workers ended with an error after it" if others else ""
-    return f"{first.failure_report()}{ending}"
-
-
-def _was_killed(process: SupervisedProcess) -> bool:
-    return (process.returncode or 0) < 0
-
-
-def _exit_code(process: SupervisedProcess) -> int:
-    returncode = process.returncode or 0
-    return returncode if returncode >= 0 else 128 - returncode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from innet._native import _core
+from innet.emulation.link_sockets import link_sockets
 from innet.emulation.node_config import FaceConfig, NodeConfig, PortShape
 from innet.errors import EmulationError
 from innet.security import NodeKeys
@@ -16,8 +17,8 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
         EmulationError: a socket cannot be opened.
     """
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
-    for index, face in enumerate(config.faces):
-        _add_link(node, config, settings, face, index)
+    for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
+        _add_link(node, config, settings, face, index, fd)
     node.start()
     for route in config.routes:
         node.add_route(f"/n/{route.node}", route.face)
@@ -45,7 +46,12 @@ def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings
 
 
 def _add_link(
-    node: _core.Node, config: NodeConfig, settings: Settings, face: FaceConfig, index: int
+    node: _core.Node,
+    config: NodeConfig,
+    settings: Settings,
+    face: FaceConfig,
+    index: int,
+    fd: int | None,
 ) -> None:
     try:
         node.add_link(
@@ -53,7 +59,7 @@ def _add_link(
             local_port=face.local_port,
             peer_address=face.peer_address,
             peer_port=face.peer_port,
-            fd=-1 if face.fd is None else face.fd,
+            fd=-1 if fd is None else fd,
             receive_buffer_bytes=settings.transport.socket_buffer_bytes,
             send_buffer_bytes=_send_buffer_bytes(config, settings, face),
             shape=_shape(face.shape, config.seed * 1009 + index),

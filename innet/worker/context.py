@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
 import logging
 import os
 import sys
@@ -30,6 +32,8 @@ from innet.worker.membership import Failure, Membership
 
 _POLL_S = 0.01
 _LEAVE_TIMEOUT_S = 20.0
+_SEED_STEP = 0x9E3779B97F4B
+"""Odd, and so no two of the first 2**48 incarnations have a seed in common."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +43,7 @@ class Worker:
 
     Attributes:
         rank: this process's place among the job's ranks.
+        incarnation: counts the processes that have stood for this host, from 1.
         node: the native node.
         collector: delivers the ends of the node's operations, of all groups.
         object_key: what this rank's objects are signed with.
@@ -54,17 +59,20 @@ class Worker:
         self.settings = settings
         self.job = job
         self.rank = job.ranks.index(config.node)
-        self.node = open_node(config, settings, keys)
+        self._controller = ControlClient(
+            ipc_address(job.controller_socket), who="the controller of this run"
+        )
+        self.incarnation: int = self._controller.ask("attach", node=config.node, pid=os.getpid())
+        self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self.collector = Collector(self.node)
         self.object_key = keys.object_key()
         self.trace = Recorder.from_environment(self.node, self.rank, config.node)
         self._lock = threading.Lock()
         self._memberships: dict[str, Membership] = {}
+        self._leaving: dict[tuple[str, int], Membership] = {}
+        self._all_left = threading.Condition(self._lock)
         self._early_failures: dict[tuple[str, int], Failure] = {}
-        self._controller = ControlClient(
-            ipc_address(job.controller_socket), who="the controller of this run"
-        )
-        self._agent = NodeAgent(self.node, config, self._on_group_failure)
+        self._agent = NodeAgent(self.node, config, self)
         self._closed = False
 
     @classmethod
@@ -128,33 +136,55 @@ class Worker:
         with self._lock:
             self._memberships[name] = membership
             membership.failure = self._early_failures.pop((name, membership.number), None)
+            for stale in [key for key in self._early_failures if key[0] == name]:
+                del self._early_failures[stale]
         return membership
 
     def leave_group(self, membership: Membership) -> None:
-        """Stay until every rank of the group has what it needs from this one."""
-        deadline_s = time.monotonic() + _LEAVE_TIMEOUT_S
-        try:
-            while membership.failure is None and time.monotonic() < deadline_s:
-                answer = self._controller.ask(
-                    "leave_group",
-                    group=membership.name,
-                    number=membership.number,
-                    node=self.config.node,
-                )
-                if not answer["missing"]:
-                    return
-                time.sleep(_POLL_S)
-        except ControlError as error:
-            _log.info("left group %s without the controller: %s", membership.name, error)
-        finally:
-            with self._lock:
-                self._memberships.pop(membership.name, None)
+        """Say that this process needs nothing more of the group.
+
+        What others may still need of it stays until all have left, and is released then: groups
+        may be left in another order on every rank.
+        """
+        key = membership.name, membership.number
+        with self._lock:
+            self._memberships.pop(membership.name, None)
+            self._leaving[key] = membership
+        if membership.failure is not None or not self._others_use(membership):
+            self.on_group_over(*key)
+
+    def on_group_over(self, group: str, number: int) -> None:
+        """Free what is kept for a group that nobody needs any more."""
+        with self._lock:
+            membership = self._leaving.pop((group, number), None)
+            self._all_left.notify_all()
+        if membership is not None:
+            self._forget_rules(membership)
+            membership.release()
+
+    def on_group_failed(self, group: str, number: int, why: str, rank: int) -> None:
+        """End what is under way in a group whose ``rank`` has failed."""
+        with self._lock:
+            membership = self._memberships.get(group)
+            if membership is None or membership.number != number:
+                # Our own answer that all have come may still be on its way to `join_group`.
+                self._early_failures[group, number] = (why, rank)
+                membership = None
+        if membership is not None:
+            self._end_group(membership, why, rank)
+        else:
+            self.on_group_over(group, number)
+
+    def present(self) -> tuple[str, ...]:
+        """The job's hosts with a worker that has not failed, in the order of the job's ranks."""
+        present = self._controller.ask("present")
+        return tuple(node for node in self.job.ranks if node in present)
 
     def abandon_group(self, membership: Membership, why: str) -> None:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
         self._end_group(membership, why, None)
-        with self._lock:
-            self._memberships.pop(membership.name, None)
+        self._others_use(membership)  # they need not wait for us, nor we for them
+        self.leave_group(membership)
 
     def fail(self, why: str) -> None:
         """This process can go on no longer: end its groups, and tell the others at once."""
@@ -167,21 +197,55 @@ class Worker:
 
     def _report_failure(self, why: str) -> None:
         try:
-            self._controller.ask("fail", timeout_s=2.0, node=self.config.node, why=why)
+            self._controller.ask(
+                "fail",
+                timeout_s=2.0,
+                node=self.config.node,
+                incarnation=self.incarnation,
+                why=why,
+            )
         except ControlError as error:
             _log.info("the controller could not be told that this rank %s: %s", why, error)
 
     def close(self) -> None:
-        """Close the node and its sockets. Safe to call twice."""
+        """Close the node and its sockets, once nobody needs it any more. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
-        if self.trace is not None:
-            self.trace.close()
+        self._wait_until_all_left()
         self._agent.close()
-        self.collector.close()
         self.node.stop(f"rank {self.rank} closed its node")
+        self.collector.close()
+        try:
+            self._controller.ask(
+                "detach", timeout_s=2.0, node=self.config.node, incarnation=self.incarnation
+            )
+        except ControlError as error:
+            _log.info("the controller is gone before this rank: %s", error)
         self._controller.close()
+
+    def _wait_until_all_left(self) -> None:
+        with self._all_left:
+            if not self._all_left.wait_for(lambda: not self._leaving, _LEAVE_TIMEOUT_S):
+                names = ", ".join(sorted({name for name, _ in self._leaving}))
+                _log.warning("others still use groups that this rank has left: %s", names)
+
+    def _others_use(self, membership: Membership) -> bool:
+        try:
+            answer = self._controller.ask(
+                "leave_group",
+                group=membership.name,
+                number=membership.number,
+                node=self.config.node,
+            )
+        except ControlError as error:
+            _log.info("left group %s without the controller: %s", membership.name, error)
+            return False
+        return bool(answer["missing"])
+
+    def _forget_rules(self, membership: Membership) -> None:
+        for prefix in membership.plans:
+            self.node.remove_group(prefix)
 
     def _install_own_rules(self, prefix: str, plan: Plan) -> None:
         self.node.remove_group(prefix)
@@ -227,15 +291,6 @@ class Worker:
                 )
             time.sleep(_POLL_S)
 
-    def _on_group_failure(self, name: str, number: int, why: str, rank: int) -> None:
-        with self._lock:
-            membership = self._memberships.get(name)
-            if membership is None or membership.number != number:
-                # Our own answer that all have come may still be on its way to `join_group`.
-                self._early_failures[name, number] = (why, rank)
-                return
-        self._end_group(membership, why, rank)
-
     def _end_group(self, membership: Membership, why: str, rank: int | None) -> None:
         membership.failure = (why, rank)
         for prefix in membership.plans:
@@ -257,18 +312,24 @@ def current_worker() -> Worker:
     with _lock:
         if _worker is None:
             _worker = Worker.from_environment()
-            _report_uncaught_errors(_worker)
-            atexit.register(close_worker)
+            _install_hooks_once()
         return _worker
 
 
 def before_close(hook: Callable[[], None]) -> None:
     """Run ``hook`` before the process's worker closes (communicators leave their groups)."""
-    _exit_hooks.append(hook)
+    with _lock:
+        _exit_hooks.append(hook)
+
+
+def no_more_before_close(hook: Callable[[], None]) -> None:
+    """Take back what :func:`before_close` was told: what the hook ends has ended."""
+    with _lock, contextlib.suppress(ValueError):
+        _exit_hooks.remove(hook)
 
 
 def close_worker() -> None:
-    """Close this process's worker, if it was opened."""
+    """Close this process's worker, if it was opened; the next use opens another."""
     global _worker
     with _lock:
         worker, _worker = _worker, None
@@ -280,14 +341,23 @@ def close_worker() -> None:
         worker.close()
 
 
-def _report_uncaught_errors(worker: Worker) -> None:
-    """Others hear at once of the exception that ends this rank, not only when they time out."""
+@functools.cache
+def _install_hooks_once() -> None:
+    """Close the worker at exit; and when an exception ends this rank, others hear at once of it."""
+    atexit.register(close_worker)
     previous = sys.excepthook
 
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        worker.fail(f"failed with {kind.__name__}: {error}".rstrip(": "))
+        if _worker is not None:
+            _worker.fail(f"failed with {kind.__name__}: {error}".rstrip(": "))
         previous(kind, error, trace)
 
     sys.excepthook = report
+
+
+def _of_incarnation(config: NodeConfig, incarnation: int) -> NodeConfig:
+    """Other random numbers than the process before had: its nonces are known on the way."""
+    seed = (config.seed + (incarnation - 1) * _SEED_STEP) % 2**48
+    return config.model_copy(update={"seed": seed})

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from innet.plans import Plan
 
 Failure = tuple[str, int | None]
 """What ended a group, and the rank (in that group) that failed if one did."""
+
+
+def _nothing() -> None:
+    """What there is to free before anything was made."""
 
 
 @dataclass(eq=False)
@@ -26,6 +30,7 @@ class Membership:
         rank: of this process.
         plans: plan by name prefix of its values, such as ``/j1/g0.inc``.
         failure: why the group can go on no longer, if it cannot.
+        release: frees what the node keeps for the group, once nobody needs it any more.
     """
 
     name: str
@@ -34,6 +39,7 @@ class Membership:
     rank: int
     plans: Mapping[str, Plan]
     failure: Failure | None = None
+    release: Callable[[], None] = _nothing
 
     @property
     def size(self) -> int:

@@ -22,6 +22,14 @@ void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
     opened.depth = std::max<std::uint32_t>(1, depth);
 }
 
+void OperationStreams::close(StreamId id) {
+    const auto closed = streams_.extract(id);
+    if (closed.empty()) return;
+    for (const StreamedOperation& operation : closed.mapped().waiting) {
+        refused_.push_back({operation.id, OperationStatus::kCancelled, "its group is closed"});
+    }
+}
+
 void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoint now) {
     Stream& stream = streams_[id];
     if (stream.take_reserved(operation.seq) ||
@@ -33,8 +41,9 @@ void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoin
 }
 
 void OperationStreams::release(StreamId id, std::uint64_t seq, TimePoint now) {
-    Stream& stream = streams_[id];
-    if (stream.take_reserved(seq)) start_waiting(id, stream, now);
+    const auto found = streams_.find(id);
+    if (found == streams_.end()) return;
+    if (found->second.take_reserved(seq)) start_waiting(id, found->second, now);
 }
 
 void OperationStreams::start(StreamId id, Stream& stream, StreamedOperation&& operation,
@@ -96,7 +105,11 @@ void OperationStreams::on_ended(const OperationCompletion& completion, TimePoint
     }
     const Started ended = found->second;
     started_.erase(found);
-    Stream& stream = streams_[ended.stream];
+    const auto open = streams_.find(ended.stream);
+    if (open == streams_.end()) {
+        return;
+    }
+    Stream& stream = open->second;
     std::erase(stream.in_flight, ended.seq);
     if (completion.status == OperationStatus::kDone && ended.synchronising &&
         ended.seq >= stream.depth) {

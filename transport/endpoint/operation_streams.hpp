@@ -34,6 +34,8 @@ class OperationStreams {
 
     /// `prefixes`: the producer prefixes under which operations of the stream publish.
     void open(StreamId stream, std::vector<wire::Name> prefixes, std::uint32_t depth);
+    /// Cancels what waits in the stream and forgets it; what is in flight goes on.
+    void close(StreamId stream);
     /// Sequence numbers of a stream ascend, but for reserved ones. A reserved one starts at once:
     /// its place among those under way has been kept for it.
     void submit(StreamId stream, StreamedOperation operation, TimePoint now);

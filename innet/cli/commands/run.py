@@ -23,13 +23,15 @@ from innet.cli.network_choice import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from innet.launch import Session
+    from innet.launch import RestartPolicy, Session
 
 EXAMPLES = options.examples(
     "innet run star8 -- python train.py --epochs 3",
     "innet run star8 --rate 200mbit --algorithm ring -- python train.py",
     "innet run leaf-spine-16 --mode netns --hosts h0,h4,h8,h12 -- python train.py",
     "innet run --on lab -- python train.py",
+    "innet run star8 --max-restarts 3 --elastic -- python train.py",
+    "innet run star8 -- torchrun --max-restarts 3 train.py",
     "innet run star8 --trace . -- python train.py     # then open the file in ui.perfetto.dev",
 )
 
@@ -58,6 +60,20 @@ def run(
             show_default=False,
         ),
     ] = None,
+    max_restarts: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Start a worker that dies anew, up to N times each; others go on",
+        ),
+    ] = 0,
+    elastic: Annotated[
+        bool,
+        typer.Option(
+            "--elastic", help="Go on without workers that died, as long as one reaches the end"
+        ),
+    ] = False,
     mode: options.Mode = "local",
     rate: options.Rate = None,
     delay: options.Delay = None,
@@ -71,10 +87,13 @@ def run(
 
     Workers find RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in their environment.
     When one fails, the others are told; in the end nothing of the job is left.
+    [cyan]torchrun[/] needs no options here: it finds them in the environment, too.
     """
+    from innet.launch import RestartPolicy
+
     if on is not None:
         _refuse_network_options(ctx)
-        _run_on(on, arguments, algorithm, hosts, trace)
+        _run_on(on, arguments, algorithm, hosts, trace, RestartPolicy(max_restarts, elastic))
         return
     name, *command = arguments
     if not command:
@@ -97,9 +116,10 @@ def run(
         topology, mode=mode, settings=chosen_settings(settings), output=ConsoleOutput()
     )
     into = None if trace is None else trace_file(trace, session.network.run_id)
+    restarts = RestartPolicy(max_restarts, elastic)
     console = Console(stderr=True)
     with _telling_trace(console, into):
-        asyncio.run(_launch_and_run(session, command, algorithm, ranks, into, console))
+        asyncio.run(_launch_and_run(session, command, algorithm, ranks, into, restarts, console))
 
 
 async def _launch_and_run(
@@ -108,6 +128,7 @@ async def _launch_and_run(
     algorithm: str,
     hosts: Sequence[str] | None,
     trace: Path | None,
+    restarts: RestartPolicy,
     console: Console,
 ) -> None:
     launching = f"launching {session.topology.name} ({session.network.mode})"
@@ -115,12 +136,19 @@ async def _launch_and_run(
         async with session:
             spinner.stop()
             began_s = time.monotonic()
-            await session.run_workers(command, algorithm=algorithm, hosts=hosts, trace=trace)
+            await session.run_workers(
+                command, algorithm=algorithm, hosts=hosts, trace=trace, restarts=restarts
+            )
             _tell_success(console, time.monotonic() - began_s)
 
 
 def _run_on(
-    run_id: str, command: Sequence[str], algorithm: str, hosts: str | None, trace: Path | None
+    run_id: str,
+    command: Sequence[str],
+    algorithm: str,
+    hosts: str | None,
+    trace: Path | None,
+    restarts: RestartPolicy,
 ) -> None:
     from rich.console import Console
 
@@ -140,6 +168,8 @@ def _run_on(
         algorithm=algorithm,
         hosts=chosen_hosts(hosts),
         trace=None if into is None else str(into),
+        max_restarts=restarts.max_restarts,
+        elastic=restarts.elastic,
     )
     began_s = time.monotonic()
     with _telling_trace(console, into):

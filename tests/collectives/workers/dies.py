@@ -14,12 +14,12 @@ DEADLINE_S = float(sys.argv[1])
 comm = innet.init(timeout_s=DEADLINE_S)
 comm.barrier()
 large = np.ones(40_000_000, np.float32)
-work = comm.iallreduce(large)
-if comm.rank == 2:
-    time.sleep(0.2)  # not for order: it only makes "in the middle" likely
-    os.kill(os.getpid(), signal.SIGKILL)
 started = time.monotonic()
 try:
+    work = comm.iallreduce(large)
+    if comm.rank == 2:
+        time.sleep(0.2)  # not for order: it only makes "in the middle" likely
+        os.kill(os.getpid(), signal.SIGKILL)
     work.wait()
 except InnetError as error:
     print(f"{type(error).__name__}|{error}|{time.monotonic() - started < DEADLINE_S}")

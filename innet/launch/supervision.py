@@ -1,0 +1,141 @@
+"""The workers of one job: started, started anew when they die, ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from innet.control.controller import Controller
+from innet.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
+from innet.errors import JobFailed
+
+_FAILURE_GRACE_S = 10.0
+
+StartWorker = Callable[[str, int], SupervisedProcess]
+"""Starts the worker of a node, given how often it was started anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """What becomes of a job when one of its workers dies.
+
+    Attributes:
+        max_restarts: how often each worker is started anew.
+        elastic: the job goes on without a worker that is not started anew, and ends well when any
+            worker does.
+    """
+
+    max_restarts: int = 0
+    elastic: bool = False
+
+
+class Supervisor:
+    """Runs one worker on each node until all have ended, as a :class:`RestartPolicy` says."""
+
+    def __init__(
+        self, controller: Controller, start: StartWorker, policy: RestartPolicy | None = None
+    ) -> None:
+        self._controller = controller
+        self._start = start
+        self._policy = policy or RestartPolicy()
+        self._workers: dict[str, SupervisedProcess] = {}
+        self._restarts: Counter[str] = Counter()
+        self._failed: list[SupervisedProcess] = []
+        self._deadline_s: float | None = None
+
+    async def run(self, nodes: Sequence[str]) -> None:
+        """Start a worker on each of ``nodes``, and wait until all have ended.
+
+        However this ends, no worker is left.
+
+        Raises:
+            JobFailed: a worker ended with an error, and the policy knows no remedy.
+            EmulationError: a worker cannot be started.
+        """
+        try:
+            for node in nodes:
+                self._workers[node] = self._start(node, 0)
+            await self._follow()
+            if self._failed and not self._ended_well():
+                await self._end(grace_s=0.0)
+                raise await self._report()
+        finally:
+            await self._end()
+
+    async def _follow(self) -> None:
+        waiting = {asyncio.ensure_future(w.wait()): w for w in self._workers.values()}
+        while waiting:
+            timeout_s = (
+                None if self._deadline_s is None else max(0.0, self._deadline_s - time.monotonic())
+            )
+            done, _ = await asyncio.wait(
+                waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                return
+            for future in done:
+                successor = await self._on_end(waiting.pop(future))
+                if successor is not None:
+                    waiting[asyncio.ensure_future(successor.wait())] = successor
+
+    async def _on_end(self, worker: SupervisedProcess) -> SupervisedProcess | None:
+        """Draw the consequences; the worker that takes its place, if one does."""
+        node = worker.label
+        if worker.returncode == 0:
+            await asyncio.to_thread(self._controller.end, node)
+            return None
+        ending = self._deadline_s is not None
+        if not ending and self._restarts[node] < self._policy.max_restarts:
+            self._restarts[node] += 1
+            await asyncio.to_thread(self._controller.fail, node, worker.describe_end())
+            self._workers[node] = self._start(node, self._restarts[node])
+            return self._workers[node]
+        self._failed.append(worker)
+        if not ending and not self._policy.elastic:
+            self._deadline_s = time.monotonic() + _FAILURE_GRACE_S
+        await asyncio.to_thread(self._controller.lose, node, worker.describe_end())
+        return None
+
+    def _ended_well(self) -> bool:
+        """An elastic job needs one worker that reached the end."""
+        return self._policy.elastic and len(self._failed) < len(self._workers)
+
+    async def _report(self) -> JobFailed:
+        # The one that failed first may be the last to end: others end when they hear of it. One
+        # that a signal ended is a cause in any case: nobody dies of another's error that way.
+        failures = await asyncio.to_thread(self._controller.failures)
+        self._failed.sort(key=lambda w: (not _was_killed(w), failures.index(w.label)))
+        return JobFailed(
+            _failure_report(self._failed, len(self._workers)), _exit_code(self._failed[0])
+        )
+
+    async def _end(self, grace_s: float = DEFAULT_GRACE_S) -> None:
+        """End the workers that still run: SIGTERM, and SIGKILL after the grace."""
+        workers = [w for w in self._workers.values() if w.returncode is None]
+        waits = [asyncio.ensure_future(worker.wait()) for worker in workers]
+        for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
+            if waits:
+                for worker in workers:
+                    worker.send_signal(signum)
+                _, waiting = await asyncio.wait(waits, timeout=timeout_s)
+                waits = list(waiting)
+
+
+def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
+    first = failed[0]
+    others = len(failed) - 1
+    ending = f"; {others} more of {size} workers ended with an error after it" if others else ""
+    return f"{first.failure_report()}{ending}"
+
+
+def _was_killed(process: SupervisedProcess) -> bool:
+    return (process.returncode or 0) < 0
+
+
+def _exit_code(process: SupervisedProcess) -> int:
+    returncode = process.returncode or 0
+    return returncode if returncode >= 0 else 128 - returncode
