@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 KINDS = {
     "pp": "pipeline: consecutive layers on each rank",
-    "ddp": "data parallel: whole copies, gradients averaged (DistributedDataParallel)",
+    "ddp": "data parallel: copies, gradients averaged (DistributedDataParallel)",
     "fsdp": "fully sharded data parallel: parameters gathered when needed (FSDP2)",
     "cp": "context parallel: each rank has a part of the context (ring attention)",
     "ep": "expert parallel: each rank has some of the experts",

@@ -118,7 +118,7 @@ class ParallelModel:
 
     def _data_parallel(self, options: ParallelOptions) -> nn.Module:
         kinds = self.layout.sizes.keys()
-        if "fsdp" in kinds or {"ddp", "tp"} <= kinds:
+        if "fsdp" in kinds or ("ddp" in kinds and kinds & {"pp", "tp"}):
             return self._fully_sharded()
         if kinds & {"ddp", "cp", "ep"}:
             return self._replicated(options)
@@ -147,8 +147,8 @@ class ParallelModel:
             if "ddp" in self.layout.sizes:
                 mesh = self.mesh["ddp", "fsdp"]
         else:
-            # Copies of what tensor parallelism has cut: FSDP2 with one shard, because
-            # DistributedDataParallel does not take DTensors.
+            # Copies by FSDP2 with one shard: DistributedDataParallel takes no DTensors, and fails
+            # an assertion when a pipeline has more than two microbatches under way.
             mesh = self._with_one_shard()
         for block in self.model.blocks.values():
             fully_shard(block, mesh=mesh)
