@@ -46,6 +46,7 @@ class Staged(Generic[T]):
         self._release = release
         self._collector = collector
         self._current = -1
+        self._given_up = False
         self._ended: concurrent.futures.Future[tuple[int, str]] = concurrent.futures.Future()
         self._ended.set_running_or_notify_cancel()
         self._error: Exception | None = None
@@ -74,6 +75,7 @@ class Staged(Generic[T]):
 
     def cancel(self, operation: int) -> None:
         """Give the operation under way up, and so those that would follow."""
+        self._given_up = True
         self._collector.cancel(self._current)
 
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
@@ -84,12 +86,16 @@ class Staged(Generic[T]):
         self._current = self._submit(operation, self._left.pop(0), reserves)
 
         def on_end(status: int, detail: str) -> None:
-            if status == _core.STATUS_DONE:
-                self._advance(operation)
-            else:
+            if status != _core.STATUS_DONE:
                 self._end(status, detail)
+            elif self._given_up:
+                self._end(_core.STATUS_CANCELLED, "cancelled between two of its operations")
+            else:
+                self._advance(operation)
 
         self._collector.deliver(self._current, on_end)
+        if self._given_up:  # while this one was being started
+            self._collector.cancel(self._current)
 
     def _advance(self, operation: Operation[Any]) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from innet.collectives.keyed.pairs import Pairs
 from innet.collectives.keyed.partition import COARSE_BUCKETS_LOG2 as COARSE
 from innet.collectives.keyed.partition import buckets_needed_log2, count_keys, cut
 from innet.errors import (
+    Cancelled,
     CollectiveError,
     DeadlineExceeded,
     MismatchError,
@@ -240,6 +242,26 @@ def test_a_rank_that_does_not_come_is_named():
             assert isinstance(result, DeadlineExceeded), repr(result)
             assert "1" in str(result)
             assert "reduce_by_key" in str(result)
+
+
+def test_given_up_it_ends_here_and_holds_up_nothing():
+    given_up = threading.Event()
+
+    def give_up(comm):
+        if comm.rank == 1:
+            assert given_up.wait(20)
+        work = comm.ireduce_by_key(np.arange(5), np.ones(5))
+        work.cancel()
+        given_up.set()
+        return work.exception()
+
+    with Cluster(load_topology("star:2")) as cluster:
+        assert all(isinstance(error, Cancelled) for error in cluster.run(give_up))
+        # More than may be under way at once: numbers that stayed reserved would stop the last.
+        for _ in range(6):
+            for result in cluster.run(lambda comm: comm.allreduce(np.ones(3))):
+                assert isinstance(result, np.ndarray), repr(result)
+                assert (result == 2).all()
 
 
 @pytest.mark.parametrize(
