@@ -591,7 +591,9 @@ class Communicator(OneSidedCalls, KeyedCalls):
         completion: Completion | None = None,
     ) -> Work[T]:
         def error(status: int, detail: str) -> BaseException | None:
-            return error_of(status, detail, what, seq, self._membership.failure)
+            # Messages have no number that both sides know: theirs say what they were all the same.
+            told = detail if seq is not None else f"{what}: {detail}"
+            return error_of(status, told, what, seq, self._membership.failure)
 
         return Work(operation, completion or self._collector, finish, error)
 
