@@ -9,6 +9,7 @@ order they were sent, and a message goes to the first receive that was posted an
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,19 +21,23 @@ from innet.collectives.posted import Posted
 from innet.worker import Collector
 
 
+_SHORTEST_S = 0.001
+"""For a question whose receive is about to end; so that asking again takes no processor."""
+
+
 class Receive(Posted):
     """One receive that waits for its message.
 
     Attributes:
         memory: where the message goes.
         source: the only rank it takes a message from, or ``None`` for any.
-        timeout_s: how long to ask.
+        deadline_s: until when to ask, on the monotonic clock.
         sender: whose message it got, -1 before.
     """
 
     def __init__(self, memory: Array, source: int | None, timeout_s: float) -> None:
         super().__init__()
-        self.timeout_s = timeout_s
+        self.deadline_s = time.monotonic() + timeout_s
         self.memory = memory
         self.source = source
         self.sender = -1
@@ -124,7 +129,8 @@ class AnySource:
         if seq is None:
             seq = state.seqs[source] = self._messages.next_incoming(source, tag)
         buffer = np.empty_like(receive.memory)
-        operation = self._messages.fetch(buffer, source, tag, seq, receive.timeout_s)
+        left_s = max(_SHORTEST_S, receive.deadline_s - time.monotonic())
+        operation = self._messages.fetch(buffer, source, tag, seq, left_s)
         question = state.questions[source] = _Question(operation, seq, buffer)
         self._collector.deliver(
             operation,
@@ -145,6 +151,10 @@ class AnySource:
                     self._ask(tag, state)
                 return
             del state.questions[source]
+            # The question may be older than the receive, and have had less time than that has.
+            early = status == _core.STATUS_DEADLINE_EXCEEDED
+            if receive is not None and early and time.monotonic() < receive.deadline_s:
+                receive = None
             if receive is not None:
                 state.waiting.remove(receive)
             if status == _core.STATUS_MISMATCH:

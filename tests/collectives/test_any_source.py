@@ -1,0 +1,122 @@
+"""Receiving from any rank: which message goes to whom, and what a question's end means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from innet._native import _core
+from innet.collectives.any_source import AnySource, Receive
+from innet.collectives.arrays import Array
+
+FOREVER_S = 1e6
+TAG = 5
+
+
+class Network:
+    """Questions to ranks 1 and 2, which a test answers by hand."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int, Array]] = []  # whom, which message, where it goes
+        self.confirmed: list[tuple[int, int]] = []
+        self._numbers = {1: 0, 2: 0}
+        self._callbacks: list[Callable[[int, str], None]] = []
+        self.receives = AnySource(self, self, self, [1, 2])  # type: ignore[arg-type]
+
+    def post(self, source: int | None = None, elements: int = 1, timeout_s: float = FOREVER_S):
+        return self.receives.post(np.zeros(elements), source, TAG, timeout_s)
+
+    def answer(self, source: int, value: float = 0.0, status: int = _core.STATUS_DONE) -> None:
+        """End the last question to ``source``."""
+        place = max(n for n, (asked, _, _) in enumerate(self.asked) if asked == source)
+        self.asked[place][2][:] = value
+        self._callbacks[place](status, "as the test says")
+
+    # What the class asks of the messages, the collector and the node.
+
+    def next_incoming(self, source: int, tag: int) -> int:
+        self._numbers[source] += 1
+        return self._numbers[source] - 1
+
+    def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
+        self.asked.append((source, seq, memory))
+        return len(self.asked) - 1
+
+    def confirm(self, source: int, tag: int, seq: int) -> None:
+        self.confirmed.append((source, seq))
+
+    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        assert operation == len(self._callbacks)
+        self._callbacks.append(callback)
+
+    def cancel(self, operation: int) -> None:
+        """Nothing answers what was given up."""
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network()
+
+
+def status_of(receive: Receive) -> int | None:
+    ended = receive.wait(0, 0.0)
+    return None if ended is None else ended[0]
+
+
+def test_a_question_stays_open_for_the_receives_that_follow(network: Network) -> None:
+    first = network.post()
+    network.answer(1, 10.0)
+    assert (status_of(first), first.sender, first.memory[0]) == (_core.STATUS_DONE, 1, 10.0)
+    network.answer(2, 20.0)  # before anybody asks
+    second = network.post()
+    assert (status_of(second), second.sender, second.memory[0]) == (_core.STATUS_DONE, 2, 20.0)
+    assert network.confirmed == [(1, 0), (2, 0)]
+
+
+def test_an_old_question_that_ends_does_not_end_a_young_receive(network: Network) -> None:
+    network.post()
+    network.answer(1)
+    young = network.post()
+    network.answer(2, status=_core.STATUS_DEADLINE_EXCEEDED)
+    assert status_of(young) is None
+    network.answer(2, 7.0)
+    assert (status_of(young), young.sender) == (_core.STATUS_DONE, 2)
+
+
+def test_a_receive_ends_at_its_own_deadline(network: Network) -> None:
+    late = network.post(timeout_s=0.0)
+    network.answer(1, status=_core.STATUS_DEADLINE_EXCEEDED)
+    assert status_of(late) == _core.STATUS_DEADLINE_EXCEEDED
+
+
+def test_receives_are_served_in_order_and_only_by_whom_they_name(network: Network) -> None:
+    anyone, from_two, from_one = network.post(), network.post(2), network.post(1)
+    network.answer(1, 1.0)
+    assert anyone.sender == 1
+    network.answer(1, 2.0)
+    assert from_one.sender == 1
+    assert status_of(from_two) is None
+    network.answer(2, 3.0)
+    assert from_two.memory[0] == 3.0
+    assert network.confirmed == [(1, 0), (1, 1), (2, 0)]
+
+
+def test_a_message_of_another_size_is_asked_for_again(network: Network) -> None:
+    network.post()
+    network.answer(1)
+    network.answer(2, 5.0)
+    larger = network.post(2, elements=3)
+    assert status_of(larger) is None
+    network.answer(2, 6.0)
+    assert larger.memory.tolist() == [6.0] * 3
+    assert [seq for source, seq, _ in network.asked if source == 2] == [0, 0]
+
+
+def test_what_was_given_up_takes_no_message(network: Network) -> None:
+    abandoned = network.post()
+    abandoned.cancel(0)
+    network.answer(1, 4.0)
+    assert status_of(abandoned) == _core.STATUS_CANCELLED
+    assert network.post().memory[0] == 4.0
