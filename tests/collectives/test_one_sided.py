@@ -230,3 +230,37 @@ def test_a_failed_rank_is_named_together_with_the_array():
         with pytest.raises(RankFailed, match=r"get\('never', source=1\): rank 1 \(h1\) was kille"):
             work.wait()
         waiting.join()
+
+
+def test_groups_have_arrays_of_their_own_and_fail_apart():
+    with Cluster(load_topology("star:3")) as cluster:
+        everybody = cluster.communicators
+        pair = cluster.group("pair", ["h2", "h0"], "inc")
+        first, second = pair
+        first.register("same", np.full(500, 2.0))
+        everybody[0].register("same", np.full(300, 7.0))
+        assert set(second.get("same", 0).array) == {2.0}
+        assert set(everybody[1].get("same", 0).array) == {7.0}
+        waiting = second.iget("same", 0, at_least=1)
+        cluster.fail(second, "rank 0 (h2) was killed", 0)
+        with pytest.raises(RankFailed, match=r"get\('same', source=0\): rank 0 \(h2\)"):
+            waiting.wait()
+        assert everybody[1].put("same", 0, np.zeros(300)) == 1
+        for communicator in pair:
+            communicator.close()
+
+
+def test_a_block_that_raises_leaves_a_version_of_its_own(trio):
+    owner, other, _ = trio.communicators
+    registered = owner.register("raises", np.zeros(10))
+    assert other.get("raises", 0).version == 0
+
+    def half_written() -> None:
+        with registered.writing() as memory:
+            memory[:5] = 1
+            raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        half_written()
+    array, version = other.get("raises", 0)
+    assert (version, array.sum()) == (1, 5)

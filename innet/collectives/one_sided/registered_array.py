@@ -30,7 +30,8 @@ class RegisteredArray:
     """An array of this rank under a name; what :meth:`Communicator.register` returns.
 
     Every put, and every :meth:`writing` block, makes a new version. The memory is the caller's:
-    touch it inside :meth:`reading` or :meth:`writing`, which keep the puts of others out.
+    touch it inside :meth:`reading` or :meth:`writing`, which keep the puts of others out. Do not
+    wait for a get or a put of the same array inside: it would wait for the end of the block.
 
     Attributes:
         name: as registered.
@@ -74,8 +75,10 @@ class RegisteredArray:
     def writing(self) -> Iterator[Array]:
         """The array, to be changed; nobody sees it before the block ends, as a new version."""
         with self._lock:
-            yield self._memory
-            self._version += 1
+            try:
+                yield self._memory
+            finally:  # what an error left half done is a version of its own, too
+                self._version += 1
         self._on_written()
 
     def write(self, incoming: Array, rows: Rows | None, combine: Combine) -> int:
