@@ -45,7 +45,7 @@ class _Recorder:
 RunJob = Callable[..., JobResult]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run_job(request: pytest.FixtureRequest) -> RunJob:
     """Runs a script of the ``workers`` beside the test once per host; checks nothing by itself."""
     workers = request.path.parent / "workers"

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from innet._native import _core
 from innet.collectives.allgather import allgather
 from innet.collectives.allreduce import allreduce
+from innet.collectives.allreduce_q8 import allreduce_q8
 from innet.collectives.alltoall import alltoall
 from innet.collectives.any_source import AnySource, Receive
 from innet.collectives.arrays import Array, Output, byte_view
@@ -184,6 +185,29 @@ class Communicator(OneSidedCalls, KeyedCalls):
             RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
         """
         return self.iallreduce(array, op, out).wait()
+
+    def iallreduce_q8(
+        self, array: Array, out: Array | None = None, lost: Array | None = None
+    ) -> Work[Array]:
+        """Start an :meth:`allreduce_q8`; ``array`` may be changed at once, ``lost`` is ready."""
+        return self._start(allreduce_q8(self._variants, array, out, lost))
+
+    def allreduce_q8(
+        self, array: Array, out: Array | None = None, lost: Array | None = None
+    ) -> Array:
+        """Sum float32 arrays over all ranks in 8 bits an element: 3.9 times less to send.
+
+        Blocks of 32 elements share a scale (docs/compression.md). Each node adds in float32 and
+        encodes its sum once, so all ranks get the same bits. A block in which some rank has NaN,
+        an infinity or a number of 2**127 or more is NaN everywhere.
+
+        Args:
+            array: float32, of any shape.
+            out: where the result goes; may be ``array``.
+            lost: float32, of the same size: becomes what encoding took from ``array``, to be added
+                to the next contribution (error feedback). 0 in a block that is NaN.
+        """
+        return self.iallreduce_q8(array, out, lost).wait()
 
     def ireduce(
         self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
@@ -517,7 +541,9 @@ class Communicator(OneSidedCalls, KeyedCalls):
         """Start an operation under a sequence number; the packet path's number of it."""
         kind = self._kind(operation.kind)
         segmentation = _core.Segmentation(
-            operation.blocks, operation.block_bytes, self._segment_bytes
+            operation.blocks,
+            operation.block_bytes,
+            operation.segment_bytes(self._segment_bytes),
         )
         publication = None
         if operation.publishes is not None:

@@ -44,6 +44,7 @@ class Operation(Generic[T]):
         finish: makes the result once all is there.
         in_place: the fetch lands over the published tensor.
         synchronising: the end of it proves that every rank had started it.
+        granule_bytes: what must not be cut: a segment holds a whole number of these.
     """
 
     what: str
@@ -58,6 +59,11 @@ class Operation(Generic[T]):
     wants: Sequence[Wanted] = field(default_factory=tuple)
     in_place: bool = False
     synchronising: bool = True
+    granule_bytes: int = 1
+
+    def segment_bytes(self, room_bytes: int) -> int:
+        """Bytes of a full segment where a packet has room for ``room_bytes``."""
+        return room_bytes // self.granule_bytes * self.granule_bytes
 
 
 def publishing_only(

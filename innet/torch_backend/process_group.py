@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch._C._distributed_c10d import (
@@ -24,7 +25,7 @@ from torch.distributed import ProcessGroup, ReduceOp
 
 from innet.collectives import Communicator, init
 from innet.torch_backend.coalescing import stops_recording_on_error
-from innet.torch_backend.launcher import Launcher
+from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.monitored_barrier import monitored_barrier
 from innet.torch_backend.options import Options
 from innet.torch_backend.reductions import reduction_of
@@ -33,7 +34,7 @@ from innet.torch_backend.sparse import SparseSum
 from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
 from innet.torch_backend.steps import StepBuilder
 from innet.torch_backend.tensors import only, only_list, split_sizes
-from innet.torch_backend.work import CollectiveWork
+from innet.torch_backend.work import CollectiveWork, Pending
 from innet.worker.context import before_close
 
 _ALLREDUCE = AllreduceOptions()
@@ -514,6 +515,31 @@ class InnetProcessGroup(ProcessGroup):
     def _end_coalescing(self, device: torch.device) -> CollectiveWork:
         """The work of all operations since :meth:`_start_coalescing`."""
         return self._launcher.end_batch()
+
+    def run(
+        self,
+        start: Callable[[Communicator], Pending],
+        result: Sequence[torch.Tensor],
+        finish: Callable[[Any], object] | None = None,
+    ) -> CollectiveWork:
+        """An operation that PyTorch has no call for, in turn with those that it has.
+
+        Args:
+            start: starts it; not to be called elsewhere.
+            result: the tensors of the work.
+            finish: takes what the operation gives; by default the tensors are filled by then.
+        """
+        started: list[Pending] = []
+
+        def submit() -> Pending:
+            started.append(start(self.communicator))
+            return started[0]
+
+        def take_result() -> None:
+            if finish is not None:
+                finish(started[0].wait())
+
+        return self._launcher.start([Step(submit, take_result)], result)
 
     def _allreduce_calls(self, tensors: Sequence[torch.Tensor], op: ReduceOp) -> list[Call]:
         def call(part: torch.Tensor) -> Call:

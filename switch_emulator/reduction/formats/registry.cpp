@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "switch_emulator/reduction/formats/block_scaled/q8_format.hpp"
 #include "switch_emulator/reduction/formats/dense/dense_format.hpp"
 #include "switch_emulator/reduction/formats/pairs/pairs_format.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 using Find = const Format* (*)(std::string_view op, std::string_view type);
 
 /// Each knows the operations and types of its own; to add a family of formats, add its function.
-constexpr std::array<Find, 2> kFamilies{find_dense_format, find_pairs_format};
+constexpr std::array<Find, 3> kFamilies{find_dense_format, find_pairs_format,
+                                        find_block_scaled_format};
 
 }  // namespace
 

@@ -5,4 +5,4 @@
 // A type has: Stored (what lies in memory), Accumulator, Flags (an integer that collects signs of
 // overflow over a block), `widen`, `narrow` and a step for each of its operations, such as `sum`.
 
-#define INNET_INLINE [[gnu::always_inline]] static inline
+#include "switch_emulator/reduction/formats/cpu_clones.hpp"

@@ -1,0 +1,15 @@
+"""Communication hooks for DistributedDataParallel that send fewer bytes (docs/compression.md).
+
+    from innet.torch_backend import hooks
+
+    model = DistributedDataParallel(model)
+    model.register_comm_hook(hooks.Q8State(model.parameters()), hooks.q8_hook)
+
+Each hook gives the mean of the gradients, the same bits on every rank. NaN and infinity on any rank
+reach all ranks as NaN or infinity, so that loss scaling sees them.
+"""
+
+from innet.torch_backend.hooks.block_scaled import Q8State, q8_hook
+from innet.torch_backend.hooks.half import bf16_hook, fp16_hook
+
+__all__ = ["Q8State", "bf16_hook", "fp16_hook", "q8_hook"]

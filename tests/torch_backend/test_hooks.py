@@ -1,0 +1,44 @@
+"""Communication hooks: training with fewer bytes goes as well, and what is no number is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+HOOKS = ("fp16", "bf16", "q8", "powersgd")
+
+
+@pytest.fixture(scope="module")
+def said(run_job):
+    result = run_job("hooks.py")
+    assert result.failure == ""
+    return [result.said(f"h{rank}").splitlines() for rank in range(4)]
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_training_goes_as_without_a_hook_and_replicas_stay_equal(said, name):
+    for lines in said:
+        assert f"{name}: same bits True, close True" in lines
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "q8"])
+@pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
+def test_one_rank_s_bad_gradient_makes_every_rank_skip_the_step(said, name, bad):
+    for lines in said:
+        assert f"{name}: {bad} skipped True, scale 2.0, recovered True" in lines
+
+
+def test_gradients_beyond_float16_are_seen_by_the_scaler(said):
+    for lines in said:
+        assert "overflow: skipped True, scale 524288.0" in lines
+
+
+def test_an_error_in_a_hook_reaches_whoever_calls_backward(said):
+    for lines in said:
+        assert any(line.startswith("error|CollectiveError: q8_hook takes") for line in lines)
+
+
+def test_the_residual_goes_into_a_checkpoint(said):
+    for lines in said:
+        assert "checkpoint: residuals 4, close True" in lines
