@@ -20,7 +20,6 @@ from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.posted import Posted
 from innet.worker import Collector
 
-
 _SHORTEST_S = 0.001
 """For a question whose receive is about to end; so that asking again takes no processor."""
 
