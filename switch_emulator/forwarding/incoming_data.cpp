@@ -99,7 +99,7 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.expiry <= answer.now || record.face == answer.from) continue;
         if (is_network(record.face)) {
-            send_data(record.face, record.token.view(), answer);
+            send_data(record.face, record.token.view(), answer.packet, answer.marked);
         } else if (recipients == Recipients::kEveryone) {
             requester(record.face).on_data(answer.view, answer.packet, answer.marked, answer.now);
         }

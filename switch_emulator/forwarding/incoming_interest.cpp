@@ -176,11 +176,9 @@ Production Node::State::ask_application(const IncomingInterest& interest, bool f
 }
 
 void Node::State::answer_directly(const IncomingInterest& interest, const PacketRef& data) {
-    const auto view = wire::DataView::parse(data.bytes());
-    if (!view) return;
     if (is_network(interest.face)) {
-        send_data(interest.face, interest.pit_token, {data, *view, kNoFace, false, interest.now});
-    } else {
+        send_data(interest.face, interest.pit_token, data, false);
+    } else if (const auto view = wire::DataView::parse(data.bytes())) {
         requester(interest.face).on_data(*view, data, false, interest.now);
     }
 }

@@ -55,7 +55,7 @@ struct Node::State {
     void on_packet(FaceId face, const PacketRef& packet, TimePoint now);
     void on_malformed_packet(FaceId face);
     void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
-    void send_data(FaceId face, wire::ByteView pit_token, const Answer& answer);
+    void send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data, bool marked);
     void send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
                    wire::NackReason reason);
     void send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,

@@ -44,12 +44,13 @@ void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::Lp
     faces[face].counters.bytes_out += outbox.queue(face).back().size();
 }
 
-void Node::State::send_data(FaceId face, wire::ByteView pit_token, const Answer& answer) {
+void Node::State::send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data,
+                            bool marked) {
     if (!is_open(face)) return;
     wire::LpFields fields;
     fields.pit_token = pit_token;
-    fields.congestion_mark = answer.marked ? 1 : 0;
-    transmit(face, answer.packet, fields);
+    fields.congestion_mark = marked ? 1 : 0;
+    transmit(face, data, fields);
     ++faces[face].counters.data_out;
 }
 

@@ -29,7 +29,10 @@ const PacketRef* ContentStore::find(const wire::InterestView& interest,
                                     const NamePrefixes& interest_name, TimePoint now) {
     if (entries_ == 0) return nullptr;
     Node* node = find_node(interest_name.hash(), interest_name.name());
-    if (node == nullptr) return find_by_digest(interest_name.name());
+    if (node == nullptr) {
+        const bool ends_with_digest = interest_name.last_type() == wire::kImplicitSha256Digest;
+        return ends_with_digest ? find_by_digest(interest_name.name()) : nullptr;
+    }
     const bool exact = answers_by_name(*node, interest.must_be_fresh(), now);
     if (!exact)
         node =
@@ -40,10 +43,7 @@ const PacketRef* ContentStore::find(const wire::InterestView& interest,
 }
 
 const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
-    const std::size_t components = name.size();
-    if (components < 2) return nullptr;
-    const wire::Element last = name.component(components - 1);
-    if (last.type != wire::kImplicitSha256Digest) return nullptr;
+    const wire::Element last = name.last_component();
     Node* node = find_node(name.parent().hash(), name.parent());
     if (node == nullptr || !node->packet) return nullptr;
     const auto digest = node->only_for ? *node->only_for : sha256_.digest(node->packet.bytes());

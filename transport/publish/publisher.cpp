@@ -17,9 +17,7 @@ constexpr std::size_t kMaxOverhead = 1024;
 constexpr std::size_t kMaxNames = 768;
 
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
-    const std::size_t components = tensor.size();
-    if (components == 0) return std::nullopt;
-    const wire::Element last = tensor.component(components - 1);
+    const wire::Element last = tensor.last_component();
     if (last.type != wire::kSequenceNumComponent) return std::nullopt;
     return wire::read_nonnegative(last.value);
 }

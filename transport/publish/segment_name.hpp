@@ -55,21 +55,17 @@ struct SegmentName {
 
     /// Nothing when the last component is no segment number.
     static std::optional<SegmentName> parse(wire::NameView name) {
-        const std::size_t components = name.size();
-        if (components < 2) return std::nullopt;
-        const wire::Element last = name.component(components - 1);
+        const wire::Element last = name.last_component();
         if (last.type != wire::kSegmentComponent) return std::nullopt;
         const auto number = wire::read_nonnegative(last.value);
-        if (!number) return std::nullopt;
         const wire::ByteView tensor = name.value().first(name.value().size() - last.whole.size());
+        if (!number || tensor.empty()) return std::nullopt;
         return SegmentName{wire::NameView::trusted(tensor), *number, {}};
     }
 
     /// The same for names that may end with an implicit digest.
     static std::optional<SegmentName> parse_full(wire::NameView name) {
-        const std::size_t components = name.size();
-        if (components == 0) return std::nullopt;
-        const wire::Element last = name.component(components - 1);
+        const wire::Element last = name.last_component();
         if (last.type != wire::kImplicitSha256Digest) return parse(name);
         auto parsed = parse(name.parent());
         if (parsed) parsed->digest = last.value;

@@ -14,7 +14,7 @@ constexpr std::string_view kManifestKeyword = "manifest";
 /// Number of `<prefix>/seg=<number>`; nothing for any other name.
 std::optional<std::uint64_t> segment_number(wire::NameView name, wire::NameView prefix) {
     if (name.empty() || name.parent() != prefix) return std::nullopt;
-    const wire::Element last = name.component(name.size() - 1);
+    const wire::Element last = name.last_component();
     if (last.type != wire::kSegmentComponent) return std::nullopt;
     return wire::read_nonnegative(last.value);
 }
@@ -166,8 +166,7 @@ wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest) {
 }
 
 bool is_manifest_prefix(wire::NameView name) {
-    if (name.empty()) return false;
-    const wire::Element last = name.component(name.size() - 1);
+    const wire::Element last = name.last_component();
     return last.type == wire::kKeywordComponent && std::ranges::equal(last.value, kManifestKeyword);
 }
 

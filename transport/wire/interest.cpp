@@ -95,12 +95,12 @@ std::optional<InterestView> InterestView::parse(ByteView packet) {
     Reader reader(interest->value);
     const auto name_element = reader.next();
     if (!name_element || name_element->type != kName) return std::nullopt;
-    const auto name = NameView::parse(name_element->value);
-    if (!name || name->empty()) return std::nullopt;
+    const auto checked = check_name(name_element->value);
+    if (!checked || checked->name.empty()) return std::nullopt;
 
     InterestView view;
     view.whole_ = packet;
-    view.name_ = *name;
+    view.name_ = checked->name;
     int last_position = position_of(kName);
     while (!reader.empty()) {
         const auto element = reader.next();
@@ -115,7 +115,7 @@ std::optional<InterestView> InterestView::parse(ByteView packet) {
         last_position = position;
         if (!view.read_element(*element)) return std::nullopt;
     }
-    if (view.has_parameters_ != view.name_.has_parameters_digest()) return std::nullopt;
+    if (view.has_parameters_ != checked->has_parameters_digest) return std::nullopt;
     return view;
 }
 

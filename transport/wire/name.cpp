@@ -60,7 +60,7 @@ NameHash extend_hash(NameHash prefix, ByteView component) {
     return fold_multiply(hash, kOdd2);
 }
 
-std::optional<NameView> NameView::parse(ByteView value) {
+std::optional<CheckedName> check_name(ByteView value) {
     unsigned parameters_digests = 0;
     for (Reader reader(value); !reader.empty();) {
         const auto component = reader.next();
@@ -70,7 +70,12 @@ std::optional<NameView> NameView::parse(ByteView value) {
         parameters_digests += component->type == kParametersSha256Digest ? 1 : 0;
     }
     if (parameters_digests > 1) return std::nullopt;
-    return NameView(value);
+    return CheckedName{NameView::trusted(value), parameters_digests == 1};
+}
+
+std::optional<NameView> NameView::parse(ByteView value) {
+    const auto checked = check_name(value);
+    return checked ? std::optional(checked->name) : std::nullopt;
 }
 
 std::size_t NameView::size() const {
@@ -83,6 +88,13 @@ Element NameView::component(std::size_t index) const {
     Reader reader(value_);
     for (; index > 0; --index) reader.next();
     return reader.next().value_or(Element{});
+}
+
+Element NameView::last_component() const {
+    Element last;
+    Reader reader(value_);
+    while (const auto component = reader.next()) last = *component;
+    return last;
 }
 
 NameView NameView::prefix(std::size_t components) const {
@@ -112,14 +124,6 @@ bool NameView::is_prefix_of(NameView other) const {
     // Elements delimit themselves, so a prefix in bytes ends where a component ends.
     return value_.size() <= other.value_.size() &&
            std::equal(value_.begin(), value_.end(), other.value_.begin());
-}
-
-bool NameView::has_parameters_digest() const {
-    Reader reader(value_);
-    while (const auto component = reader.next()) {
-        if (component->type == kParametersSha256Digest) return true;
-    }
-    return false;
 }
 
 bool NameView::operator==(NameView other) const {

@@ -35,12 +35,12 @@ class NameView {
     bool empty() const { return value_.empty(); }
     std::size_t size() const;                    ///< number of components
     Element component(std::size_t index) const;  ///< index < size()
+    Element last_component() const;              ///< of type 0 when the name is empty
     NameView prefix(std::size_t components) const;
     /// The last `count` components' start splits the name; useful to read names from the end.
     NameView parent() const;  ///< without the last component; empty stays empty
     NameHash hash() const;
     bool is_prefix_of(NameView other) const;
-    bool has_parameters_digest() const;
     bool operator==(NameView other) const;
     std::string to_uri() const;  ///< NDN URI scheme, with seq=/seg= conventions
 
@@ -48,6 +48,14 @@ class NameView {
     explicit NameView(ByteView value) : value_(value) {}
     ByteView value_;
 };
+
+struct CheckedName {
+    NameView name;
+    bool has_parameters_digest = false;
+};
+
+/// `NameView::parse` for those who also ask for the digest: in one walk.
+std::optional<CheckedName> check_name(ByteView value);
 
 /// A name that owns its bytes: for configuration and tables, not for per-packet work.
 class Name {

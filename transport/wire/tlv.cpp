@@ -34,6 +34,14 @@ std::optional<std::uint64_t> read_var_number(ByteView& bytes) {
 }
 
 std::optional<Element> Reader::next_long() {
+    // A short type and a length of two bytes: packets, and contents of more than 252 bytes.
+    if (rest_.size() >= 4 && rest_[0] != 0 && rest_[0] < 253 && rest_[1] == 253) {
+        const std::size_t length = load_big_endian(rest_.data() + 2, 2);
+        if (length < 253 || length > rest_.size() - 4) return std::nullopt;
+        const Element element{rest_[0], rest_.subspan(4, length), rest_.first(4 + length)};
+        rest_ = rest_.subspan(4 + length);
+        return element;
+    }
     ByteView rest = rest_;
     const auto type = read_var_number(rest);
     const auto length = type ? read_var_number(rest) : std::nullopt;
