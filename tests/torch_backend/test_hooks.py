@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from innet.errors import CollectiveError
+
 pytestmark = pytest.mark.torch
 
-HOOKS = ("fp16", "bf16", "q8", "powersgd")
+HOOKS = ("fp16", "bf16", "q8", "topk", "powersgd")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def test_training_goes_as_without_a_hook_and_replicas_stay_equal(said, name):
         assert f"{name}: same bits True, close True" in lines
 
 
-@pytest.mark.parametrize("name", ["fp16", "bf16", "q8"])
+@pytest.mark.parametrize("name", ["fp16", "bf16", "q8", "topk"])
 @pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
 def test_one_rank_s_bad_gradient_makes_every_rank_skip_the_step(said, name, bad):
     for lines in said:
@@ -42,3 +44,11 @@ def test_an_error_in_a_hook_reaches_whoever_calls_backward(said):
 def test_the_residual_goes_into_a_checkpoint(said):
     for lines in said:
         assert "checkpoint: residuals 4, close True" in lines
+
+
+@pytest.mark.parametrize("ratio", [0, -0.1, 1.5, float("nan")])
+def test_a_ratio_that_is_none_is_refused(ratio):
+    from innet.torch_backend import hooks
+
+    with pytest.raises(CollectiveError, match="not above 0 and at most 1"):
+        hooks.TopKState([], ratio=ratio)
