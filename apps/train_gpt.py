@@ -197,8 +197,10 @@ def main() -> None:
     try:
         layout = checked_layout(arguments, int(os.environ["WORLD_SIZE"]))
     except LayoutError as error:
-        if os.environ["RANK"] == "0":
-            print(f"train_gpt.py: {error}", file=sys.stderr)
+        # All ranks find the same; one says it, and is the one that the launcher reports.
+        if os.environ["RANK"] != "0":
+            sys.exit()
+        print(f"train_gpt.py: {error}", file=sys.stderr)
         sys.exit(_EXIT_USAGE)
     # Several ranks share this machine's cores; and one thread always adds in the same order.
     torch.set_num_threads(1)
