@@ -31,4 +31,6 @@ def torchrun_options(
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": f"{master}:{port}",
         "PET_RDZV_ID": run_id,
+        # By name, it would take the namespace of rank 0 for another machine.
+        "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
     }

@@ -72,7 +72,7 @@ def assert_in_rank_order(results: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("nodes", [ORDER, ("h5", "h0"), ("h7",)], ids=len)
+@pytest.mark.parametrize("nodes", [ORDER, ("h5", "h0", "h2"), ("h7",)], ids=len)
 def test_any_hosts_in_any_order_keep_their_ranks(cluster, algorithm, nodes):
     communicators = cluster.group(f"{algorithm}-{len(nodes)}", nodes, algorithm)
     assert [comm.nodes[comm.rank] for comm in communicators] == list(nodes)

@@ -25,8 +25,6 @@ def plans(draw: st.DrawFn) -> tuple[Topology, Plan]:
     ranks = draw(orders)
     ranks = ranks[: draw(st.integers(1, len(ranks)))]
     algorithm = draw(st.sampled_from(sorted(ALGORITHMS)))
-    if algorithm == "halving-doubling":
-        ranks = ranks[: 1 << (len(ranks).bit_length() - 1)]
     return topology, make_plan(algorithm, topology, ranks)
 
 
@@ -134,9 +132,14 @@ def test_halving_doubling_asks_ranks_with_equal_low_bits(star: Callable[..., Top
 
 
 @pytest.mark.parametrize("ranks", [3, 6, 33])
-def test_halving_doubling_advises_on_other_sizes(ranks: int, star: Callable[..., Topology]) -> None:
-    with pytest.raises(PlanError, match=r"power of two.*use .* or .* ranks"):
-        make_plan("halving-doubling", star(ranks))
+def test_halving_doubling_pairs_what_is_over_a_power_of_two(
+    ranks: int, star: Callable[..., Topology]
+) -> None:
+    plan = make_plan("halving-doubling", star(ranks))
+    power = 1 << (ranks.bit_length() - 1)
+    pairs = [rule for rule in plan.rules if rule.interval.length(ranks) == 2][: ranks - power]
+    assert [rule.interval.first for rule in pairs] == list(range(0, 2 * (ranks - power), 2))
+    assert len(plan.roots) == power
 
 
 def test_the_parameter_server_can_be_chosen(star: Callable[..., Topology]) -> None:

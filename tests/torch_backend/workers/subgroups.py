@@ -1,9 +1,10 @@
-"""Process groups of every kind: subsets in any order, and again after their end."""
+"""Process groups of every kind: subsets in any order, meshes, and again after their end."""
 
 import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 
 
 def total(value, group=None):
@@ -42,6 +43,10 @@ if rank in (0, 1, 3):
     report("rest", total(10**rank, rest))
 alone = [dist.new_group([member]) for member in range(size)]
 report("alone", total(10**rank, alone[rank]))
+
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("rows", "columns"))
+report("rows", total(10**rank, mesh.get_group("rows")))
+report("columns", total(10**rank, mesh.get_group("columns")))
 
 again = dist.new_group([0, 2])
 if rank in (0, 2):

@@ -1,0 +1,165 @@
+"""The controller's word on groups: who is in them, who is missing, what a failure ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.control.client import ControlClient, ipc_address
+from innet.control.controller import Controller
+from innet.errors import ControlError
+from innet.topology import load_topology
+
+NODES = ("h0", "h1", "h2")
+
+
+class Messages:
+    """Stands in for the control sockets of all nodes, and keeps what they are told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, dict[str, Any]]] = []
+        self._changed = threading.Condition()
+
+    def connect(self, node: str) -> Any:
+        messages = self
+
+        class Client:
+            def ask(self, method: str, timeout_s: float = 0.0, **params: Any) -> None:
+                with messages._changed:
+                    messages.told.append((node, method, params))
+                    messages._changed.notify_all()
+
+            def __enter__(self) -> Client:
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                pass
+
+        return Client()
+
+    def wait_for(self, method: str, count: int) -> dict[str, dict[str, Any]]:
+        """What each node was told by ``method``, once ``count`` nodes were."""
+
+        def found() -> dict[str, dict[str, Any]]:
+            return {node: params for node, said, params in self.told if said == method}
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(found()) >= count, 30)
+            return found()
+
+
+@pytest.fixture
+def messages() -> Messages:
+    return Messages()
+
+
+@pytest.fixture
+def controller(tmp_path: Path, messages: Messages) -> Iterator[Controller]:
+    with Controller(load_topology("star:3"), "j", tmp_path / "c.ctl", messages.connect) as made:
+        yield made
+
+
+def join_all(controller: Controller, name: str = "g0", nodes: tuple[str, ...] = NODES) -> int:
+    for node in nodes:
+        answer = controller.join_group(name, "inc", nodes, node)
+    assert answer["missing"] == []
+    number: int = answer["number"]
+    return number
+
+
+def test_an_answer_names_the_ranks_that_have_not_come(controller):
+    assert controller.join_group("g0", "inc", ["h2", "h0"], "h2")["missing"] == [1]
+    assert controller.join_group("g0", "inc", ["h2", "h0"], "h0")["missing"] == []
+
+
+def test_members_that_disagree_are_told_so(controller):
+    controller.join_group("g0", "inc", ["h0", "h1"], "h0")
+    with pytest.raises(ControlError, match=r"h1 joins group 'g0' as inc over \['h1', 'h0'\]"):
+        controller.join_group("g0", "inc", ["h1", "h0"], "h1")
+
+
+def test_groups_without_a_common_member_may_share_a_name(controller):
+    pair = controller.join_group("g0", "inc", ["h0", "h1"], "h0")
+    alone = controller.join_group("g0", "inc", ["h2"], "h2")
+    assert alone["missing"] == []
+    assert set(pair["plans"]).isdisjoint(alone["plans"])
+
+
+def test_a_failure_ends_the_groups_of_that_process_alone(controller, messages):
+    join_all(controller, "all")
+    join_all(controller, "pair", ("h2", "h0"))
+    controller.fail("h1", "was killed")
+    assert [group["name"] for group in controller.groups()] == ["pair"]
+    told = messages.wait_for("fail_group", 2)
+    assert set(told) == {"h0", "h2"}
+    assert told["h0"]["why"] == "rank 1 (h1) was killed"
+
+
+def test_a_forming_group_waits_for_a_successor_until_none_will_come(controller):
+    join_all(controller)
+    controller.fail("h1", "was killed")
+    assert controller.join_group("g0", "inc", NODES, "h0")["missing"] == [1, 2]
+    controller.lose("h1", "was killed")
+    with pytest.raises(ControlError, match=r"rank 1 \(h1\) was killed"):
+        controller.join_group("g0", "inc", NODES, "h0")
+    controller.attach("h1", os.getpid())
+    assert controller.join_group("g0", "inc", NODES, "h1")["missing"] == [2]
+
+
+def test_a_group_made_again_has_other_names(controller):
+    first = controller.join_group("g0", "inc", ["h0"], "h0")
+    assert controller.leave_group("g0", first["number"], "h0") == {"missing": []}
+    again = controller.join_group("g0", "inc", ["h0"], "h0")
+    assert set(first["plans"]).isdisjoint(again["plans"])
+
+
+def test_who_left_joins_the_next_group_while_others_use_the_last(controller, messages):
+    number = join_all(controller)
+    assert controller.leave_group("g0", number, "h0")["missing"] == [1, 2]
+    assert controller.join_group("g0", "inc", NODES, "h0")["number"] == number + 1
+    controller.leave_group("g0", number, "h1")
+    assert controller.leave_group("g0", number, "h2")["missing"] == []
+    told = messages.wait_for("end_group", 3)
+    assert {params["number"] for params in told.values()} == {number}
+
+
+def test_the_end_of_an_attached_process_ends_its_groups(controller, messages):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    controller.attach("h1", process.pid)
+    join_all(controller)
+    assert controller.present() == ["h1"]
+    process.kill()
+    process.communicate()
+    assert "ended without closing its worker" in messages.wait_for("fail_group", 2)["h0"]["why"]
+    assert controller.present() == []
+
+
+def test_an_earlier_process_cannot_fail_its_successor(controller):
+    first = controller.attach("h1", os.getpid())
+    second = controller.attach("h1", os.getpid())
+    assert second == first + 1
+    join_all(controller)
+    controller.fail_incarnation("h1", first, "late news")
+    assert len(controller.groups()) == 1
+    controller.detach("h1", first)
+    assert controller.present() == ["h1"]
+
+
+def test_a_client_may_be_used_by_many_threads(controller, tmp_path):
+    answers: list[Any] = []
+    with ControlClient(ipc_address(tmp_path / "c.ctl"), who="the controller") as client:
+        threads = [
+            threading.Thread(target=lambda: answers.append(client.ask("groups"))) for _ in range(16)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [[]] * 16
