@@ -4,8 +4,9 @@
 publishes and what it fetches. ``work`` is an operation under way, ``arrays`` the border to NumPy.
 """
 
-from innet.collectives.communicator import Communicator, init, present_nodes
+from innet.collectives.communicator import Communicator
 from innet.collectives.cost import Cost, measure
+from innet.collectives.joining import init, present_nodes
 from innet.collectives.work import Work
 
 __all__ = ["Communicator", "Cost", "Work", "init", "measure", "present_nodes"]

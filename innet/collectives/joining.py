@@ -1,0 +1,68 @@
+"""From a worker process to a communicator: joining a group, and who is there to join with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from innet.collectives.communicator import Communicator
+from innet.collectives.group import Variants
+from innet.plans import PlanChooser
+from innet.worker import current_worker
+
+DEFAULT_GROUP = "g0"
+
+
+def init(
+    *,
+    group: str = DEFAULT_GROUP,
+    algorithm: str | None = None,
+    timeout_s: float | None = None,
+    nodes: Sequence[str] | None = None,
+) -> Communicator:
+    """Join a group of the job's ranks and get its communicator.
+
+    Every member calls it with the same arguments; it returns when all have. A process may be in
+    any number of groups at once. The failure of a process ends the groups that it is in, and no
+    others.
+
+    Args:
+        group: name of the group; groups with a common member need different ones.
+        algorithm: ``inc``, ``ring``, ``ps``, ``halving-doubling`` or ``auto``, with options behind
+            a colon such as ``ps:server=h3``; by default what ``innet run --algorithm`` chose.
+        timeout_s: how long to wait for the other ranks, and each operation's deadline; by default
+            the setting ``collectives.timeout_s``.
+        nodes: the host of each of the group's ranks: any of the job's hosts in any order; by
+            default all of them, in the order of the job's ranks.
+
+    Raises:
+        EmulationError: this process was not started by ``innet run``.
+        CollectiveError: this process's host is not among ``nodes``, or in a group of that name.
+        PlanError: the algorithm is unknown or does not fit the topology.
+        DeadlineExceeded: some ranks did not come; the message names them.
+
+    Example::
+
+        import innet, numpy as np
+        comm = innet.init()
+        total = comm.allreduce(np.full(4, comm.rank, np.float32))
+        if comm.rank in (3, 1):
+            pair = innet.init(group="pair", nodes=[comm.nodes[3], comm.nodes[1]])
+            pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
+    """
+    worker = current_worker()
+    timeout_s = timeout_s or worker.settings.collectives.timeout_s
+    algorithm = algorithm or worker.default_algorithm()
+    membership = worker.join_group(group, algorithm, nodes, timeout_s)
+    chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
+    return Communicator(worker, membership, Variants(membership, chooser), timeout_s)
+
+
+def present_nodes() -> tuple[str, ...]:
+    """The job's hosts with a worker that has not failed, in the order of the job's ranks.
+
+    A worker is present once it has called :func:`init` for the first time (or this function).
+
+    Raises:
+        EmulationError: this process was not started by ``innet run``.
+    """
+    return current_worker().present()
