@@ -31,7 +31,7 @@ class Recorder:
         # Hooks of PyTorch hold the recorder to the end of the process; it must not hold the node.
         self._take_times: _TakeTimes | None = node.take_operation_times
         self._records: deque[Record] = deque([source])
-        self._file = path.open("a", encoding="utf-8")
+        self._file = path.open("x", encoding="utf-8")
         self._closing = threading.Event()
         node.keep_operation_times()
         self._thread = threading.Thread(target=self._run, name="innet-trace", daemon=True)
@@ -44,7 +44,9 @@ class Recorder:
         if not directory:
             return None
         source = Source(label=f"rank {rank} ({node_name})", sort_index=rank)
-        return cls(Path(directory) / f"rank-{rank}.jsonl", source, node)
+        # A process that takes this one's place, or a node that takes this node's, has another file.
+        path = Path(directory) / f"rank-{rank}-{time.monotonic_ns()}.jsonl"
+        return cls(path, source, node)
 
     def begin(self, operation: int, what: str, category: str, /, **details: str | int) -> None:
         """An operation of the node was called; its end is known from the node."""

@@ -22,7 +22,7 @@ from innet.trace.recorder import Recorder
 _MAX_MODULE_DEPTH = 3
 """Modules inside modules that get spans: a wrapper, the model, and its layers."""
 
-_installed = False
+_recorder: Recorder | None = None
 
 
 class _ThreadState(threading.local):
@@ -34,22 +34,28 @@ class _ThreadState(threading.local):
 
 
 def trace_training_phases(recorder: Recorder) -> None:
-    """Record the phases from now on, for all models of this process; the second call does nothing.
+    """Record the phases from now on with ``recorder``, for all models of this process.
 
     Modules and optimizers have hooks for it. The backward pass has none that leaves the autograd
     graph as it is, so ``torch.autograd.backward``, which ``Tensor.backward`` calls, is wrapped.
     """
-    global _installed
-    if _installed:
+    global _recorder
+    hooks_are_there = _recorder is not None
+    _recorder = recorder
+    if hooks_are_there:
         return
-    _installed = True
     state = _ThreadState()
-    _trace_modules(recorder, state)
-    _trace_optimizers(recorder, state)
-    _trace_backward(recorder)
+    _trace_modules(state)
+    _trace_optimizers(state)
+    _trace_backward()
 
 
-def _trace_modules(recorder: Recorder, state: _ThreadState) -> None:
+def _record(name: str, category: str, began_ns: int) -> None:
+    if _recorder is not None:
+        _recorder.span(name, category, began_ns)
+
+
+def _trace_modules(state: _ThreadState) -> None:
     def enter(_module: torch.nn.Module, _arguments: Any) -> None:
         state.modules.append(time.monotonic_ns())
 
@@ -60,24 +66,24 @@ def _trace_modules(recorder: Recorder, state: _ThreadState) -> None:
         depth = len(state.modules)
         if depth < _MAX_MODULE_DEPTH:
             name = type(module).__name__
-            recorder.span(f"forward {name}" if depth == 0 else name, "forward", began_ns)
+            _record(f"forward {name}" if depth == 0 else name, "forward", began_ns)
 
     register_module_forward_pre_hook(enter)
     register_module_forward_hook(leave, always_call=True)
 
 
-def _trace_optimizers(recorder: Recorder, state: _ThreadState) -> None:
+def _trace_optimizers(state: _ThreadState) -> None:
     def enter(_optimizer: Any, _arguments: Any, _keywords: Any) -> None:
         state.step_began_ns = time.monotonic_ns()
 
     def leave(_optimizer: Any, _arguments: Any, _keywords: Any) -> None:
-        recorder.span("optimizer", "optimizer", state.step_began_ns)
+        _record("optimizer", "optimizer", state.step_began_ns)
 
     register_optimizer_step_pre_hook(enter)
     register_optimizer_step_post_hook(leave)
 
 
-def _trace_backward(recorder: Recorder) -> None:
+def _trace_backward() -> None:
     backward = torch.autograd.backward
 
     @functools.wraps(backward)
@@ -86,6 +92,6 @@ def _trace_backward(recorder: Recorder) -> None:
         try:
             backward(*arguments, **keywords)
         finally:
-            recorder.span("backward", "backward", began_ns)
+            _record("backward", "backward", began_ns)
 
     torch.autograd.backward = traced

@@ -213,6 +213,8 @@ class Worker:
             return
         self._closed = True
         self._wait_until_all_left()
+        if self.trace is not None:
+            self.trace.close()
         self._agent.close()
         self.node.stop(f"rank {self.rank} closed its node")
         self.collector.close()

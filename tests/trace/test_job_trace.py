@@ -36,6 +36,10 @@ def end(span: Event) -> float:
     return float(span["ts"] + span["dur"])
 
 
+def check_all_ended(events: list[Event]) -> None:
+    assert not [event for event in events if event.get("args", {}).get("unfinished")]
+
+
 def check_well_formed(events: list[Event]) -> None:
     tracks: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in events:
@@ -68,6 +72,7 @@ def test_communication_hides_behind_the_computation_of_a_model(run_job, tmp_path
     assert list(tmp_path.iterdir()) == [file], "something beside the trace was left"
     events = load(file)
     check_well_formed(events)
+    check_all_ended(events)
     pids = processes(events)
     assert {"rank 0 (h0)", "rank 1 (h1)", "switch s0"} == pids.keys()
     for rank in range(2):
