@@ -313,8 +313,9 @@ class Network:
 
     def _register(self, process: SupervisedProcess) -> None:
         record = self._entered_record()
+        # A label is taken again when its process has ended: by the next job, or a restart.
         record.processes = (
-            *record.processes,
+            *(known for known in record.processes if known.label != process.label),
             RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity),
         )
         record.save()

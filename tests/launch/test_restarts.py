@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from innet.emulation.runs import find_run
 from innet.launch import JobFailed, RestartPolicy, Session
 from innet.topology import load_topology
 from tests.conftest import JobResult
@@ -65,6 +66,19 @@ def test_a_process_opens_its_worker_again_and_leaves_groups_in_any_order():
     assert result.failure == ""
     for node in ("h0", "h1", "h2"):
         assert result.said(node).splitlines() == ["all right"] * 2, "or a wait ran out"
+
+
+def test_a_runs_record_does_not_grow_with_its_jobs():
+    async def recorded() -> list[int]:
+        counts = []
+        async with Session(load_topology("star:2"), output=lambda _label, _line: None) as session:
+            for _ in range(3):
+                await session.run_workers([sys.executable, "-c", "pass"])
+                counts.append(len(find_run(session.network.run_id).processes))
+        return counts
+
+    first, *later = asyncio.run(recorded())
+    assert later == [first, first]
 
 
 @pytest.mark.torch
