@@ -403,6 +403,7 @@ class Communicator(OneSidedCalls, KeyedCalls):
         """
         if not self._closed:
             self._closed = True
+            no_more_before_close(self.close)
             self._worker.abandon_group(self._membership, why)
 
     def close(self) -> None:
