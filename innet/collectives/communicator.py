@@ -476,7 +476,7 @@ class Communicator(OneSidedCalls, KeyedCalls):
     def _submit(self, operation: Operation[T], timeout_s: float) -> Work[T]:
         (seq,) = self._take_numbers(1)
         number = self._submit_as(operation, seq, timeout_s)
-        return self._work(number, operation.what, seq, operation.finish)
+        return self._work(number, operation.what, seq, operation.finish, timeout_s=timeout_s)
 
     def _submit_as(
         self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
@@ -558,11 +558,12 @@ class Communicator(OneSidedCalls, KeyedCalls):
         seq: int | None,
         finish: Callable[[], T],
         completion: Completion | None = None,
+        timeout_s: float | None = None,
     ) -> Work[T]:
         def error(status: int, detail: str) -> BaseException | None:
             # Messages have no number that both sides know: theirs say what they were all the same.
             told = detail if seq is not None else f"{what}: {detail}"
-            return error_of(status, told, what, seq, self._membership.failure)
+            return error_of(status, told, what, seq, self._membership.failure, timeout_s)
 
         return Work(operation, completion or self._collector, finish, error)
 

@@ -27,9 +27,23 @@ _FAILED_RANK = re.compile(r"rank (\d+) \(\S+\) ")
 
 
 def error_of(
-    status: int, detail: str, what: str, seq: int | None, failure: Failure | None
+    status: int,
+    detail: str,
+    what: str,
+    seq: int | None,
+    failure: Failure | None,
+    timeout_s: float | None = None,
 ) -> CollectiveError | None:
-    """The error of an operation that ended with ``status``; ``None`` when it went well."""
+    """The error of an operation that ended with ``status``; ``None`` when it went well.
+
+    Args:
+        status: how it ended, a ``STATUS_`` constant of the native module.
+        detail: what the packet path says about it.
+        what: the operation, in words.
+        seq: its number in its group, if it has one.
+        failure: why the job cannot go on, when that is known here.
+        timeout_s: the time that the operation had, when a message should tell.
+    """
     if status == _core.STATUS_DONE:
         return None
     if status == _core.STATUS_ABORTED:
@@ -40,6 +54,8 @@ def error_of(
         if failure is not None:
             return error_of_failure(failure, what, seq)
     kind = _ERRORS.get(status, CollectiveError)
+    if kind is DeadlineExceeded and timeout_s is not None:
+        detail = f"{detail} within the timeout of {timeout_s:g} s"
     return kind(detail, operation=what, seq=seq)
 
 
