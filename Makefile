@@ -13,7 +13,7 @@ SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 # Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
 PYTEST_FLAGS ?=
 
-.PHONY: help setup build test pytest native-tests sanitize lint format demo bench clean
+.PHONY: help setup build test pytest torch-suite native-tests sanitize lint format demo bench clean
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -21,6 +21,7 @@ help:
 	@echo "make demo          train over an emulated network, compare the algorithms"
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
 	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
+	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
@@ -46,6 +47,9 @@ test: lint native-tests sanitize
 
 pytest: build
 	@$(PYTHON_BIN) -m pytest $(PYTEST_FLAGS)
+
+torch-suite: build
+	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)
 
 native-tests: $(VENV)/.ready
 	@scripts/native-tests.sh native
