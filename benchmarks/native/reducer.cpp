@@ -26,7 +26,7 @@ class CountingForwarder final : public Forwarder {
   public:
     void express(RequesterId, wire::NameView, wire::NameView, Duration) override { ++expressed; }
     void cancel(RequesterId, wire::NameView) override {}
-    void put_data(PacketRef, bool) override { ++answered; }
+    void put_data(RequesterId, PacketRef, bool) override { ++answered; }
     void hold(wire::NameView, wire::ByteView) override {}
     void nack(wire::NameView, wire::NackReason) override {}
 

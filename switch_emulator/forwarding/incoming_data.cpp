@@ -58,14 +58,19 @@ void Node::State::on_data_named_by_digest(const Answer& answer, const tables::Na
 
 void Node::State::on_unsolicited_data() { ++counters.unsolicited_data; }
 
-void Node::State::on_local_data(const PacketRef& packet, bool marked, TimePoint now) {
+void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool marked,
+                                TimePoint now) {
     const auto data = wire::DataView::parse(packet.bytes());
     if (!data) return;
     const tables::NamePrefixes name(data->name());
     collect_waiting(*data, name);
     // A sum made here is kept even if nobody of the network waits now: who repeats its Interest
     // because the answer was lost, or came late, must not set off the whole evaluation again.
-    if (!data->tensor_error()) content_store.insert(*data, name, packet, now);
+    // An application's own publications would only take the room of sums and of what passes
+    // through.
+    if (maker == RequesterId::kReducer && !data->tensor_error()) {
+        content_store.insert(*data, name, packet, now);
+    }
     for (tables::PitEntry* entry : waiting) entry->in_reduction = false;  // it has come to its end
     satisfy_waiting({packet, *data, kNoFace, marked, now});
 }

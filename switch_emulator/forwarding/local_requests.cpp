@@ -32,7 +32,7 @@ void Node::State::run_pending(TimePoint now) {
                     case Request::Kind::kCancel:
                         return on_cancel(face_of(request.requester), name);
                     case Request::Kind::kPutData:
-                        return on_local_data(request.data, request.marked, now);
+                        return on_local_data(request.requester, request.data, request.marked, now);
                     case Request::Kind::kHold:
                         return on_local_hold(name, argument, now);
                     case Request::Kind::kNack:

@@ -128,9 +128,12 @@ void Node::cancel(RequesterId requester, wire::NameView name) {
                          {});
 }
 
-void Node::put_data(PacketRef data, bool marked) {
-    state_->requests.add(
-        {.kind = Request::Kind::kPutData, .marked = marked, .data = std::move(data)}, {}, {});
+void Node::put_data(RequesterId maker, PacketRef data, bool marked) {
+    state_->requests.add({.kind = Request::Kind::kPutData,
+                          .requester = maker,
+                          .marked = marked,
+                          .data = std::move(data)},
+                         {}, {});
 }
 
 void Node::hold(wire::NameView name, wire::ByteView missing) {

@@ -92,7 +92,7 @@ class Node final : public Forwarder {
     void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                  Duration lifetime) override;
     void cancel(RequesterId requester, wire::NameView name) override;
-    void put_data(PacketRef data, bool marked) override;
+    void put_data(RequesterId maker, PacketRef data, bool marked) override;
     void hold(wire::NameView name, wire::ByteView missing) override;
     void nack(wire::NameView name, wire::NackReason reason) override;
 

@@ -104,7 +104,7 @@ struct Node::State {
     // incoming_data.cpp
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
     void on_unsolicited_data();
-    void on_local_data(const PacketRef& packet, bool marked, TimePoint now);
+    void on_local_data(RequesterId maker, const PacketRef& packet, bool marked, TimePoint now);
     void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                  const security::Sha256Digest& digest);
     /// Fills `waiting` and `waiting_by_digest`. The Data's implicit digest, if it had to be known.

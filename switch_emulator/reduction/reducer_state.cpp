@@ -304,7 +304,7 @@ void Reducer::State::answer(const ReductionName& name, PacketRef data, bool mark
         return;
     }
     ++counters.reductions_completed;
-    forwarder.put_data(std::move(data), marked);
+    forwarder.put_data(RequesterId::kReducer, std::move(data), marked);
 }
 
 void Reducer::State::refuse(const Waiter& waiter, wire::NackReason reason) {

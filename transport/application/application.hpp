@@ -58,8 +58,9 @@ class Forwarder {
                          Duration lifetime) = 0;
     /// The requester no longer wants `name`; the PIT entry stays if others do.
     virtual void cancel(RequesterId requester, wire::NameView name) = 0;
-    /// Satisfies whoever waits for this Data (made here: trusted, not verified again).
-    virtual void put_data(PacketRef data, bool marked) = 0;
+    /// Satisfies whoever waits for this Data (made here: trusted, not verified again). The node
+    /// keeps what its reducer made for those who ask again; an application keeps what it publishes.
+    virtual void put_data(RequesterId maker, PacketRef data, bool marked) = 0;
     /// Tells whoever waits for `name` that it is late because of `missing`.
     virtual void hold(wire::NameView name, wire::ByteView missing) = 0;
     /// Tells whoever waits for `name` that it cannot be had here.

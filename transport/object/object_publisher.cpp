@@ -83,7 +83,7 @@ void ObjectPublisher::advance() {
 }
 
 void ObjectPublisher::offer(std::unique_ptr<ObjectPublication> object) {
-    forwarder_.put_data(object->root(), false);  // for those who wait
+    forwarder_.put_data(RequesterId::kApplication, object->root(), false);  // for those who wait
     const wire::NameHash hash = object->name().hash();
     objects_.insert_or_assign(hash, std::move(object));
 }

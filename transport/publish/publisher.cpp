@@ -227,7 +227,9 @@ void Publisher::answer_waiting(Producer& producer, const Entry& published) {
             // Askers may sit on this node and on the network: a signed packet serves both.
             PacketRef packet =
                 same ? answer(publication, name, segment, true) : mismatch(name, publication);
-            if (packet) forwarder_.put_data(std::move(packet), false);
+            if (packet) {
+                forwarder_.put_data(RequesterId::kApplication, std::move(packet), false);
+            }
         }
         producer.waiting.erase(producer.waiting.begin() + static_cast<std::ptrdiff_t>(i));
     }

@@ -234,14 +234,19 @@ TEST_CASE("an Interest that names a digest delivers nothing to those who did not
     CHECK(star.sent(2).size() == 1);
 }
 
-TEST_CASE("Data that only this node wants is not cached, what is made here is") {
+TEST_CASE("Data that only this node wants or publishes is not cached, what its reducer makes is") {
     Star star;
     star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
     star.node.run_pending(star.now);
     star.receive(kUpstream, star.data(kSegment));
     CHECK(star.application.received.size() == 1);
     CHECK(star.node.counters().cache_entries == 0);
-    star.node.put_data(star.data("/train1/g0/0-7/sum.f32/seq=41/seg=9"), false);
+    star.node.put_data(RequesterId::kApplication, star.data("/train1/g0/3/sum.f32/seq=41/seg=8"),
+                       false);
+    star.node.run_pending(star.now);
+    CHECK(star.node.counters().cache_entries == 0);
+    star.node.put_data(RequesterId::kReducer, star.data("/train1/g0/0-7/sum.f32/seq=41/seg=9"),
+                       false);
     star.node.run_pending(star.now);
     CHECK(star.node.counters().cache_entries == 1);
 }

@@ -111,7 +111,7 @@ TEST_CASE("Data that is not published yet: the asker is held, then answered") {
     CHECK(holds[0].kind == Sent::Kind::kHold);
     CHECK(star.sent(kUpstream).empty());
 
-    star.node.put_data(star.data(kSegment), false);
+    star.node.put_data(RequesterId::kApplication, star.data(kSegment), false);
     star.node.run_pending(star.now);
     const auto answers = star.sent(0);
     REQUIRE(answers.size() == 1);

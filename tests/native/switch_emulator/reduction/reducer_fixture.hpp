@@ -51,7 +51,7 @@ class RecordingForwarder final : public Forwarder {
         asked.push_back({name.to_uri(), hint.to_uri()});
     }
     void cancel(RequesterId, wire::NameView name) override { cancelled.push_back(name.to_uri()); }
-    void put_data(PacketRef data, bool marked) override {
+    void put_data(RequesterId, PacketRef data, bool marked) override {
         put.push_back({std::move(data), marked});
     }
     void hold(wire::NameView name, wire::ByteView missing) override {

@@ -55,7 +55,7 @@ class Host final : public Forwarder {
     void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                  Duration lifetime) override;
     void cancel(RequesterId requester, wire::NameView name) override;
-    void put_data(PacketRef data, bool marked) override;
+    void put_data(RequesterId maker, PacketRef data, bool marked) override;
     void hold(wire::NameView, wire::ByteView) override {}
     void nack(wire::NameView name, wire::NackReason reason) override;
 
@@ -177,11 +177,11 @@ inline void Host::on_interest(Host& from, const std::vector<std::uint8_t>& packe
         }
         case Production::Kind::kData:
             asked_by_[asked].insert(&from);
-            put_data(production.data, false);
+            put_data(RequesterId::kApplication, production.data, false);
     }
 }
 
-inline void Host::put_data(PacketRef data, bool) {
+inline void Host::put_data(RequesterId, PacketRef data, bool) {
     const std::vector<std::uint8_t> packet(data.bytes().begin(), data.bytes().end());
     const auto view = wire::DataView::parse(packet);
     for (Host* asker : asked_by_[wire::Name(view->name())]) {

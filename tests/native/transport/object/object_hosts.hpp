@@ -39,7 +39,7 @@ class RecordingForwarder final : public Forwarder {
     void cancel(RequesterId, wire::NameView cancelled_name) override {
         cancelled.emplace_back(cancelled_name);
     }
-    void put_data(PacketRef data, bool) override { put.push_back(std::move(data)); }
+    void put_data(RequesterId, PacketRef data, bool) override { put.push_back(std::move(data)); }
     void hold(wire::NameView, wire::ByteView) override {}
     void nack(wire::NameView, wire::NackReason) override {}
 

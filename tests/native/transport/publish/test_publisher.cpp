@@ -17,7 +17,7 @@ class NotingForwarder final : public Forwarder {
   public:
     void express(RequesterId, wire::NameView, wire::NameView, Duration) override {}
     void cancel(RequesterId, wire::NameView) override {}
-    void put_data(PacketRef data, bool) override {
+    void put_data(RequesterId, PacketRef data, bool) override {
         put.push_back(wire::DataView::parse(data.bytes())->name().to_uri());
     }
     void hold(wire::NameView, wire::ByteView) override {}
