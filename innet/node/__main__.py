@@ -11,6 +11,7 @@ from pathlib import Path
 from innet.control.agent import NodeAgent
 from innet.emulation.node_config import NodeConfig
 from innet.errors import InnetError
+from innet.node.priority import prefer_this_process
 from innet.node.runtime import open_node
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
@@ -24,6 +25,7 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    prefer_this_process()
     try:
         config = NodeConfig.load(Path(arguments[0]))
         settings = Settings.load(Path(os.environ[SETTINGS_VARIABLE]))
