@@ -12,6 +12,8 @@ SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 
 # Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
 PYTEST_FLAGS ?=
+# Tests mostly wait for processes that they start: a few more at once than there are cores.
+PYTEST_WORKERS ?= 3
 
 .PHONY: help setup build test pytest torch-suite native-tests sanitize lint format demo bench clean
 
@@ -42,11 +44,11 @@ build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 	@scripts/build-extension.sh
 	@mkdir -p build && touch $@
 
-test: lint native-tests sanitize
-	@$(PYTHON_BIN) -m pytest $(PYTEST_FLAGS)
+test: lint native-tests sanitize pytest
 
+# Tests of one file stay together: they share what is dear to start.
 pytest: build
-	@$(PYTHON_BIN) -m pytest $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)
