@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import (
@@ -150,9 +151,8 @@ class ParallelModel:
             # Copies by FSDP2 with one shard: DistributedDataParallel takes no DTensors, and fails
             # an assertion when a pipeline has more than two microbatches under way.
             mesh = self._with_one_shard()
-        for block in self.model.blocks.values():
-            fully_shard(block, mesh=mesh)
-        fully_shard(self.model, mesh=mesh)
+        blocks = [fully_shard(block, mesh=mesh) for block in self.model.blocks.values()]
+        gather_ahead(fully_shard(self.model, mesh=mesh), blocks)
         return self.model
 
     def _average_experts(self) -> None:
@@ -201,6 +201,19 @@ def keep_stage(model: GPT, stage: int, stages: int) -> None:
         model.token_embedding = model.position_embedding = None
     if stage < stages - 1:
         model.norm = model.head = None
+
+
+def gather_ahead(model: FSDPModule, layers: Sequence[FSDPModule]) -> None:
+    """Have FSDP2 gather each layer while the one before it is computed.
+
+    With CUDA's streams it does so by itself. On the CPU each gathering would block its caller.
+
+    Args:
+        layers: of the model, sharded each for itself, in the order of forward.
+    """
+    model._set_unshard_async_op(True)
+    for module, following in pairwise([model, *layers]):
+        module.set_modules_to_forward_prefetch([following])
 
 
 def cut_context(model: GPT, group: dist.ProcessGroup) -> None:
