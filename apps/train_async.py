@@ -84,10 +84,14 @@ def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
         return f"--slow-factor {arguments.slow_factor:g} would be faster; give 1 or more"
     if not 1 <= arguments.servers <= ranks:
         return f"--servers {arguments.servers}: there are {ranks} ranks to choose from"
+    for name in ("layers", "width", "heads", "context", "steps", "batch"):
+        if getattr(arguments, name) < 1:
+            return f"--{name} {getattr(arguments, name)}: it must be at least 1"
+    for name in ("staleness", "behind"):
+        if (getattr(arguments, name) or 0) < 0:
+            return f"--{name} {getattr(arguments, name)}: it must be at least 0"
     if arguments.width % arguments.heads:
         return f"--width {arguments.width} is no multiple of --heads {arguments.heads}"
-    if arguments.steps < 1 or arguments.batch < 1:
-        return "--steps and --batch must be at least 1"
     return None
 
 
@@ -139,8 +143,10 @@ def main() -> None:
         sys.exit(_EXIT_USAGE)
     why = refusal(arguments, int(os.environ["WORLD_SIZE"]))
     if why is not None:
-        if os.environ["RANK"] == "0":
-            print(f"train_async.py: {why}", file=sys.stderr)
+        # All ranks find the same; one says it, and is the one that the launcher reports.
+        if os.environ["RANK"] != "0":
+            sys.exit()
+        print(f"train_async.py: {why}", file=sys.stderr)
         sys.exit(_EXIT_USAGE)
     # Several ranks share this machine's cores; and one thread always adds in the same order.
     torch.set_num_threads(1)

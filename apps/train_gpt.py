@@ -29,6 +29,10 @@ from gpt.training import Schedule, Training
 
 _BAR = 20
 _EXIT_USAGE = 2
+_AT_LEAST_ONE = (
+    *("layers", "width", "heads", "context", "steps", "batch"),
+    *("microbatches", "report_every", "checkpoint_every"),
+)
 
 
 def parse_arguments(options: Sequence[str] | None = None) -> argparse.Namespace:
@@ -90,9 +94,17 @@ def checked_layout(arguments: argparse.Namespace, ranks: int) -> Layout:
     """The layout of the ranks.
 
     Raises:
-        LayoutError: it does not fit the number of ranks, the model or the batch.
+        LayoutError: it does not fit the number of ranks, the model or the batch, or a number is
+            none that a training can have.
     """
     layout = Layout.parse(arguments.parallel, ranks)
+    for name in _AT_LEAST_ONE:
+        if getattr(arguments, name) < 1:
+            raise LayoutError(
+                f"--{name.replace('_', '-')} {getattr(arguments, name)}: it must be at least 1"
+            )
+    if "ep" in layout.sizes and arguments.experts < 1:
+        raise LayoutError(f"ep divides experts among ranks: --experts {layout.of('ep')} or more")
     divided = {
         "--batch": layout.batch_parts * (arguments.microbatches if "pp" in layout.sizes else 1),
         "--context": layout.of("cp"),
@@ -179,7 +191,13 @@ def train(arguments: argparse.Namespace, layout: Layout) -> None:
             flush=True,
         )
     Training(parallel, optimizer, schedule, record).run(checkpoints, report)
-    if is_first and arguments.output is not None:
+    if is_first and not record.losses:
+        print(
+            f"the checkpoint has {record.first_step} steps already: nothing to train. Ask for more "
+            "with --steps",
+            flush=True,
+        )
+    elif is_first and arguments.output is not None:
         record.save(arguments.output)
         print(f"wrote {arguments.output} and {arguments.output.with_suffix('.png')}", flush=True)
 

@@ -275,7 +275,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=Path("results/wordcount"), help="where rank 0 saves"
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.repetitions < 1 or arguments.top < 0:
+        parser.error("--repetitions must be at least 1 and --top at least 0")
+    return arguments
 
 
 def main() -> int:

@@ -41,8 +41,7 @@ class Record:
         """Write it as JSON, and a plot of the same name as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), indent=2))
-        if self.losses:
-            self._plot(path.with_suffix(".png"))
+        self._plot(path.with_suffix(".png"))
 
     def _plot(self, path: Path) -> None:
         import matplotlib as mpl
@@ -66,6 +65,7 @@ class Record:
         )
         time.set_ylabel("seconds of rank 0")
         time.set_xlabel("step")
+        time.xaxis.get_major_locator().set_params(integer=True)
         time.legend(loc="upper right")
         figure.savefig(path)
         pyplot.close(figure)

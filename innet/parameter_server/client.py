@@ -9,6 +9,7 @@ from typing import Self
 import torch
 
 from innet.collectives import Communicator, Work
+from innet.errors import CollectiveError
 from innet.parameter_server.clocks import LEFT, Clocks
 from innet.parameter_server.server import WORKER_TIMEOUT_S, fetch_shards
 from innet.parameter_server.sharding import FlatParameters, shard_name, shards
@@ -58,7 +59,15 @@ class Client:
             behind: a pull is content with parameters that are so many pushes older than the newest
                 if another worker has fetched them: then they come out of a cache.
             worker_timeout_s: a worker that pushes nothing for so long is not waited for.
+
+        Raises:
+            CollectiveError: ``staleness`` or ``behind`` is negative.
         """
+        for option, pushes in (("staleness", staleness), ("behind", behind)):
+            if pushes is not None and pushes < 0:
+                raise CollectiveError(
+                    f"{option}={pushes} would wait for pushes that nobody makes; 0 is the strictest"
+                )
         self._communicator = communicator
         self._flat = FlatParameters(parameters)
         self._servers = tuple(servers)

@@ -60,6 +60,8 @@ def test_both_trainings_do_their_steps_and_learn(tmp_path: Path) -> None:
         (["--servers", "5"], "4 ranks to choose from"),
         (["--width", "30"], "multiple of --heads"),
         (["--steps", "0"], "at least 1"),
+        (["--heads", "0"], "at least 1"),
+        (["--staleness", "-1"], "at least 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: list[str], message: str) -> None:

@@ -82,6 +82,9 @@ def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) 
         (["--parallel", "ddp", "--batch", "6"], "multiple of 4"),
         (["--parallel", "tp", "--heads", "2"], "multiple of 4"),
         (["--parallel", "pp", "--layers", "2"], "more --layers"),
+        (["--parallel", "pp", "--microbatches", "0"], "--microbatches 0: it must be at least 1"),
+        (["--report-every", "0"], "--report-every 0: it must be at least 1"),
+        (["--parallel", "ep", "--experts", "0"], "--experts 4 or more"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_advice(options: list[str], message: str) -> None:
