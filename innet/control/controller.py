@@ -274,8 +274,12 @@ class Controller:
         return using
 
     def _process_ended(self, node: str, incarnation: int, pid: int) -> None:
-        if not self._is_supervised(pid):
-            self.fail(node, f"ended without closing its worker (process {pid})")
+        if self._is_supervised(pid):
+            return
+        with self._lock:
+            # The watch is a thread of its own: a successor may have attached before it says so.
+            if node not in self._attendance.present():
+                self.fail(node, f"ended without closing its worker (process {pid})")
 
     def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
         plans = self._make_plans(algorithm, rank_order(self._topology, ranks))
