@@ -64,10 +64,14 @@ class StepBuilder:
         require_reducible(tensor, array, reduction.name)
         if output is None:
             return Step(lambda: self._communicator.ireduce(array, root, reduction.name))
-        memory = as_target(output)
-        out = memory.array.reshape(array.shape) if output is not tensor else memory.array
-        if output is tensor and reduction.factor is None:
-            array = out  # the same object: in place
+        if output is tensor:
+            memory = as_target(output)
+            out = memory.array
+            if reduction.factor is None:
+                array = out  # the same object: in place
+        else:  # it may be of another shape
+            memory = _flat_target(output)
+            out, array = memory.array, array.reshape(-1)
         return Step(
             lambda: self._communicator.ireduce(array, root, reduction.name, out=out),
             self._finish(memory, reduction, output),

@@ -41,6 +41,22 @@ def test_reduce_scatter_of_tensors_of_different_sizes(ranks: Ranks, op: ReduceOp
         assert torch.equal(output, expected[rank])
 
 
+def test_an_uneven_reduce_scatter_fills_an_output_of_another_shape_and_odd_strides(
+    ranks: Ranks,
+) -> None:
+    lengths = [6, 0, 4, 2]
+
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        whole = values(group.rank(), sum(lengths))
+        output = torch.empty(2, lengths[group.rank()] // 2).t()
+        group.reduce_scatter([output], [list(whole.split(lengths))]).wait()
+        return output
+
+    expected = total(sum(lengths)).split(lengths)
+    for rank, output in enumerate(ranks.run(program)):
+        assert torch.equal(output.reshape(-1), expected[rank])
+
+
 def part(source: int, destination: int) -> torch.Tensor:
     """What one rank sends another: of a size that no third one can know."""
     return torch.arange((3 * source + destination) % 5).float() + 100 * source + destination
