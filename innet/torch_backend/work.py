@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -238,19 +237,16 @@ class CollectiveWork(Work):
         return future
 
     def _hand_over(self, ended: torch.futures.Future[None]) -> None:
-        # After shutdown the executor refuses: nobody is left to be called back.
-        with contextlib.suppress(RuntimeError):
-            self._callbacks.submit(self._complete, ended)
-
-    def _complete(self, ended: torch.futures.Future[None]) -> None:
-        self._parts.settle(None)
-        # Whoever hears of a future does not say on which stream the result will be used.
-        for copy in self._stored:
-            copy.wait()
-        ended.set_result(None)
+        try:
+            self._callbacks.submit(ended.set_result, None)
+        except RuntimeError:  # the group was left, and its threads ended; somebody may still wait
+            ended.set_result(None)
 
     def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
         self._parts.wait()
+        # Whoever hears of a future does not say on which stream the result will be used.
+        for copy in self._stored:
+            copy.wait()
         return self.result()
 
     def _order_copies(self) -> None:
