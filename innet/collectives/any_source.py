@@ -18,6 +18,7 @@ from innet._native import _core
 from innet.collectives.arrays import Array
 from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.posted import Posted
+from innet.errors import CollectiveError
 from innet.worker import Collector
 
 _SHORTEST_S = 0.001
@@ -93,7 +94,16 @@ class AnySource:
         return tag in self._tags
 
     def post(self, memory: Array, source: int | None, tag: int, timeout_s: float) -> Receive:
-        """Receive the next message with ``tag`` of rank ``source``, or of any."""
+        """Receive the next message with ``tag`` of rank ``source``, or of any.
+
+        Raises:
+            CollectiveError: this rank is the only one.
+        """
+        if not self._peers:
+            raise CollectiveError(
+                "recv_any() in a group of one rank: nobody can send it anything; ask for the "
+                "group's size first"
+            )
         receive = Receive(memory, source, timeout_s)
         with self._lock:
             state = self._tags.setdefault(tag, _Tag())
@@ -154,12 +164,14 @@ class AnySource:
             early = status == _core.STATUS_DEADLINE_EXCEEDED
             if receive is not None and early and time.monotonic() < receive.deadline_s:
                 receive = None
-            if receive is not None:
-                state.waiting.remove(receive)
+            ended = [] if receive is None else [receive]
+            if status == _core.STATUS_ABORTED:  # nothing of that rank comes any more
+                ended = [one for one in state.waiting if one.takes(source)]
+            state.waiting = [one for one in state.waiting if one not in ended]
             if status == _core.STATUS_MISMATCH:
                 del state.seqs[source]  # the receive has had its message, as any other would
-        if receive is not None:
-            receive.end(status, detail)
+        for one in ended:
+            one.end(status, detail)
         with self._lock:
             self._ask(tag, state)
 

@@ -246,7 +246,7 @@ class Communicator(OneSidedCalls, KeyedCalls):
         self._check_peer(source)
         output = Output(array)
         if self._any_source.knows(tag):
-            return self._posted(output, source, tag, output.finish)[1]
+            return self._posted(output, source, tag, output.finish, timeout_s)[1]
         operation, what, confirm = self._messages.receive(
             output.memory, source, tag, timeout_s or self.timeout_s
         )
@@ -282,10 +282,15 @@ class Communicator(OneSidedCalls, KeyedCalls):
         return self.irecv_any(array, tag).wait()
 
     def _posted(
-        self, output: Output, source: int | None, tag: int, finish: Callable[[], T]
+        self,
+        output: Output,
+        source: int | None,
+        tag: int,
+        finish: Callable[[], T],
+        timeout_s: float | None = None,
     ) -> tuple[Receive, Work[T]]:
         what = describe_receipt(output.memory, "any rank" if source is None else source, tag)
-        receive = self._any_source.post(output.memory, source, tag, self.timeout_s)
+        receive = self._any_source.post(output.memory, source, tag, timeout_s or self.timeout_s)
         return receive, self._work(0, what, None, finish, receive)
 
     # Objects: bytes under a name of their own.

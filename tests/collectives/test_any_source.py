@@ -10,6 +10,7 @@ import pytest
 from innet._native import _core
 from innet.collectives.any_source import AnySource, Receive
 from innet.collectives.arrays import Array
+from innet.errors import CollectiveError
 
 FOREVER_S = 1e6
 TAG = 5
@@ -120,3 +121,18 @@ def test_what_was_given_up_takes_no_message(network: Network) -> None:
     network.answer(1, 4.0)
     assert status_of(abandoned) == _core.STATUS_CANCELLED
     assert network.post().memory[0] == 4.0
+
+
+def test_the_failure_of_the_group_ends_every_receive(network: Network) -> None:
+    anyone, from_one, from_two, another = (network.post(rank) for rank in (None, 1, 2, None))
+    network.answer(1, status=_core.STATUS_ABORTED)
+    network.answer(2, status=_core.STATUS_ABORTED)
+    for receive in (anyone, from_one, from_two, another):
+        assert status_of(receive) == _core.STATUS_ABORTED
+    assert len(network.asked) == 2  # nobody is asked who cannot answer
+
+
+def test_alone_there_is_nobody_to_receive_from(network: Network) -> None:
+    alone = AnySource(network, network, network, [])  # type: ignore[arg-type]
+    with pytest.raises(CollectiveError, match="group of one rank"):
+        alone.post(np.zeros(1), None, TAG, FOREVER_S)
