@@ -22,6 +22,7 @@ class Posted:
         self._callback: Callable[[int, str], None] | None = None
         self._deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._overdue = overdue
+        self._timer: threading.Timer | None = None
         self.give_up: Callable[[], None] = lambda: None
 
     def end(self, status: int, detail: str) -> None:
@@ -31,7 +32,9 @@ class Posted:
                 return
             self._end = (status, detail)
             self._ended.notify_all()
-            callback = self._callback
+            callback, timer = self._callback, self._timer
+        if timer is not None:
+            timer.cancel()  # its thread ends now, not at the deadline
         if callback is not None:
             callback(status, detail)
 
@@ -58,13 +61,16 @@ class Posted:
             end = self._end
             if end is None:
                 self._callback = callback
+                self._start_timer()
         if end is not None:
             callback(*end)
-        elif self._deadline_s is not None:
+
+    def _start_timer(self) -> None:
+        if self._deadline_s is not None:
             left_s = max(0.0, self._deadline_s - time.monotonic())
-            timer = threading.Timer(left_s, self._look_at_clock)
-            timer.daemon = True
-            timer.start()
+            self._timer = threading.Timer(left_s, self._look_at_clock)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _look_at_clock(self) -> None:
         if self._deadline_s is not None and time.monotonic() >= self._deadline_s:
