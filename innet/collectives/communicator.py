@@ -96,7 +96,7 @@ class Communicator(OneSidedCalls, KeyedCalls):
             self._segment_bytes,
             lambda: membership.failure,
         )
-        OneSidedCalls.__init__(self, one_sided, timeout_s, self._check_member)
+        OneSidedCalls.__init__(self, one_sided, self._check_member)
         KeyedCalls.__init__(
             self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank
         )

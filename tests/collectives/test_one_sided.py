@@ -187,9 +187,11 @@ def test_deadlines_name_the_rank_and_the_array(trio):
 def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
     owner, other, _ = trio.communicators
     registered = owner.register("small", np.full(4, 250, np.uint8))
-    with pytest.raises(MismatchError, match=r"float64.*'small', which is uint8"):
+    with pytest.raises(MismatchError, match=r"float64.*'small', which is of uint8"):
         other.put("small", 0, np.zeros(4))
-    with pytest.raises(MismatchError, match=r"shape \(5,\), into uint8, shape \(4,\) of 'small'"):
+    with pytest.raises(
+        MismatchError, match=r"\(5,\), into 'small', which is of uint8, shape \(4,\)"
+    ):
         other.put("small", 0, np.zeros(5, np.uint8))
     with pytest.raises(MismatchError, match="shape"):
         other.put("small", 0, np.zeros(3, np.uint8), rows=slice(2, 5))
@@ -209,6 +211,21 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
         other.get("x" * 900, 0)
     assert registered.version == 0
     assert set(other.get("small", 0).array) == {250}
+
+
+def test_a_put_of_rows_into_an_array_without_rows_is_refused_at_once(trio):
+    owner, other, _ = trio.communicators
+    owner.register("scalar", np.zeros(()))
+    with pytest.raises(MismatchError, match=r"rows 0 to 1 of 'scalar', .* shape \(\)"):
+        other.put("scalar", 0, np.zeros(1), rows=slice(0, 1))
+
+
+def test_gets_have_the_deadline_that_the_communicator_has_now():
+    with Cluster(load_topology("star:2")) as cluster:
+        comm = cluster.communicators[0]
+        comm.timeout_s = 0.2
+        with pytest.raises(DeadlineExceeded, match="never"):
+            comm.iget("never", 1).wait(10)
 
 
 def test_a_request_that_is_given_up_raises_cancelled(trio):

@@ -189,12 +189,12 @@ class ArrayServer:
         return True
 
     def _fetch_put(self, waiting: _Waiting, request: PutRequest, array: RegisteredArray) -> None:
-        dtype = array.memory.dtype
-        if request.dtype != dtype.name:
-            text = f"a put of {request.dtype} into {request.name!r}, which is {dtype}"
-            self._reply(waiting.client, waiting.number, refusal("mismatch", text))
+        try:
+            array.require_fit(request.dtype, request.shape, request.rows)
+        except MismatchError as error:
+            self._reply(waiting.client, waiting.number, refusal("mismatch", str(error)))
             return
-        incoming = np.empty(request.shape, dtype)
+        incoming = np.empty(request.shape, array.memory.dtype)
 
         def ended(status: int, detail: str) -> None:
             self._todo.put(lambda: self._write(waiting, request, array, incoming, status, detail))
@@ -225,8 +225,6 @@ class ArrayServer:
             try:
                 version = array.write(incoming, request.rows, request.combine)
                 reply = Written(version=version)
-            except MismatchError as error:
-                reply = refusal("mismatch", str(error))
             except ReductionOverflow as error:
                 reply = refusal("overflow", str(error))
         self._reply(waiting.client, waiting.number, reply)

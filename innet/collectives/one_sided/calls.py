@@ -18,11 +18,10 @@ class OneSidedCalls:
     None of these is a collective: any rank calls them at any time, in any order.
     """
 
-    def __init__(
-        self, one_sided: OneSided, timeout_s: float, check_rank: Callable[[int], None]
-    ) -> None:
+    timeout_s: float
+
+    def __init__(self, one_sided: OneSided, check_rank: Callable[[int], None]) -> None:
         self._one_sided = one_sided
-        self._one_sided_timeout_s = timeout_s
         self._check_owner = check_rank
 
     def register(self, name: str, array: Array) -> RegisteredArray:
@@ -63,7 +62,7 @@ class OneSidedCalls:
         """Start a :meth:`get`."""
         self._check_owner(source)
         return self._one_sided.get(
-            name, source, out, rows, at_least, behind, timeout_s or self._one_sided_timeout_s
+            name, source, out, rows, at_least, behind, timeout_s or self.timeout_s
         )
 
     def get(
@@ -115,9 +114,7 @@ class OneSidedCalls:
         Puts of one rank that are under way together may take effect in any order.
         """
         self._check_owner(to)
-        return self._one_sided.put(
-            name, to, array, rows, combine, timeout_s or self._one_sided_timeout_s
-        )
+        return self._one_sided.put(name, to, array, rows, combine, timeout_s or self.timeout_s)
 
     def put(
         self,

@@ -81,20 +81,29 @@ class RegisteredArray:
                 self._version += 1
         self._on_written()
 
-    def write(self, incoming: Array, rows: Rows | None, combine: Combine) -> int:
-        """Write ``incoming`` into the array or some of its rows; the version that this makes.
+    def require_fit(self, dtype: str, shape: tuple[int, ...], rows: Rows | None) -> None:
+        """What has this type and shape can be put into the array, or into those of its rows.
 
         Raises:
-            MismatchError: shape or type do not fit.
+            MismatchError: it cannot.
+        """
+        has_such_rows = rows is None or self._memory.ndim > 0
+        target = self._part(rows) if has_such_rows else None
+        if target is None or (target.dtype.name, target.shape) != (dtype, shape):
+            into = "" if rows is None else f"rows {rows[0]} to {rows[1]} of "
+            raise MismatchError(
+                f"a put of {dtype}, shape {shape}, into {into}{self.name!r}, which is of "
+                f"{self._memory.dtype}, shape {self._memory.shape}"
+            )
+
+    def write(self, incoming: Array, rows: Rows | None, combine: Combine) -> int:
+        """Write what fits the array or some of its rows; the version that this makes.
+
+        Raises:
             ReductionOverflow: an integer sum leaves its type. The array is as it was.
         """
         with self._lock:
-            target = self._memory if rows is None else self._memory[slice(*rows)]
-            if target.shape != incoming.shape or target.dtype != incoming.dtype:
-                raise MismatchError(
-                    f"a put of {incoming.dtype}, shape {incoming.shape}, into {target.dtype}, "
-                    f"shape {target.shape} of {self.name!r}"
-                )
+            target = self._part(rows)
             if combine == "sum":
                 _add(target, incoming, self.name)
             else:
@@ -103,6 +112,9 @@ class RegisteredArray:
             version = self._version
         self._on_written()
         return version
+
+    def _part(self, rows: Rows | None) -> Array:
+        return self._memory if rows is None else self._memory[slice(*rows)]
 
     def lease(self, reader: Reader, until_s: float, behind: int) -> tuple[int, int]:
         """Version and slot of a snapshot that stays at least until ``until_s``, or a release.
