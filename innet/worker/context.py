@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import logging
 import os
@@ -195,6 +196,13 @@ class Worker:
             self._end_group(membership, f"rank {rank} ({self.config.node}) {why}", rank)
         self._report_failure(why)
 
+    def disown(self, why: str) -> None:
+        """Take no part any more, and touch nothing: this is a copy of the worker, after a fork."""
+        for membership in self._memberships.values():
+            membership.failure = (why, None)
+        # Its end would wait for its thread, which is in the other process: there is to be none.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.node))
+
     def _report_failure(self, why: str) -> None:
         try:
             self._controller.ask(
@@ -302,16 +310,20 @@ class Worker:
 _lock = threading.Lock()
 _worker: Worker | None = None
 _exit_hooks: list[Callable[[], None]] = []
+_why_none: str = ""
+"""Why this process can have no worker; empty when it can."""
 
 
 def current_worker() -> Worker:
     """The worker of this process, opened at the first call.
 
     Raises:
-        EmulationError: this process was not started by ``innet run``.
+        EmulationError: this process was not started by ``innet run``, or forked from a worker.
     """
     global _worker
     with _lock:
+        if _why_none:
+            raise EmulationError(_why_none)
         if _worker is None:
             _worker = Worker.from_environment()
             _install_hooks_once()
@@ -347,6 +359,7 @@ def close_worker() -> None:
 def _install_hooks_once() -> None:
     """Close the worker at exit; and when an exception ends this rank, others hear at once of it."""
     atexit.register(close_worker)
+    os.register_at_fork(after_in_child=_disown_after_fork)
     previous = sys.excepthook
 
     def report(
@@ -357,6 +370,24 @@ def _install_hooks_once() -> None:
         previous(kind, error, trace)
 
     sys.excepthook = report
+
+
+def _disown_after_fork() -> None:
+    """A forked child has none of the worker's threads: it would wait for them for ever.
+
+    Its end, and its errors, are none of the job's.
+    """
+    global _worker, _lock, _why_none
+    _lock = threading.Lock()  # whoever held it is not here
+    _exit_hooks.clear()
+    worker, _worker = _worker, None
+    if worker is not None:
+        _why_none = (
+            f"this process was forked from the worker of this host ({worker.config.node}), which "
+            "alone is in the job's groups. Call innet and torch.distributed in the worker itself; "
+            "give a child what it needs, and take its results, by other means"
+        )
+        worker.disown(_why_none)
 
 
 def _of_incarnation(config: NodeConfig, incarnation: int) -> NodeConfig:
