@@ -14,6 +14,7 @@
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/operations.hpp"
 #include "switch_emulator/reduction/formats/block_scaled/q8.hpp"
+#include "switch_emulator/reduction/formats/pairs/pairs.hpp"
 #include "switch_emulator/reduction/formats/registry.hpp"
 
 namespace nb = nanobind;
@@ -92,6 +93,7 @@ void bind_reductions(nb::module_& module) {
                "OverflowError for a result outside its type.");
     module.attr("Q8_BLOCK_ELEMENTS") = reduction::kQ8BlockElements;
     module.attr("Q8_BLOCK_BYTES") = reduction::kQ8BlockBytes;
+    module.attr("SPARSE_BLOCK_ELEMENTS") = reduction::kSparseBlockElements;
     module.def("q8_encode", &q8_encode, nb::arg("numbers"), nb::arg("encoded"),
                nb::arg("lost") = nb::none(),
                "Encode float32 numbers in blocks with a scale; `lost` gets what that took away.");

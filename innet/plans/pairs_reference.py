@@ -20,7 +20,7 @@ from innet.plans.reference import reduce_operands
 Array = NDArray[Any]
 
 KeysAndValues = tuple[Array, Array]
-"""Strictly ascending keys, and a value for each."""
+"""Strictly ascending keys, and a value for each: an element, or a row of them (a block)."""
 
 
 def evaluate_pairs(

@@ -8,7 +8,7 @@ from innet.errors import CollectiveError
 
 pytestmark = pytest.mark.torch
 
-HOOKS = ("fp16", "bf16", "q8", "topk", "powersgd")
+HOOKS = ("fp16", "bf16", "q8", "topk", "blocks", "all-blocks", "powersgd")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_training_goes_as_without_a_hook_and_replicas_stay_equal(said, name):
         assert f"{name}: same bits True, close True" in lines
 
 
-@pytest.mark.parametrize("name", ["fp16", "bf16", "q8", "topk"])
+@pytest.mark.parametrize("name", [name for name in HOOKS if name != "powersgd"])
 @pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
 def test_one_rank_s_bad_gradient_makes_every_rank_skip_the_step(said, name, bad):
     for lines in said:
@@ -41,6 +41,16 @@ def test_an_error_in_a_hook_reaches_whoever_calls_backward(said):
         assert any(line.startswith("error|CollectiveError: q8_hook takes") for line in lines)
 
 
+def test_rows_of_an_embedding_are_added_and_no_others_move(said):
+    for lines in said:
+        assert "embedding: exact True" in lines
+
+
+def test_blocks_kept_back_are_sent_later(said):
+    for lines in said:
+        assert "kept back: all moved True, nothing lost True" in lines
+
+
 def test_the_residual_goes_into_a_checkpoint(said):
     for lines in said:
         assert "checkpoint: residuals 4, close True" in lines
@@ -52,3 +62,5 @@ def test_a_ratio_that_is_none_is_refused(ratio):
 
     with pytest.raises(CollectiveError, match="not above 0 and at most 1"):
         hooks.TopKState([], ratio=ratio)
+    with pytest.raises(CollectiveError, match="not above 0 and at most 1"):
+        hooks.BlockSparseState([], ratio=ratio)

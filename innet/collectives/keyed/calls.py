@@ -7,11 +7,15 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from innet.collectives.arrays import Array
+from innet.collectives.arrays import Array, output_like
 from innet.collectives.group import Variants
+from innet.collectives.keyed import blocks
+from innet.collectives.keyed.exchange import KeysAndValues
+from innet.collectives.keyed.layout import SPARSE_BLOCKS
 from innet.collectives.keyed.pairs import Pairs
-from innet.collectives.keyed.reduction import MOST_STEPS, KeysAndValues, reduce_by_key
+from innet.collectives.keyed.reduction import MOST_STEPS, reduce_by_key
 from innet.collectives.keyed.sparse import as_keys, as_vector
+from innet.collectives.operation import describe
 from innet.collectives.staged import Steps
 from innet.collectives.work import Work
 
@@ -26,7 +30,10 @@ class StartSteps(Protocol):
 
 
 class KeyedCalls:
-    """Reductions over key-value pairs: what has equal keys is reduced, all else is united."""
+    """Reductions over key-value pairs: what has equal keys is reduced, all else is united.
+
+    So are sums of sparse vectors, whose keys are places, and of block-sparse tensors.
+    """
 
     def __init__(
         self,
@@ -50,7 +57,7 @@ class KeyedCalls:
         if root is not None:
             self._check_root(root)
         to_root = "" if root is None else f", root={root}"
-        what = f"reduce_by_key({op}.{pairs.type.name}{to_root})"
+        what = f"reduce_by_key({op}.{pairs.type.layout.name}{to_root})"
         wanted_here = root is None or root == self._own_rank
         steps = reduce_by_key(
             self._keyed_variants, self._pair_segment_bytes, pairs, op, wanted_here, what
@@ -93,7 +100,7 @@ class KeyedCalls:
         """Start an :meth:`allreduce_sparse`."""
         indices, values = np.asarray(indices), np.asarray(values)
         pairs = Pairs.combined(as_keys(indices, size), values, "sum")
-        what = f"allreduce_sparse({pairs.type.name}, {size} elements)"
+        what = f"allreduce_sparse({pairs.type.layout.name}, {size} elements)"
         summed = reduce_by_key(
             self._keyed_variants, self._pair_segment_bytes, pairs, "sum", True, what
         )
@@ -125,3 +132,41 @@ class KeyedCalls:
             total = comm.allreduce_sparse(top, gradient[top], gradient.size)
         """
         return self.iallreduce_sparse(indices, values, size).wait()
+
+    def iallreduce_blocks(self, array: Array, out: Array | None = None) -> Work[Array]:
+        """Start an :meth:`allreduce_blocks`; ``array`` may be changed at once."""
+        blocks.require_room(self._pair_segment_bytes)
+        mine = blocks.SparseBlocks.of(array)
+        output = output_like(out, array.shape, array.dtype)
+        what = describe("allreduce_blocks", f"sum.{SPARSE_BLOCKS.name}", array)
+        steps = blocks.allreduce_blocks(
+            self._keyed_variants, self._pair_segment_bytes, mine, output, what
+        )
+        return self._start_keyed(steps, blocks.MOST_STEPS, what)
+
+    def allreduce_blocks(self, array: Array, out: Array | None = None) -> Array:
+        """Sum float32 arrays of which whole blocks are zero, such as an embedding's gradient.
+
+        A block is 32 elements that follow each other, the first from 0 on. What travels is
+        proportional to the blocks that are not zero, and one bit for each that is; blocks that
+        several ranks have are added on the switches (with the algorithm ``inc``). Which blocks
+        these are need not be known to the others. A block with NaN or infinity is not zero.
+
+        Args:
+            array: float32, of any shape, the same on every rank; dense.
+            out: where the result goes; may be ``array``.
+
+        Returns:
+            The sum, of the shape of ``array``; ``0.0`` in a block that nobody sent. The same bits
+            on every rank.
+
+        Raises:
+            CollectiveError: not float32, or links whose packets have no room for a block.
+            MismatchError: ranks called different operations or shapes.
+            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
+
+        Example::
+
+            comm.allreduce_blocks(embedding.grad, out=embedding.grad)
+        """
+        return self.iallreduce_blocks(array, out).wait()

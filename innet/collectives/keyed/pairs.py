@@ -1,8 +1,4 @@
-"""Key-value pairs as the wire has them: sorted by mixed key, one run per segment.
-
-A segment's content is the number of its pairs (32 bits), their mixed keys in strictly ascending
-order, and their values in the same order, all little-endian (docs/protocol.md, Pairs).
-"""
+"""Key-value pairs of one rank or of a result: sorted by mixed key, each key once."""
 
 from __future__ import annotations
 
@@ -12,17 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from innet.collectives.keyed.layout import VALUE_TYPES, PairLayout
 from innet.collectives.keyed.mixing import MIXERS, KeyMixer
-from innet.collectives.keyed.partition import KeyPartition
 from innet.errors import CollectiveError, ReductionOverflow
 
 Array = npt.NDArray[Any]
 
-COUNT_BYTES = 4
-"""What the number of pairs takes in a segment."""
-
 _KEY_TYPES = ("uint64", "uint32", "int64", "int32")
-_VALUE_TYPES = {"float32": "f32", "float64": "f64", "int64": "i64"}
 
 _COMBINE: dict[str, np.ufunc] = {
     "sum": np.add,
@@ -61,9 +53,9 @@ class PairType:
                 f"keys of {keys.dtype} cannot be reduced; types: {', '.join(_KEY_TYPES)}. Hash "
                 "words to uint64 first."
             )
-        if values.dtype.name not in _VALUE_TYPES:
+        if values.dtype.name not in VALUE_TYPES:
             raise CollectiveError(
-                f"values of {values.dtype} cannot be reduced; types: {', '.join(_VALUE_TYPES)}. "
+                f"values of {values.dtype} cannot be reduced; types: {', '.join(VALUE_TYPES)}. "
                 "Convert with values.astype()."
             )
         if keys.dtype.kind == "i" and len(keys) and keys.min() < 0:
@@ -76,18 +68,9 @@ class PairType:
         return MIXERS[self.key.itemsize]
 
     @property
-    def name(self) -> str:
-        """The wire's name, such as ``u64-f32``."""
-        return f"u{self.mixer.bits}-{_VALUE_TYPES[self.value.name]}"
-
-    @property
-    def pair_bytes(self) -> int:
-        """Bytes of a pair."""
-        return self.key.itemsize + self.value.itemsize
-
-    def capacity(self, segment_bytes: int) -> int:
-        """Pairs that fit into a segment."""
-        return max(0, segment_bytes - COUNT_BYTES) // self.pair_bytes
+    def layout(self) -> PairLayout:
+        """What they take on the wire."""
+        return PairLayout(self.mixer.dtype, self.value)
 
 
 @dataclass(frozen=True)
@@ -126,46 +109,6 @@ class Pairs:
         order = np.argsort(keys)
         return keys[order].view(self.type.key), self.values[order]
 
-    def pack(self, partition: KeyPartition) -> tuple[npt.NDArray[np.uint8], Array]:
-        """The contents of all segments, one behind the other, and where each ends (uint64)."""
-        ends = partition.ends(self.mixed)
-        counts = np.diff(ends, prepend=0)
-        byte_ends = np.cumsum(COUNT_BYTES + counts * self.type.pair_bytes).astype(np.uint64)
-        contents = np.empty(int(byte_ends[-1]), np.uint8)
-        keys, values = _bytes_of(self.mixed), _bytes_of(self.values)
-        place = 0
-        for begin, end in zip(ends - counts, ends, strict=True):
-            header = np.array([end - begin], "<u4")
-            for part in (_bytes_of(header), keys[begin:end], values[begin:end]):
-                contents[place : place + part.size] = part.reshape(-1)
-                place += part.size
-        return contents, byte_ends
-
-    @classmethod
-    def unpack(cls, pair_type: PairType, segments: Array, sizes: Array) -> Pairs:
-        """The pairs of all segments.
-
-        Args:
-            segments: a row of bytes for each segment.
-            sizes: how many bytes of each row came.
-
-        Raises:
-            CollectiveError: a segment does not hold what a segment of pairs must.
-        """
-        keys, values = [], []
-        for row, size in zip(segments, sizes, strict=True):
-            content = row[:size]
-            count = int(content[:COUNT_BYTES].view("<u4")[0]) if size >= COUNT_BYTES else -1
-            values_begin = COUNT_BYTES + count * pair_type.key.itemsize
-            if size != COUNT_BYTES + count * pair_type.pair_bytes:
-                raise CollectiveError(f"a segment of {size} bytes does not hold {count} pairs")
-            keys.append(content[COUNT_BYTES:values_begin])
-            values.append(content[values_begin:])
-        mixed = np.concatenate(keys).view(pair_type.mixer.dtype)
-        if len(mixed) and not (mixed[1:] > mixed[:-1]).all():
-            raise CollectiveError("the segments of a result have keys that do not ascend")
-        return cls(pair_type, mixed, np.concatenate(values).view(pair_type.value))
-
 
 def _reduce_runs(values: Array, is_first: npt.NDArray[np.bool_], op: str) -> Array:
     """Each run of ``values`` reduced from left to right."""
@@ -193,8 +136,3 @@ def _may_overflow(values: Array, run: Array, op: str) -> bool:
     longest = int(np.bincount(run).max())
     bound = largest * longest if op == "sum" else max(1, largest) ** min(longest, 64)
     return bound > np.iinfo(values.dtype).max
-
-
-def _bytes_of(array: Array) -> npt.NDArray[np.uint8]:
-    """A row of bytes for each element."""
-    return array.view(np.uint8).reshape(len(array), array.itemsize)

@@ -21,10 +21,10 @@ Counts = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class KeyPartition:
-    """Ranges of mixed keys, a range for each segment.
+    """Ranges of keys (mixed ones, or the indices of blocks), a range for each segment.
 
     Attributes:
-        starts: first mixed key of each segment, ascending from 0.
+        starts: first key of each segment, ascending; the first segment has all lower ones, too.
         pairs: how many pairs all ranks have together: an upper bound of the union.
     """
 
@@ -36,10 +36,10 @@ class KeyPartition:
         """How many there are."""
         return len(self.starts)
 
-    def ends(self, mixed: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """For each segment, where its keys end in the ascending array ``mixed``."""
-        firsts = np.searchsorted(mixed, self.starts[1:].astype(mixed.dtype))
-        return np.append(firsts, len(mixed))
+    def ends(self, keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """For each segment, where its keys end in the ascending array ``keys``."""
+        firsts = np.searchsorted(keys, self.starts[1:].astype(keys.dtype))
+        return np.append(firsts, len(keys))
 
 
 def count_keys(mixed: npt.NDArray[Any], buckets_log2: int) -> Counts:

@@ -7,26 +7,22 @@ packet. Then each publishes its pairs and fetches their union, as an allreduce d
 
 from __future__ import annotations
 
-import numpy as np
-
 from innet.collectives.allreduce import allreduce
 from innet.collectives.arrays import Array
 from innet.collectives.group import Variants
+from innet.collectives.keyed.exchange import KeysAndValues, exchange_pairs
 from innet.collectives.keyed.pairs import Pairs
 from innet.collectives.keyed.partition import (
     COARSE_BUCKETS_LOG2,
-    KeyPartition,
     buckets_needed_log2,
     count_keys,
     cut,
 )
-from innet.collectives.operation import Operation, Wanted
+from innet.collectives.operation import Operation
 from innet.collectives.staged import Steps
 
 MOST_STEPS = 3
 """Operations of one reduction: counts, finer counts where there are many, pairs."""
-
-KeysAndValues = tuple[Array, Array]
 
 
 def reduce_by_key(
@@ -42,48 +38,28 @@ def reduce_by_key(
         wanted_here: this rank gets the result; otherwise it only contributes.
         what: for people.
     """
-    capacity = pairs.type.capacity(segment_bytes)
+    layout = pairs.type.layout
+    capacity = layout.capacity(segment_bytes)
     buckets_log2 = COARSE_BUCKETS_LOG2
     counts = yield _count(variants, pairs, buckets_log2, what)
     needed_log2 = buckets_needed_log2(counts, capacity)
     if needed_log2 > buckets_log2:
         counts = yield _count(variants, pairs, needed_log2, what)
     partition = cut(counts, capacity, pairs.type.mixer.bits)
-    union = yield _exchange(variants, segment_bytes, pairs, op, partition, wanted_here, what)
-    return None if union is None else union.unmixed()
+    union: KeysAndValues | None = yield exchange_pairs(
+        variants,
+        segment_bytes,
+        layout,
+        (pairs.mixed, pairs.values),
+        op,
+        partition,
+        partition.pairs,
+        wanted_here,
+        what,
+    )
+    return None if union is None else Pairs(pairs.type, *union).unmixed()
 
 
 def _count(variants: Variants, pairs: Pairs, buckets_log2: int, what: str) -> Operation[Array]:
     counts = count_keys(pairs.mixed, buckets_log2)
     return allreduce(variants, counts, "sum", counts, what=f"{what}, counting keys")
-
-
-def _exchange(
-    variants: Variants,
-    segment_bytes: int,
-    pairs: Pairs,
-    op: str,
-    partition: KeyPartition,
-    wanted_here: bool,
-    what: str,
-) -> Operation[Pairs | None]:
-    variant = variants.for_size(partition.pairs * pairs.type.pair_bytes)
-    contents, ends = pairs.pack(partition)
-    segments = np.empty((partition.segments if wanted_here else 0, segment_bytes), np.uint8)
-    sizes = np.zeros(len(segments), np.uint32)
-
-    def finish() -> Pairs | None:
-        return Pairs.unpack(pairs.type, segments, sizes) if wanted_here else None
-
-    return Operation(
-        what=what,
-        variant=variant,
-        kind=f"{op}.{pairs.type.name}",
-        elements=partition.pairs,
-        block_bytes=partition.segments * segment_bytes,
-        publishes=contents,
-        segment_ends=ends,
-        wants=(Wanted(variant.roots, segments, sizes=sizes),) if wanted_here else (),
-        finish=finish,
-        synchronising=wanted_here,
-    )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from innet.collectives.arrays import Array
-from innet.collectives.keyed.reduction import KeysAndValues
+from innet.collectives.keyed.exchange import KeysAndValues
 from innet.collectives.staged import Steps
 from innet.errors import CollectiveError
 

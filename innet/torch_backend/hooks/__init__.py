@@ -10,7 +10,17 @@ reach all ranks as NaN or infinity, so that loss scaling sees them.
 """
 
 from innet.torch_backend.hooks.block_scaled import Q8State, q8_hook
+from innet.torch_backend.hooks.block_sparse import BlockSparseState, block_sparse_hook
 from innet.torch_backend.hooks.half import bf16_hook, fp16_hook
 from innet.torch_backend.hooks.top_k import TopKState, topk_hook
 
-__all__ = ["Q8State", "TopKState", "bf16_hook", "fp16_hook", "q8_hook", "topk_hook"]
+__all__ = [
+    "BlockSparseState",
+    "Q8State",
+    "TopKState",
+    "bf16_hook",
+    "block_sparse_hook",
+    "fp16_hook",
+    "q8_hook",
+    "topk_hook",
+]

@@ -9,6 +9,7 @@ from torch._C._distributed_c10d import GradBucket
 from innet.errors import CollectiveError
 from innet.torch_backend.hooks.error_feedback import ErrorFeedback
 from innet.torch_backend.hooks.group import innet_group
+from innet.torch_backend.hooks.ratio import checked_ratio
 from innet.torch_backend.tensors import as_array
 
 
@@ -31,9 +32,7 @@ class TopKState(ErrorFeedback):
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__(parameters)
-        if not 0 < ratio <= 1:
-            raise CollectiveError(f"a ratio of {ratio} is not above 0 and at most 1; try 0.01")
-        self.ratio = ratio
+        self.ratio = checked_ratio(ratio)
         self.process_group = process_group
 
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from innet.collectives.keyed.layout import PairLayout
 from innet.collectives.keyed.mixing import MIXERS
-from innet.collectives.keyed.pairs import Pairs, PairType
+from innet.collectives.keyed.pairs import Pairs
 from innet.collectives.keyed.partition import buckets_needed_log2, count_keys, cut
 from innet.errors import CollectiveError, ReductionOverflow
 
@@ -82,13 +83,14 @@ def test_what_is_packed_is_unpacked(keys, data):
     capacity = data.draw(st.integers(4, 40))
     counts = count_keys(pairs.mixed, 12)
     partition = cut(counts, capacity, pairs.type.mixer.bits)
-    contents, ends = pairs.pack(partition)
+    layout = pairs.type.layout
+    contents, ends = layout.pack(pairs.mixed, pairs.values, partition)
     sizes = np.diff(ends, prepend=np.uint64(0)).astype(np.int64)
-    assert sizes.max() <= 4 + capacity * pairs.type.pair_bytes
+    assert sizes.max() <= 4 + capacity * layout.pair_bytes
     rows = np.full((len(sizes), sizes.max()), 0xAA, np.uint8)
     for row, size, end in zip(rows, sizes, ends.astype(np.int64), strict=True):
         row[:size] = contents[end - size : end]
-    back_keys, back_values = Pairs.unpack(pairs.type, rows, sizes).unmixed()
+    back_keys, back_values = Pairs(pairs.type, *layout.unpack(rows, sizes)).unmixed()
     assert back_keys.dtype == keys.dtype
     assert (back_keys == np.unique(keys)).all()
     expected = dict.fromkeys(keys.tolist(), -np.inf)
@@ -136,7 +138,8 @@ def test_what_are_no_pairs_is_refused(keys, values):
 @pytest.mark.parametrize("damage", ["count", "short", "order"])
 def test_a_damaged_segment_is_an_error(damage):
     pairs = Pairs.combined(np.arange(5, dtype=np.uint64), np.arange(5.0), "sum")
-    contents, _ = pairs.pack(cut(count_keys(pairs.mixed, 8), 40, 64))
+    partition = cut(count_keys(pairs.mixed, 8), 40, 64)
+    contents, _ = pairs.type.layout.pack(pairs.mixed, pairs.values, partition)
     if damage == "count":
         contents[0] += 1
     if damage == "short":
@@ -144,6 +147,6 @@ def test_a_damaged_segment_is_an_error(damage):
     if damage == "order":
         contents[4:12] = 0xFF
     with pytest.raises(CollectiveError):
-        Pairs.unpack(
-            PairType(np.dtype(np.uint64), np.dtype(np.float64)), contents[None], [len(contents)]
+        PairLayout(np.dtype(np.uint64), np.dtype(np.float64)).unpack(
+            contents[None], [len(contents)]
         )

@@ -36,7 +36,7 @@ KeysAndValues = tuple[np.ndarray, np.ndarray]
 def expected(plan: Plan, contributions: Sequence[KeysAndValues], op: str) -> KeysAndValues:
     """The union over all ranks, segment by segment, each by the root of its shard."""
     everybody = [Pairs.combined(keys, values, op) for keys, values in contributions]
-    capacity = everybody[0].type.capacity(SEGMENT_BYTES)
+    capacity = everybody[0].type.layout.capacity(SEGMENT_BYTES)
 
     def counts(buckets_log2: int) -> np.ndarray:
         counted = [count_keys(pairs.mixed, buckets_log2) for pairs in everybody]

@@ -62,6 +62,14 @@ def hooked(name):
         "bf16": lambda: (None, hooks.bf16_hook),
         "q8": lambda: (hooks.Q8State(model.parameters()), hooks.q8_hook),
         "topk": lambda: (hooks.TopKState(model.parameters(), ratio=0.1), hooks.topk_hook),
+        "blocks": lambda: (
+            hooks.BlockSparseState(model.parameters(), ratio=0.3),
+            hooks.block_sparse_hook,
+        ),
+        "all-blocks": lambda: (
+            hooks.BlockSparseState(model.parameters()),
+            hooks.block_sparse_hook,
+        ),
         "powersgd": lambda: (
             powersgd.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=3),
             powersgd.powerSGD_hook,
@@ -121,6 +129,40 @@ def check_errors(rank):
         print(f"error|{type(error).__name__}: {error}".splitlines()[0])
 
 
+def check_embedding(rank):
+    """Each rank looks up other rows of a table; the mean is exact, and no other row moves."""
+    table = nn.Embedding(5000, 48)
+    nn.init.zeros_(table.weight)
+    model = DistributedDataParallel(table)
+    model.register_comm_hook(hooks.BlockSparseState(model.parameters()), hooks.block_sparse_hook)
+    looked_up = torch.tensor([7, 100 + rank])
+    (model(looked_up) * (rank + 1)).sum().backward()
+    expected = torch.zeros(5000, 48)
+    world = dist.get_world_size()
+    for other in range(world):
+        expected[[7, 100 + other]] += (other + 1) / world
+    print(f"embedding: exact {torch.equal(table.weight.grad, expected)}")
+
+
+def check_blocks_kept_back(rank):
+    """Small blocks wait until they have become the largest; nothing is lost meanwhile."""
+    layer = nn.Linear(4 * 32, 1, bias=False)
+    nn.init.zeros_(layer.weight)
+    model = DistributedDataParallel(layer)
+    state = hooks.BlockSparseState(model.parameters(), ratio=0.25)
+    model.register_comm_hook(state, hooks.block_sparse_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    gradient = torch.tensor([4.0, 3.0, 2.0, 1.0]).repeat_interleave(32)
+    steps = 8
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(gradient[None]).sum().backward()
+        optimizer.step()
+    moved = -flat(model)
+    nothing_lost = torch.equal(moved + state.state_dict()["residuals"][0], steps * gradient)
+    print(f"kept back: all moved {bool((moved > 0).all())}, nothing lost {nothing_lost}")
+
+
 def check_checkpoint(rank):
     """Going on from a checkpoint is as going on."""
     images, labels = data(rank)
@@ -157,12 +199,14 @@ def main():
     rank = dist.get_rank()
     plain_loss = train(DistributedDataParallel(make_model(), bucket_cap_mb=BUCKET_MB), rank)
     print(f"plain loss {plain_loss:.3f}")
-    for name in ("fp16", "bf16", "q8", "topk", "powersgd"):
+    for name in ("fp16", "bf16", "q8", "topk", "blocks", "all-blocks", "powersgd"):
         check_training(name, rank, plain_loss)
-    for name in ("fp16", "bf16", "q8", "topk"):
+    for name in ("fp16", "bf16", "q8", "topk", "blocks", "all-blocks"):
         check_bad_gradients(name, rank)
     check_overflow(rank)
     check_errors(rank)
+    check_embedding(rank)
+    check_blocks_kept_back(rank)
     check_checkpoint(rank)
     dist.destroy_process_group()
 

@@ -50,6 +50,27 @@ bool ascends(const std::uint8_t* keys, std::size_t count) {
     return ascending;
 }
 
+/// How far a merge has come: pairs taken of each side, and pairs written.
+struct MergeProgress {
+    std::size_t left = 0;
+    std::size_t right = 0;
+    std::size_t count = 0;
+};
+
+/// Copies what is left of one side when the other is used up.
+void append_rest(const PairSpan& left, const PairSpan& right, MergeProgress at,
+                 std::size_t key_size, std::size_t value_size, PairMerger::Run& into) {
+    const PairSpan& rest = at.left < left.count ? left : right;
+    const std::size_t taken = at.left < left.count ? at.left : at.right;
+    const std::size_t remaining = rest.count - taken;
+    into.count = at.count + remaining;
+    if (remaining == 0) return;
+    std::memcpy(into.keys.data() + at.count * key_size, rest.keys + taken * key_size,
+                remaining * key_size);
+    std::memcpy(into.values.data() + at.count * value_size, rest.values + taken * value_size,
+                remaining * value_size);
+}
+
 /// The union of `left` and `right` into `into`, which has room for all pairs of both.
 template <typename Key, typename Element, typename Step>
 typename Element::Flags merge_two(const PairSpan& left, const PairSpan& right,
@@ -58,34 +79,51 @@ typename Element::Flags merge_two(const PairSpan& left, const PairSpan& right,
     typename Element::Flags flags{};
     std::uint8_t* const keys = into.keys.data();
     std::uint8_t* const values = into.values.data();
-    std::size_t i = 0;
-    std::size_t j = 0;
-    std::size_t count = 0;
+    MergeProgress at;
     // Selections instead of branches: which side comes next cannot be predicted.
-    for (; i < left.count && j < right.count; ++count) {
-        const Key a = load<Key>(left.keys, i);
-        const Key b = load<Key>(right.keys, j);
-        const Value x = load<Value>(left.values, i);
-        const Value y = load<Value>(right.values, j);
+    for (; at.left < left.count && at.right < right.count; ++at.count) {
+        const Key a = load<Key>(left.keys, at.left);
+        const Key b = load<Key>(right.keys, at.right);
+        const Value x = load<Value>(left.values, at.left);
+        const Value y = load<Value>(right.values, at.right);
         typename Element::Flags step_flags{};
         const Value both = step(x, y, step_flags);
         flags |= a == b ? step_flags : typename Element::Flags{};
-        store(keys, count, a < b ? a : b);
-        store(values, count, a < b ? x : (b < a ? y : both));
-        i += a <= b ? 1 : 0;
-        j += b <= a ? 1 : 0;
+        store(keys, at.count, a < b ? a : b);
+        store(values, at.count, a < b ? x : (b < a ? y : both));
+        at.left += a <= b ? 1 : 0;
+        at.right += b <= a ? 1 : 0;
     }
-    const PairSpan& rest = i < left.count ? left : right;
-    const std::size_t taken = i < left.count ? i : j;
-    const std::size_t remaining = rest.count - taken;
-    if (remaining > 0) {
-        std::memcpy(keys + count * sizeof(Key), rest.keys + taken * sizeof(Key),
-                    remaining * sizeof(Key));
-        std::memcpy(values + count * sizeof(Value), rest.values + taken * sizeof(Value),
-                    remaining * sizeof(Value));
-    }
-    into.count = count + remaining;
+    append_rest(left, right, at, sizeof(Key), sizeof(Value), into);
     return flags;
+}
+
+/// As `merge_two`, for blocks: too long to be added where they are not needed. Floats never leave
+/// their type.
+bool add_blocks(const PairSpan& left, const PairSpan& right, PairMerger::Run& into) {
+    constexpr std::size_t kKeyBytes = kSparseBlocks.key_size();
+    constexpr std::size_t kBlockBytes = kSparseBlocks.value_size();
+    MergeProgress at;
+    for (; at.left < left.count && at.right < right.count; ++at.count) {
+        const auto a = load<std::uint32_t>(left.keys, at.left);
+        const auto b = load<std::uint32_t>(right.keys, at.right);
+        const std::uint8_t* const x = left.values + at.left * kBlockBytes;
+        const std::uint8_t* const y = right.values + at.right * kBlockBytes;
+        std::uint8_t* const block = into.values.data() + at.count * kBlockBytes;
+        store(into.keys.data(), at.count, a < b ? a : b);
+        if (a == b) {
+            element::F32::Flags none{};
+            for (std::size_t i = 0; i < kSparseBlockElements; ++i) {
+                store(block, i, element::F32::sum(load<float>(x, i), load<float>(y, i), none));
+            }
+        } else {
+            std::memcpy(block, a < b ? x : y, kBlockBytes);
+        }
+        at.left += a <= b ? 1 : 0;
+        at.right += b <= a ? 1 : 0;
+    }
+    append_rest(left, right, at, kKeyBytes, kBlockBytes, into);
+    return false;
 }
 
 using MergeTwo = bool (*)(const PairSpan&, const PairSpan&, PairMerger::Run&);
@@ -126,13 +164,14 @@ MergeTwo choose_value(Op op, DType value) {
 }
 
 MergeTwo choose_merge(Op op, PairFormat format) {
+    if (format == kSparseBlocks) return add_blocks;
     return format.key == KeyType::kU32 ? choose_value<std::uint32_t>(op, format.value)
                                        : choose_value<std::uint64_t>(op, format.value);
 }
 
 void make_room(PairMerger::Run& run, PairFormat format, std::size_t pairs) {
     const std::size_t key_bytes = pairs * format.key_size();
-    const std::size_t value_bytes = pairs * element_size(format.value);
+    const std::size_t value_bytes = pairs * format.value_size();
     if (run.keys.size() < key_bytes) run.keys.resize(key_bytes);
     if (run.values.size() < value_bytes) run.values.resize(value_bytes);
 }
@@ -140,6 +179,7 @@ void make_room(PairMerger::Run& run, PairFormat format, std::size_t pairs) {
 }  // namespace
 
 std::optional<PairFormat> parse_pair_format(std::string_view text) {
+    if (text == kSparseBlocksName) return kSparseBlocks;
     const std::size_t dash = text.find('-');
     if (dash == std::string_view::npos) return std::nullopt;
     const std::string_view key = text.substr(0, dash);
@@ -160,7 +200,7 @@ std::optional<std::size_t> count_pairs(PairFormat format, ByteView content) {
 }
 
 ReduceStatus PairMerger::merge(Op op, PairFormat format, std::span<const ByteView> operands) {
-    assert(!operands.empty());
+    assert(!operands.empty() && is_keyed_op(op, format));
     format_ = format;
     const MergeTwo merge_two_of_this_kind = choose_merge(op, format);
     bool overflow = false;
@@ -184,7 +224,7 @@ void PairMerger::write(std::span<std::uint8_t> content) const {
     if (run.count == 0) return;
     std::memcpy(content.data() + kPairCountBytes, run.keys.data(), key_bytes);
     std::memcpy(content.data() + kPairCountBytes + key_bytes, run.values.data(),
-                run.count * element_size(format_.value));
+                run.count * format_.value_size());
 }
 
 }  // namespace innet::reduction

@@ -18,20 +18,31 @@ namespace innet::reduction {
 
 enum class KeyType : std::uint8_t { kU32, kU64 };
 
-/// What a pair is made of. Values are f32, f64 or i64.
+/// Elements of a block, the value of a pair in a block-sparse sum.
+inline constexpr std::size_t kSparseBlockElements = 32;
+
+/// What a pair is made of: `width` elements to a key. Single ones are f32, f64 or i64.
 struct PairFormat {
     KeyType key = KeyType::kU64;
     DType value = DType::kF64;
+    std::size_t width = 1;
 
     constexpr std::size_t key_size() const { return key == KeyType::kU32 ? 4 : 8; }
-    constexpr std::size_t pair_size() const { return key_size() + element_size(value); }
+    constexpr std::size_t value_size() const { return width * element_size(value); }
+    constexpr std::size_t pair_size() const { return key_size() + value_size(); }
     bool operator==(const PairFormat&) const = default;
 };
 
-/// `sum`, `min`, `max` and `prod`.
-constexpr bool is_keyed_op(Op op) { return !is_bitwise(op); }
+/// Block-sparse tensors: a block's index, and its elements.
+inline constexpr PairFormat kSparseBlocks{KeyType::kU32, DType::kF32, kSparseBlockElements};
+inline constexpr std::string_view kSparseBlocksName = "u32-f32x32";
 
-/// `u64-f32` and the like; nothing for any other word.
+/// `sum`, `min`, `max` and `prod`; of blocks `sum` alone.
+constexpr bool is_keyed_op(Op op, PairFormat format) {
+    return format == kSparseBlocks ? op == Op::kSum : !is_bitwise(op);
+}
+
+/// `u64-f32` and the like, or `u32-f32x32` for blocks; nothing for any other word.
 std::optional<PairFormat> parse_pair_format(std::string_view text);
 
 /// The number of pairs stands before them.
@@ -46,7 +57,8 @@ class PairMerger {
   public:
     /// The union of the operands' keys. Values of equal keys are reduced strictly from left to
     /// right, with the arithmetic of `reduce`; a key that an operand lacks takes no part. Each
-    /// operand is well-formed (`count_pairs`), and there is at least one; `op` is `is_keyed_op`.
+    /// operand is well-formed (`count_pairs`), and there is at least one; `op` and `format` are
+    /// `is_keyed_op`. Elements of a block are reduced each with its own.
     /// kOverflow when a value leaves its integer type; there is no result then.
     ReduceStatus merge(Op op, PairFormat format, std::span<const wire::ByteView> operands);
 

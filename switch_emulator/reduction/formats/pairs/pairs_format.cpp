@@ -10,9 +10,11 @@ namespace {
 constexpr std::array kKeys{KeyType::kU32, KeyType::kU64};
 constexpr std::array kValues{DType::kF32, DType::kF64, DType::kI64};
 constexpr std::array kOps{Op::kSum, Op::kMin, Op::kMax, Op::kProd};
-constexpr std::size_t kFormats = kKeys.size() * kValues.size() * kOps.size();
+constexpr std::size_t kFormatsOfOneElement = kKeys.size() * kValues.size() * kOps.size();
+constexpr std::size_t kFormats = kFormatsOfOneElement + 1;
 
 constexpr PairsFormat format_number(std::size_t number) {
+    if (number == kFormatsOfOneElement) return {Op::kSum, kSparseBlocks};
     const std::size_t type = number / kOps.size();
     return {kOps[number % kOps.size()],
             {kKeys[type / kValues.size()], kValues[type % kValues.size()]}};

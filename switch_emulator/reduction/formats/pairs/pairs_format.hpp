@@ -1,5 +1,5 @@
 #pragma once
-// Key-value pairs, reduced by key: `sum.u64-f32` and the like.
+// Key-value pairs, reduced by key: `sum.u64-f32` and the like, and `sum.u32-f32x32` for blocks.
 
 #include <string_view>
 

@@ -1,0 +1,91 @@
+"""Blocks of gradients on the wire that are not zero, or the largest of them, added sparsely."""
+
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+
+from innet._native import _core
+from innet.errors import CollectiveError
+from innet.torch_backend.hooks.error_feedback import ErrorFeedback
+from innet.torch_backend.hooks.group import innet_group
+from innet.torch_backend.hooks.ratio import checked_ratio
+from innet.torch_backend.tensors import as_array
+
+_WIDTH = _core.SPARSE_BLOCK_ELEMENTS
+
+
+class BlockSparseState(ErrorFeedback):
+    """The state of :func:`block_sparse_hook`.
+
+    Args:
+        parameters: of the model.
+        ratio: the part of each bucket's blocks that is sent, above 0 and at most 1; by default all
+            blocks that are not zero are, and nothing is lost.
+        process_group: of the model; by default the default group.
+
+    Raises:
+        CollectiveError: there is no such ratio.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[torch.nn.Parameter],
+        ratio: float | None = None,
+        process_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__(parameters)
+        self.ratio = None if ratio is None else checked_ratio(ratio)
+        self.process_group = process_group
+
+
+def block_sparse_hook(
+    state: BlockSparseState, bucket: GradBucket
+) -> torch.futures.Future[torch.Tensor]:
+    """The mean of the gradients, sent without the blocks of 32 that are zero.
+
+    As exact as no hook at all, and right where most gradients are zero: those of embeddings, of
+    experts, of frozen rows. With the state's ``ratio``, each rank sends that part of its blocks
+    that has the largest norms, and adds what it does not send to the gradients of the next step.
+    NaN and infinity make a block's norm the largest; they are sent and not kept.
+
+    Raises:
+        CollectiveError: the gradients are not float32, or the state is of another model.
+
+    Example::
+
+        state = hooks.BlockSparseState(model.parameters())
+        model.register_comm_hook(state, hooks.block_sparse_hook)
+    """
+    gradients = bucket.buffer()
+    if gradients.dtype != torch.float32:
+        raise CollectiveError(
+            f"block_sparse_hook takes gradients of float32, not {gradients.dtype}; use fp16_hook "
+            "or bf16_hook, or keep the parameters in float32"
+        )
+    group = innet_group(state.process_group)
+    if state.ratio is not None:
+        _keep_largest(gradients, state.of(bucket), state.ratio)
+    array = as_array(gradients)
+
+    def mean(ended: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+        return ended.value()[0].div_(group.size())
+
+    work = group.run(lambda comm: comm.iallreduce_blocks(array, out=array), [gradients])
+    return work.get_future().then(mean)
+
+
+def _keep_largest(gradients: torch.Tensor, residual: torch.Tensor, ratio: float) -> None:
+    """Moves all blocks but the largest from ``gradients`` to ``residual``, once that is added."""
+    gradients.add_(residual)
+    size = gradients.numel()
+    blocks = torch.nn.functional.pad(gradients, (0, -size % _WIDTH)).view(-1, _WIDTH)
+    norms = blocks.norm(dim=1)
+    # PyTorch takes NaN for the largest of all.
+    largest = torch.topk(norms, max(1, round(len(norms) * ratio)), sorted=False).indices
+    is_kept_back = torch.ones(len(norms), dtype=torch.bool).index_fill_(0, largest, False)
+    is_kept_back = is_kept_back.repeat_interleave(_WIDTH)[:size]
+    residual.copy_(gradients).masked_fill_(~is_kept_back, 0)
+    residual.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+    gradients.masked_fill_(is_kept_back, 0)
