@@ -101,7 +101,7 @@ class OwnLauncher:
     def __init__(self, session: Session, command: Sequence[str]) -> None:
         self._session = session
         self._command = command
-        self._job: asyncio.Task[None] | None = None
+        self._job: asyncio.Task[tuple[str, ...]] | None = None
 
     async def start(self) -> None:
         """Start the job."""

@@ -54,6 +54,8 @@ class JobEnd(_Message):
     kind: Literal["end"] = "end"
     exit_code: int
     error: str = ""
+    lost: tuple[str, ...] = ()
+    """How those workers ended that an elastic job went on without."""
 
 
 class Counters(_Message):

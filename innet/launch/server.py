@@ -28,7 +28,7 @@ from innet.launch.messages import (
     request_adapter,
 )
 
-RunJob = Callable[[JobRequest, OutputSink], Awaitable[None]]
+RunJob = Callable[[JobRequest, OutputSink], Awaitable[tuple[str, ...]]]
 """Runs a job, and hands each line of its output to the sink."""
 ReadCounters = Callable[[], Awaitable[Counters]]
 
@@ -101,8 +101,7 @@ class SessionServer:
             await _cancelled(job)
             return JobEnd(exit_code=1, error="the job was cancelled")
         try:
-            job.result()
-            return JobEnd(exit_code=0)
+            return JobEnd(exit_code=0, lost=job.result())
         except JobFailed as error:
             return JobEnd(exit_code=error.exit_code, error=str(error))
         except InnetError as error:
@@ -130,6 +129,6 @@ class _JobOutput:
         self._writer.write(encoded(OutputLine(label=label, text=text)))
 
 
-async def _cancelled(job: asyncio.Future[None]) -> None:
+async def _cancelled(job: asyncio.Future[tuple[str, ...]]) -> None:
     job.cancel()
     await asyncio.wait([job])

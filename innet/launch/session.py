@@ -124,7 +124,7 @@ class Session:
         output: OutputSink | None = None,
         trace: Path | None = None,
         restarts: RestartPolicy | None = None,
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
 
         Each gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as PyTorch's launchers
@@ -143,6 +143,9 @@ class Session:
             trace: the file for a timeline of the job (see :mod:`innet.trace`), also of one that
                 fails.
             restarts: what becomes of the job when a worker dies; by default it ends.
+
+        Returns:
+            How those workers ended that an elastic job went on without.
 
         Raises:
             JobFailed: a worker ended with an error.
@@ -169,7 +172,7 @@ class Session:
                         node, argv, environment, directory=directory, output=output
                     )
 
-                await Supervisor(self._entered_controller(), start, restarts).run(ranks)
+                return await Supervisor(self._entered_controller(), start, restarts).run(ranks)
         finally:
             await asyncio.to_thread(self._entered_controller().forget)
             self._job_is_running = False
@@ -181,8 +184,8 @@ class Session:
             lambda: self._status_of(self.topology.switches),
         )
 
-    async def _run_job(self, request: JobRequest, output: OutputSink) -> None:
-        await self.run_workers(
+    async def _run_job(self, request: JobRequest, output: OutputSink) -> tuple[str, ...]:
+        return await self.run_workers(
             request.argv,
             env=request.environment,
             algorithm=request.algorithm,

@@ -47,10 +47,13 @@ class Supervisor:
         self._failed: list[SupervisedProcess] = []
         self._deadline_s: float | None = None
 
-    async def run(self, nodes: Sequence[str]) -> None:
+    async def run(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """Start a worker on each of ``nodes``, and wait until all have ended.
 
         However this ends, no worker is left.
+
+        Returns:
+            How those ended that an elastic job went on without: ``h2 (pid 7) exited with code 3``.
 
         Raises:
             JobFailed: a worker ended with an error, and the policy knows no remedy.
@@ -63,6 +66,7 @@ class Supervisor:
             if self._failed and not self._ended_well():
                 await self._end(grace_s=0.0)
                 raise await self._report()
+            return tuple(worker.describe() for worker in self._failed)
         finally:
             await self._end()
 
@@ -128,7 +132,7 @@ class Supervisor:
 def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
     first = failed[0]
     others = len(failed) - 1
-    ending = f"; {others} more of {size} workers ended with an error after it" if others else ""
+    ending = f"\n{others} more of {size} workers ended with an error after it" if others else ""
     return f"{first.failure_report()}{ending}"
 
 

@@ -52,6 +52,14 @@ def test_exit_code_is_that_of_the_first_worker_that_failed() -> None:
     assert any("RankFailed" in line and "h1" in line for line in told), done.stdout
 
 
+def test_an_elastic_job_says_whom_it_lost() -> None:
+    done = innet("run", "star:2", "--elastic", "--", "sh", "-c", "exit $((3 * RANK))")
+    assert done.returncode == 0
+    assert "lost: h1 (pid " in done.stderr
+    assert "exited with code 3" in done.stderr
+    assert "all workers" not in done.stderr
+
+
 def test_exit_code_names_the_signal_that_ended_a_worker() -> None:
     done = innet("run", "star:2", "--hosts", "h0", "--", "sh", "-c", "kill -9 $$")
     assert done.returncode == 128 + signal.SIGKILL

@@ -203,6 +203,8 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
         other.get("small", 0, rows=slice(2, 9))
     with pytest.raises(CollectiveError, match="both ends"):
         other.get("small", 0, rows=slice(2, None))
+    with pytest.raises(CollectiveError, match="rows=3 must be a range"):
+        other.get("small", 0, rows=3)
     with pytest.raises(CollectiveError, match="has an array 'small' already"):
         owner.register("small", np.zeros(3))
     with pytest.raises(CollectiveError, match="there is no rank 9"):

@@ -136,10 +136,10 @@ async def _launch_and_run(
         async with session:
             spinner.stop()
             began_s = time.monotonic()
-            await session.run_workers(
+            lost = await session.run_workers(
                 command, algorithm=algorithm, hosts=hosts, trace=trace, restarts=restarts
             )
-            _tell_success(console, time.monotonic() - began_s)
+            _tell_success(console, time.monotonic() - began_s, lost)
 
 
 def _run_on(
@@ -176,7 +176,7 @@ def _run_on(
         end = asyncio.run(run_job(find_run(run_id), request, ConsoleOutput()))
     if end.exit_code != 0:
         raise JobFailed(end.error, end.exit_code)
-    _tell_success(console, time.monotonic() - began_s)
+    _tell_success(console, time.monotonic() - began_s, end.lost)
 
 
 @contextmanager
@@ -190,8 +190,11 @@ def _telling_trace(console: Console, into: Path | None) -> Iterator[None]:
             console.print(f"timeline: {into}", highlight=False, soft_wrap=True)
 
 
-def _tell_success(console: Console, duration_s: float) -> None:
-    console.print(f"all workers ended well after {duration_s:.1f} s", highlight=False)
+def _tell_success(console: Console, duration_s: float, lost: Sequence[str]) -> None:
+    who = "the other workers" if lost else "all workers"
+    for death in lost:
+        console.print(f"lost: {death}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{who} ended well after {duration_s:.1f} s", highlight=False)
 
 
 _NETWORK_OPTIONS = ("mode", "rate", "delay", "loss", "queue", "mtu", "slots", "settings")

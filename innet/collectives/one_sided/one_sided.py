@@ -102,7 +102,7 @@ class OneSided:
 def _bounds(rows: slice | None) -> Rows | None:
     if rows is None:
         return None
-    first, end = rows.start or 0, rows.stop
+    first, end = (rows.start or 0, rows.stop) if isinstance(rows, slice) else (0, None)
     if end is None or rows.step not in (None, 1) or not 0 <= first <= end:
         raise CollectiveError(
             f"rows={rows} must be a range of rows with both ends, such as slice(128, 256)"
