@@ -175,11 +175,18 @@ class PointToPoint:
         )
         operation = self._node.submit(None, [fetch], timeout_s=_RECEIPT_TIMEOUT_S)
 
-        def confirmed(_status: int, _detail: str) -> None:
+        def confirmed(status: int, detail: str) -> None:
+            refused: list[Posted] = []
             with channel.lock:
                 channel.unconfirmed.remove(seq)
                 oldest = min(channel.unconfirmed, default=channel.next_seq)
-                self._start_waiting(channel)
+                if status == _core.STATUS_ABORTED:  # nobody receives any more
+                    refused = [posted for _, posted in channel.queue]
+                    channel.queue.clear()
+                else:
+                    self._start_waiting(channel)
+            for posted in refused:
+                posted.end(status, detail)
             if oldest > 0:
                 self._node.retire(self._named(kind), oldest - 1)
 
