@@ -19,7 +19,8 @@ from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
 from innet.collectives.keyed import KeyedCalls
-from innet.collectives.objects import ObjectData, Objects, error_of_object
+from innet.collectives.object_calls import ObjectCalls
+from innet.collectives.objects import Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls
 from innet.collectives.operation import Operation
 from innet.collectives.point_to_point import PointToPoint, describe_receipt
@@ -36,7 +37,7 @@ from innet.worker.context import before_close, no_more_before_close
 T = TypeVar("T")
 
 
-class Communicator(OneSidedCalls, KeyedCalls):
+class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -82,10 +83,9 @@ class Communicator(OneSidedCalls, KeyedCalls):
             self._messages,
             [peer for peer in range(self.size) if peer != self.rank],
         )
-        self._objects = Objects(
-            self._node, worker.object_key, variants.first, self.rank, self._segment_bytes
-        )
         first = variants.first
+        objects = Objects(self._node, worker.object_key, first, self.rank, self._segment_bytes)
+        ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
         one_sided = OneSided(
             self._node,
             self._collector,
@@ -292,90 +292,6 @@ class Communicator(OneSidedCalls, KeyedCalls):
         what = describe_receipt(output.memory, "any rank" if source is None else source, tag)
         receive = self._any_source.post(output.memory, source, tag, timeout_s or self.timeout_s)
         return receive, self._work(0, what, None, finish, receive)
-
-    # Objects: bytes under a name of their own.
-
-    def ipublish(self, name: str, data: ObjectData) -> Work[None]:
-        """Start a :meth:`publish`; ``data`` must stay as it is until the end."""
-        self._require_open()
-        return self._object_work(*self._objects.publish(name, data), lambda: None)
-
-    def publish(self, name: str, data: ObjectData) -> None:
-        """Offer ``data`` (a model, a KV block) to all ranks, under ``name``.
-
-        It is copied and signed once (a manifest with one Ed25519 signature and the digests of its
-        segments), in a time proportional to its size, and stays until :meth:`withdraw` or
-        :meth:`close`. It can be fetched when this returns; ``data`` may then be changed.
-
-        Args:
-            name: a path such as ``model/step-100``. A name stands for one value: caches may keep
-                what it stood for, so give another value another name.
-            data: an array of any type without Python objects, or anything that shows its bytes.
-
-        Raises:
-            TransportError: the name is published already, or too long for the links' packets.
-
-        Example::
-
-            if comm.rank == 0:
-                comm.publish("model", weights)
-            else:
-                weights = comm.fetch("model", source=0, out=weights)
-        """
-        self.ipublish(name, data).wait()
-
-    def withdraw(self, name: str) -> None:
-        """Offer an object no longer; nothing happens when this rank did not offer it.
-
-        Fetches under way may fail, and caches may still serve what they hold.
-        """
-        self._require_open()
-        self._objects.withdraw(name)
-
-    def ifetch(
-        self,
-        name: str,
-        source: int,
-        out: Array | None = None,
-        *,
-        timeout_s: float | None = None,
-    ) -> Work[Array]:
-        """Start a :meth:`fetch`."""
-        self._require_open()
-        self._check_rank(source)
-        output = None if out is None else Output(out)
-        into = None if output is None else output.memory
-        operation, what, buffer = self._objects.fetch(
-            name, source, into, timeout_s or self.timeout_s
-        )
-        finish = buffer.array if output is None else output.finish
-        return self._object_work(operation, what, finish)
-
-    def fetch(
-        self,
-        name: str,
-        source: int,
-        out: Array | None = None,
-        *,
-        timeout_s: float | None = None,
-    ) -> Array:
-        """The object ``name`` of rank ``source``, verified; waits until it is published.
-
-        It lands in ``out``, whose bytes must be as many, else in a new array of bytes
-        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: what
-        they ask for in common crosses each link about once. This is no collective.
-
-        Args:
-            timeout_s: deadline; by default that of the communicator's operations.
-
-        Raises:
-            DeadlineExceeded: the object was not published, or did not come in time.
-            SecurityError: what is published is not signed by the key of rank ``source``.
-            MismatchError: the object and ``out`` differ in size.
-            TransportError: the source's node does not answer for it, or there is no memory for it.
-            RankFailed: a rank is gone.
-        """
-        return self.ifetch(name, source, out, timeout_s=timeout_s).wait()
 
     # About the group.
 
