@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -187,7 +188,7 @@ def read_edges(path: Path) -> npt.NDArray[np.int64]:
         edges = np.loadtxt(path, np.int64, comments="#", usecols=(0, 1), ndmin=2)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"cannot read edges from {path}: {error}. Each line has two numbers: FROM TO"
+            f"cannot read edges from {path} (each line has two numbers, FROM TO): {error}"
         ) from error
     if len(edges) == 0:
         raise InputError(f"there are no edges in {path}")
@@ -267,14 +268,15 @@ def whole_ranks(comm: innet.Communicator, share: Share, values: Floats) -> Float
 
 def run(arguments: argparse.Namespace) -> bool:
     """Compute with each algorithm; false when a result is not networkx's."""
-    comm = innet.init()
     made: npt.NDArray[np.int64] | None = None
-    if comm.rank == 0:
+    # Before the group is there: a rank that ends with an error then has nobody to wait for.
+    if os.environ.get("RANK") == "0":
         made = (
             read_edges(arguments.edges)
             if arguments.edges is not None
             else make_edges(arguments.vertices, arguments.seed)
         )
+    comm = innet.init()
     edges = share_edges(comm, made)
     vertices = int(edges.max()) + 1
     share = Share.of_rank(edges, vertices, comm.rank, comm.size)

@@ -104,7 +104,7 @@ class Comparison:
             axes.plot(curve.seconds, curve.losses, marker=".", label=curve.method)
         slow = self.options.get("slow_rank")
         factor = self.options.get("slow_factor")
-        delay = "no slow rank" if slow is None else f"rank {slow} {factor:g} times as slow"
+        delay = "no slow rank" if slow is None else f"rank {slow} is {factor:g} times as slow"
         axes.set_title(f"{self.parameters / 1e6:.2f} M parameters, {delay}")
         axes.set_xlabel("seconds of wall time")
         axes.set_ylabel("loss in nats per byte")

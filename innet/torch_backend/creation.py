@@ -30,7 +30,7 @@ def create_process_group(
     Raises:
         CollectiveError: two ranks run on one host, or the options are of another kind.
         EmulationError: this process was not started by ``innet run``.
-        PlanError: the algorithm is unknown or does not fit the topology.
+        ControlError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come.
     """
     options = _checked_options(pg_options)
