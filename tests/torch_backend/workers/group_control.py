@@ -2,12 +2,17 @@
 
 import contextlib
 import threading
+import time
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.distributed_c10d import _abort_process_group, _coalescing_manager
+from torch.distributed.distributed_c10d import (
+    _abort_process_group,
+    _coalescing_manager,
+    _get_default_store,
+)
 
 
 def summed(group=None):
@@ -66,6 +71,15 @@ def abort(rank):
     print(f"aborted: {heard}")
 
 
+def everyone_is_through(store):
+    """An abort ends what others still wait for: nobody may be in the barrier any more."""
+    store.add("through", 1)
+    deadline = time.monotonic() + 60
+    while store.add("through", 0) < dist.get_world_size():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("innet")
@@ -75,6 +89,7 @@ def main():
     mesh()
     failing_recording(rank)
     dist.group.WORLD.monitored_barrier(timedelta(seconds=30))
+    everyone_is_through(_get_default_store())
     abort(rank)
 
 
