@@ -45,7 +45,10 @@ class Collector:
             if self._thread is None:
                 self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
                 self._thread = threading.Thread(
-                    target=self._run, name="innet-collector", daemon=True
+                    target=self._run,
+                    args=(self._stop_read,),
+                    name="innet-collector",
+                    daemon=True,
                 )
                 self._thread.start()
         self._node.hand_to_collector(operation)
@@ -54,22 +57,24 @@ class Collector:
         """Deliver what has ended and stop the thread."""
         with self._lock:
             thread, self._thread = self._thread, None
+            # Who hands an operation over right now starts another thread, with a pipe of its own.
+            stop_read, stop_write = self._stop_read, self._stop_write
         if thread is None:
             return
-        os.write(self._stop_write, b"x")
+        os.write(stop_write, b"x")
         if thread is not threading.current_thread():
             thread.join()
-        os.close(self._stop_read)
-        os.close(self._stop_write)
+        os.close(stop_read)
+        os.close(stop_write)
 
-    def _run(self) -> None:
+    def _run(self, stop_read: int) -> None:
         poller = select.poll()
         poller.register(self._node.collector_fd, select.POLLIN)
-        poller.register(self._stop_read, select.POLLIN)
+        poller.register(stop_read, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poller.poll()}
             self._deliver_ended()
-            if self._stop_read in ready:
+            if stop_read in ready:
                 return
 
     def _deliver_ended(self) -> None:

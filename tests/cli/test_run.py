@@ -23,6 +23,7 @@ UNKNOWN_ALGORITHM = "import innet; innet.init(algorithm='rng')"
 RANK_1_FAILS = """
 import os, innet, numpy
 comm = innet.init()
+comm.barrier()  # a rank that is still joining would hear of it in other words
 if comm.rank == 1:
     os._exit(3)
 comm.allreduce(numpy.ones(4096, numpy.float32))
