@@ -34,11 +34,12 @@ class FakeDevice:
         self.gate.set()
         self.fetched: list[torch.Tensor] = []
         self.preceded = 0
-        self._memory: set[int] = set()
+        # Kept alive: freed memory would become some host tensor's, and still count as the device's.
+        self._memory: dict[int, torch.Tensor] = {}
         self._copier = ThreadPoolExecutor(1)
 
     def put(self, tensor: torch.Tensor) -> torch.Tensor:
-        self._memory.add(tensor.untyped_storage().data_ptr())
+        self._memory[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
     def holds(self, tensor: torch.Tensor) -> bool:
