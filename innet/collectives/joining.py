@@ -21,9 +21,9 @@ def init(
 ) -> Communicator:
     """Join a group of the job's ranks and get its communicator.
 
-    Every member calls it with the same arguments; it returns when all have. A process may be in
-    any number of groups at once. The failure of a process ends the groups that it is in, and no
-    others.
+    Every member calls it with the same arguments; it returns when all have, and each answers for
+    its names. A process may be in any number of groups at once. The failure of a process ends the
+    groups that it is in, and no others.
 
     Args:
         group: name of the group; groups with a common member need different ones.
@@ -39,6 +39,7 @@ def init(
         CollectiveError: this process's host is not among ``nodes``, or in a group of that name.
         PlanError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come; the message names them.
+        RankFailed: one came and failed before all were ready.
 
     Example::
 
@@ -54,7 +55,13 @@ def init(
     algorithm = algorithm or worker.default_algorithm()
     membership = worker.join_group(group, algorithm, nodes, timeout_s)
     chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
-    return Communicator(worker, membership, Variants(membership, chooser), timeout_s)
+    communicator = Communicator(worker, membership, Variants(membership, chooser), timeout_s)
+    try:
+        worker.await_ready(membership, timeout_s)
+    except BaseException as error:
+        communicator.abort(f"group {group!r} did not come about: {error}")
+        raise
+    return communicator
 
 
 def present_nodes() -> tuple[str, ...]:

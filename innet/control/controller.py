@@ -47,6 +47,9 @@ class Group:
         ranks: node of each rank.
         plans: plan by name prefix of its rules, such as ``/j1/g0.inc``.
         number: counts the groups of that name in the job, from 1.
+        joined: the ranks that have come.
+        ready: those of them that answer for their names.
+        left: those that need nothing more.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Group:
     plans: dict[str, Plan]
     number: int
     joined: set[int] = field(default_factory=set)
+    ready: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
 
     def ranks_but(self, others: set[int]) -> list[int]:
@@ -65,8 +69,8 @@ class Group:
 class Controller:
     """Answers a job's workers on a control socket, and its launcher by method calls.
 
-    Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``leave_group``,
-    ``fail``; for displays: ``groups``.
+    Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
+    ``leave_group``, ``fail``; for displays: ``groups``.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Controller:
         self._groups: list[Group] = []
         self._made: Counter[str] = Counter()
         self._failed: dict[str, str] = {}
+        self._failed_groups: dict[tuple[str, int], dict[str, Any]] = {}
         self._gone: dict[str, str] = {}
         self._lost_switches: dict[str, str] = {}
         self._messengers = ThreadPoolExecutor(_MESSENGERS, "controller-messenger")
@@ -99,6 +104,7 @@ class Controller:
                 "detach": self.detach,
                 "present": self.present,
                 "join_group": self.join_group,
+                "ready_group": self.ready_group,
                 "leave_group": self.leave_group,
                 "fail": self.fail_incarnation,
                 "groups": self.groups,
@@ -131,9 +137,9 @@ class Controller:
     ) -> dict[str, Any]:
         """The process on ``node`` is there; the first to come has the plan made and installed.
 
-        The answer tells which ranks are ``missing``; a rank asks again until none is. Its
-        ``number`` tells the group from others of the same name: before it, after it, or of other
-        nodes at the same time.
+        The answer tells which ranks are ``missing``; a rank asks again until none is, registers
+        its names, and says so by :meth:`ready_group`. The ``number`` tells the group from others
+        of the same name: before it, after it, or of other nodes at the same time.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
@@ -159,6 +165,32 @@ class Controller:
                 "plans": {prefix: plan.to_dict() for prefix, plan in known.plans.items()},
             }
 
+    def ready_group(self, group: str, number: int, node: str) -> dict[str, Any]:
+        """``node`` answers for all its names of the group; others that do not are ``missing``.
+
+        A rank asks again until none is: an Interest that came to a host before its names are
+        registered would be refused there. ``failure`` is what :meth:`fail` told the members, if
+        one has failed meanwhile, and else ``None``.
+
+        Raises:
+            ControlError: a node that is missing is gone or has left, or all have left the group.
+        """
+        with self._lock:
+            failure = self._failed_groups.get((group, number))
+            if failure is not None:
+                return {"missing": [], "failure": failure}
+            known = self._numbered(group, number)
+            if known is None:
+                raise ControlError(f"group {group!r} is over; join another one")
+            known.ready.add(known.ranks.index(node))
+            self._require_alive(group, known.ranks, known.ready)
+            for rank in sorted(known.left - known.ready):
+                raise ControlError(
+                    f"rank {rank} ({known.ranks[rank]}) left group {group!r} before all its ranks "
+                    "were ready; what did it end with?"
+                )
+            return {"missing": known.ranks_but(known.ready), "failure": None}
+
     def leave_group(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` needs nothing more of the group; others that are not ``missing`` either.
 
@@ -166,7 +198,7 @@ class Controller:
         not waited for.
         """
         with self._lock:
-            known = next((g for g in self._groups if g.name == group and g.number == number), None)
+            known = self._numbered(group, number)
             if known is None:
                 return {"missing": []}
             known.left.add(known.ranks.index(node))
@@ -226,6 +258,7 @@ class Controller:
                 self._remove(group)
             self._made.clear()
             self._failed.clear()
+            self._failed_groups.clear()
             self._gone.clear()
         self._attendance.kill_all()  # what a worker started may have outlived it
         wait(set(self._messages))
@@ -257,11 +290,15 @@ class Controller:
                 return group
         return None
 
+    def _numbered(self, name: str, number: int) -> Group | None:
+        return next((g for g in self._groups if g.name == name and g.number == number), None)
+
     def _end_groups_of(self, node: str, why: str) -> None:
         for group in list(self._groups):
             if node in group.ranks and (rank := group.ranks.index(node)) in group.joined:
                 said = {"why": f"rank {rank} ({node}) {why}", "rank": rank}
                 self._remove(group)
+                self._failed_groups[group.name, group.number] = said
                 self._tell_members(group, {node}, "fail_group", **said)
 
     def _close_if_left(self, group: Group) -> list[int]:

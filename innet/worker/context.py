@@ -20,7 +20,13 @@ from innet.control.agent import NodeAgent
 from innet.control.client import ControlClient, ipc_address
 from innet.control.controller import rule_messages
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
-from innet.errors import CollectiveError, ControlError, DeadlineExceeded, EmulationError
+from innet.errors import (
+    CollectiveError,
+    ControlError,
+    DeadlineExceeded,
+    EmulationError,
+    RankFailed,
+)
 from innet.node import open_node
 from innet.plans import Plan
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
@@ -31,7 +37,8 @@ from innet.worker.collector import Collector
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 from innet.worker.membership import Failure, Membership
 
-_POLL_S = 0.01
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.01
 _LEAVE_TIMEOUT_S = 20.0
 _SEED_STEP = 0x9E3779B97F4B
 """Odd, and so no two of the first 2**48 incarnations have a seed in common."""
@@ -111,6 +118,9 @@ class Worker:
     ) -> Membership:
         """Join the group ``name`` with the processes on ``nodes``, and wait until all have.
 
+        Register the group's names then, and wait for the others once more (:meth:`await_ready`)
+        before anything is asked of them.
+
         Args:
             name: of the group; groups without a common member may share one.
             algorithm: of its plans, as :func:`innet.init` takes it.
@@ -140,6 +150,39 @@ class Worker:
             for stale in [key for key in self._early_failures if key[0] == name]:
                 del self._early_failures[stale]
         return membership
+
+    def await_ready(self, membership: Membership, timeout_s: float) -> None:
+        """This process answers for all its names of the group; wait until every rank does.
+
+        Raises:
+            RankFailed: a rank of the group failed meanwhile.
+            DeadlineExceeded: some ranks were not ready in time; the message names them.
+            ControlError: a rank has ended or left instead.
+        """
+
+        def missing() -> list[int]:
+            answer = self._controller.ask(
+                "ready_group",
+                group=membership.name,
+                number=membership.number,
+                node=self.config.node,
+            )
+            failure = answer["failure"]
+            if failure is not None:
+                raise RankFailed(
+                    failure["why"],
+                    operation=f"innet.init(group={membership.name!r})",
+                    rank=failure["rank"],
+                )
+            return list(answer["missing"])
+
+        _poll(
+            missing,
+            membership.nodes,
+            timeout_s,
+            f"joined group {membership.name!r} and did not get ready",
+            "is its process stopped, or the machine overloaded?",
+        )
 
     def leave_group(self, membership: Membership) -> None:
         """Say that this process needs nothing more of the group.
@@ -281,30 +324,55 @@ class Worker:
         self, name: str, algorithm: str, nodes: tuple[str, ...], timeout_s: float
     ) -> dict[str, Any]:
         """The controller's answer once all ranks of the group have come."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            answer: dict[str, Any] = self._controller.ask(
-                "join_group",
-                group=name,
-                algorithm=algorithm,
-                ranks=list(nodes),
-                node=self.config.node,
-            )
-            missing = answer["missing"]
-            if not missing:
-                return answer
-            if time.monotonic() > deadline_s:
-                who = ", ".join(f"rank {rank} ({nodes[rank]})" for rank in missing)
-                raise DeadlineExceeded(
-                    f"{who} did not join group {name!r} within {timeout_s:g} s; "
-                    "does every rank call innet.init() with the same arguments?"
+        answer: dict[str, Any] = {}
+
+        def missing() -> list[int]:
+            answer.update(
+                self._controller.ask(
+                    "join_group",
+                    group=name,
+                    algorithm=algorithm,
+                    ranks=list(nodes),
+                    node=self.config.node,
                 )
-            time.sleep(_POLL_S)
+            )
+            return list(answer["missing"])
+
+        _poll(
+            missing,
+            nodes,
+            timeout_s,
+            f"did not join group {name!r}",
+            "does every rank call innet.init() with the same arguments?",
+        )
+        return answer
 
     def _end_group(self, membership: Membership, why: str, rank: int | None) -> None:
         membership.failure = (why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)
+
+
+def _poll(
+    missing: Callable[[], Sequence[int]],
+    nodes: Sequence[str],
+    timeout_s: float,
+    did_what: str,
+    question: str,
+) -> None:
+    """Ask which ranks are missing until none is.
+
+    Raises:
+        DeadlineExceeded: ``timeout_s`` passed; the message says who ``did_what``.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    pause_s = _FIRST_PAUSE_S
+    while ranks := missing():
+        if time.monotonic() > deadline_s:
+            who = ", ".join(f"rank {rank} ({nodes[rank]})" for rank in ranks)
+            raise DeadlineExceeded(f"{who} {did_what} within {timeout_s:g} s; {question}")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 _lock = threading.Lock()

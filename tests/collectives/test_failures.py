@@ -51,6 +51,18 @@ def test_an_exception_on_one_rank_ends_the_job_with_its_text(run_job):
         assert "rank 1 (h1) failed with ValueError: the data set is empty" in result.said(node)
 
 
+def test_a_rank_that_does_not_get_ready_is_named_to_the_others(run_job):
+    result = run_job("stops_while_joining.py", topology="star:3")
+    for node in ("h0", "h2"):
+        assert "rank 1 (h1) joined group 'g0' and did not get ready within 1 s" in result.said(node)
+
+
+def test_a_rank_that_fails_while_joining_is_named_to_the_others(run_job):
+    result = run_job("stops_while_joining.py", ["dies"], topology="star:3")
+    for node in ("h0", "h2"):
+        assert "RankFailed: rank 1 (h1) was killed" in result.said(node)
+
+
 def test_an_operation_that_begins_after_a_failure_is_named_too():
     with Cluster(load_topology("star:2")) as cluster:
         cluster.fail(cluster.communicators[0], "rank 1 (h1) was killed", 1)

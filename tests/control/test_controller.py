@@ -79,6 +79,34 @@ def test_an_answer_names_the_ranks_that_have_not_come(controller):
     assert controller.join_group("g0", "inc", ["h2", "h0"], "h0")["missing"] == []
 
 
+def test_a_group_is_ready_when_all_its_ranks_answer_for_their_names(controller):
+    number = join_all(controller)
+    assert controller.ready_group("g0", number, "h1")["missing"] == [0, 2]
+    assert controller.ready_group("g0", number, "h0")["missing"] == [2]
+    assert controller.ready_group("g0", number, "h2")["missing"] == []
+    controller.leave_group("g0", number, "h2")
+    assert controller.ready_group("g0", number, "h1") == {"missing": [], "failure": None}
+
+
+def test_who_waits_for_a_failed_rank_to_get_ready_hears_of_it(controller):
+    number = join_all(controller)
+    assert controller.ready_group("g0", number, "h0")["missing"] == [1, 2]
+    controller.fail("h1", "was killed")
+    failure = controller.ready_group("g0", number, "h0")["failure"]
+    assert failure == {"why": "rank 1 (h1) was killed", "rank": 1}
+
+
+def test_nobody_waits_for_a_rank_that_left_or_ended_before_it_was_ready(controller):
+    number = join_all(controller)
+    controller.leave_group("g0", number, "h1")
+    with pytest.raises(ControlError, match=r"rank 1 \(h1\) left group 'g0' before all its ranks"):
+        controller.ready_group("g0", number, "h0")
+    pair = join_all(controller, "pair", ("h0", "h2"))
+    controller.end("h2")
+    with pytest.raises(ControlError, match=r"rank 1 \(h2\) ended"):
+        controller.ready_group("pair", pair, "h0")
+
+
 def test_members_that_disagree_are_told_so(controller):
     controller.join_group("g0", "inc", ["h0", "h1"], "h0")
     with pytest.raises(ControlError, match=r"h1 joins group 'g0' as inc over \['h1', 'h0'\]"):

@@ -1,0 +1,27 @@
+"""Rank 1 takes its time between joining a group and registering its names."""
+
+import time
+
+import numpy as np
+
+import innet
+from innet.collectives import joining
+
+registered_at_once = joining.Communicator
+
+
+def slowly(worker, *arguments):
+    time.sleep(0.3 if worker.rank == 1 else 0)
+    return registered_at_once(worker, *arguments)
+
+
+joining.Communicator = slowly
+comm = innet.init()
+ones = np.ones(100_000, np.float32)
+comm.allreduce(ones)
+pair = innet.init(group="pair", nodes=comm.nodes[comm.rank & ~1 :][:2])
+pair.allreduce(ones)
+pair.close()
+comm.barrier()
+counted = comm.stats()["endpoint"]
+print(f"refused {counted['nacks_received']}, evaluated by itself {counted['self_evaluations']}")

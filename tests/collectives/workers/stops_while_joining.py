@@ -1,0 +1,28 @@
+"""Rank 1 joins the group and stops (or dies) before it has registered its names."""
+
+import os
+import signal
+import sys
+import time
+
+import innet
+from innet.collectives import joining
+from innet.errors import InnetError
+
+register = joining.Communicator
+
+
+def stop(worker, *arguments):
+    if worker.rank == 1:
+        if "dies" in sys.argv:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+    return register(worker, *arguments)
+
+
+joining.Communicator = stop
+try:
+    innet.init(timeout_s=1 if "dies" not in sys.argv else 60)
+except InnetError as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+    sys.exit(1)
