@@ -48,7 +48,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         rank: this process's place in the group.
         size: number of ranks in the group.
         nodes: the host of each rank.
-        timeout_s: deadline of operations, from their start; may be changed for those that follow.
+        timeout_s: deadline of operations, from their call; may be changed for those that follow.
     """
 
     def __init__(

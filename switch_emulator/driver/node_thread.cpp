@@ -242,6 +242,8 @@ void NodeThread::run_timers() {
     if (node_.next_deadline() <= now_) {
         node_.on_timer(now_);
     }
+    // Before the endpoint's, which ends the operations that these wait for.
+    streams_.on_timer(now_);
     if (endpoint_.next_deadline() <= now_) {
         endpoint_.on_timer(now_);
     }
@@ -302,7 +304,8 @@ void NodeThread::set_writable_interest(Link& link, bool wanted) {
 }
 
 TimePoint NodeThread::next_deadline() const {
-    TimePoint deadline = std::min(node_.next_deadline(), endpoint_.next_deadline());
+    TimePoint deadline =
+        std::min({node_.next_deadline(), endpoint_.next_deadline(), streams_.next_deadline()});
     for (const auto& link : links_) {
         if (link->port) {
             deadline = std::min(deadline, link->port->next_deadline());

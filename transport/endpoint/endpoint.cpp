@@ -89,8 +89,8 @@ void Endpoint::State::complete_ended() {
             OperationState& operation = *outcome.operation;
             if (operation.publication) operation.publication->retain_all();
             operation.times.ended = now;
-            completions.push_back(
-                {operation.id, outcome.status, std::move(outcome.detail), operation.times});
+            completions.push_back({operation.id, outcome.status, std::move(outcome.detail),
+                                   operation.times, outcome.names_late});
             operations.erase(operation.id);
         }
     }
@@ -114,7 +114,8 @@ void Endpoint::State::expire(TimePoint at) {
         const bool unreachable = missing.only_refusals();
         fetcher.end(*operation,
                     unreachable ? OperationStatus::kNoRoute : OperationStatus::kDeadlineExceeded,
-                    missing.text() + (operation->object ? operation->object->missing() : ""));
+                    missing.text() + (operation->object ? operation->object->missing() : ""),
+                    missing.names_late());
     }
 }
 
@@ -246,6 +247,13 @@ std::vector<std::string> Endpoint::describe_operations() const {
     }
     std::ranges::sort(lines);
     return lines;
+}
+
+std::optional<MissingParts> Endpoint::missing(OperationId id, TimePoint now) const {
+    const auto found = state_->operations.find(id);
+    if (found == state_->operations.end()) return std::nullopt;
+    const MissingReport report = state_->fetcher.missing(*found->second, now);
+    return MissingParts{report.text(), report.names_late()};
 }
 
 Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,8 @@ class Endpoint final : public Application {
     const EndpointCounters& counters() const;
     /// For status displays: one line per operation in flight, with what it waits for.
     std::vector<std::string> describe_operations() const;
+    /// Nothing unless the operation is in flight.
+    std::optional<MissingParts> missing(OperationId id, TimePoint now) const;
 
     Production produce(const wire::InterestView& interest, bool for_network,
                        TimePoint now) override;

@@ -87,11 +87,12 @@ void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size
     askers_[flow].unsent.push_back(place);
 }
 
-void Fetcher::end(OperationState& operation, OperationStatus status, std::string detail) {
+void Fetcher::end(OperationState& operation, OperationStatus status, std::string detail,
+                  bool names_late) {
     if (operation.ended) return;
     operation.ended = true;
     release(operation);
-    outcomes_.push_back({&operation, status, std::move(detail)});
+    outcomes_.push_back({&operation, status, std::move(detail), names_late});
 }
 
 void Fetcher::take_outcomes(std::vector<Outcome>& into) {

@@ -21,7 +21,8 @@ class Fetcher {
     /// Starts fetching; `operation` must stay where it is until its outcome is taken.
     void start(OperationState& operation, TimePoint now);
     /// Ends an operation; nothing of it stays outstanding.
-    void end(OperationState& operation, OperationStatus status, std::string detail);
+    void end(OperationState& operation, OperationStatus status, std::string detail,
+             bool names_late = false);
     /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
     void take_outcomes(std::vector<Outcome>& into);
 

@@ -111,6 +111,13 @@ struct OperationCompletion {
     OperationStatus status = OperationStatus::kDone;
     std::string detail;  ///< for people: who was missing, what differed
     OperationTimes times{};
+    bool names_late = false;  ///< `detail` tells who had not published
+};
+
+/// What an operation in flight waits for, as its completion would tell it.
+struct MissingParts {
+    std::string detail;
+    bool names_late = false;
 };
 
 }  // namespace innet

@@ -34,6 +34,7 @@ struct Outcome {
     OperationState* operation = nullptr;
     OperationStatus status = OperationStatus::kDone;
     std::string detail;
+    bool names_late = false;  ///< `detail` tells who had not published
 };
 
 /// One target of one fetch.
@@ -77,6 +78,7 @@ class MissingReport {
     void add(const TargetState& target, std::uint64_t missing_segments,
              std::uint64_t first_missing);
     std::string text() const;
+    bool names_late() const { return !late_.empty(); }
     bool only_refusals() const { return targets_ > 0 && unreachable_ == targets_; }
 
   private:

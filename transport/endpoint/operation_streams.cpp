@@ -5,6 +5,19 @@
 
 namespace innet {
 
+namespace {
+
+std::string sequence_text(std::uint64_t seq) { return "seq=" + std::to_string(seq); }
+
+}  // namespace
+
+/// Why those that wait for this operation wait. One that has just started late knows less of who
+/// is missing than the one that it had to wait for.
+std::string OperationStreams::Started::cause(const MissingParts& missing) const {
+    if (!missing.names_late && !after.empty()) return after;
+    return sequence_text(seq) + ": " + missing.detail;
+}
+
 bool OperationStreams::Stream::may_start(std::uint64_t seq) const {
     return std::ranges::all_of(in_flight, [&](std::uint64_t other) { return seq < other + depth; });
 }
@@ -13,6 +26,21 @@ bool OperationStreams::Stream::take_reserved(std::uint64_t seq) {
     if (std::erase(reserved, seq) == 0) return false;
     std::erase(in_flight, seq);
     return true;
+}
+
+/// What is left is what the other ranks still get of it, without a byte of the caller's.
+void OperationStreams::Waiting::end() {
+    ended = true;
+    operation.synchronising = false;
+    operation.reserves = 0;
+    operation.spec.fetches.clear();
+    operation.spec.in_place = false;
+    if (!operation.spec.publication) return;
+    PublicationSpec& publication = *operation.spec.publication;
+    tensor.assign(publication.tensor.begin(), publication.tensor.end());
+    publication.tensor = tensor;
+    segment_ends.assign(publication.segment_ends.begin(), publication.segment_ends.end());
+    publication.segment_ends = segment_ends;
 }
 
 void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
@@ -25,18 +53,23 @@ void OperationStreams::open(StreamId stream, std::vector<wire::Name> prefixes,
 void OperationStreams::close(StreamId id) {
     const auto closed = streams_.extract(id);
     if (closed.empty()) return;
-    for (const StreamedOperation& operation : closed.mapped().waiting) {
-        refused_.push_back({operation.id, OperationStatus::kCancelled, "its group is closed"});
+    for (const Waiting& waiting : closed.mapped().waiting) {
+        if (waiting.ended) continue;
+        refused_.push_back(
+            {waiting.operation.id, OperationStatus::kCancelled, "its group is closed"});
     }
 }
 
 void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoint now) {
     Stream& stream = streams_[id];
-    if (stream.take_reserved(operation.seq) ||
-        (stream.waiting.empty() && stream.may_start(operation.seq))) {
-        start(id, stream, std::move(operation), now);
+    Waiting waiting;
+    waiting.operation = std::move(operation);
+    const std::uint64_t seq = waiting.operation.seq;
+    if (stream.take_reserved(seq) || (stream.waiting.empty() && stream.may_start(seq))) {
+        start(id, stream, std::move(waiting), now);
     } else {
-        stream.waiting.push_back(std::move(operation));
+        next_deadline_ = std::min(next_deadline_, waiting.deadline());
+        stream.waiting.push_back(std::move(waiting));
     }
 }
 
@@ -46,69 +79,113 @@ void OperationStreams::release(StreamId id, std::uint64_t seq, TimePoint now) {
     if (found->second.take_reserved(seq)) start_waiting(id, found->second, now);
 }
 
-void OperationStreams::start(StreamId id, Stream& stream, StreamedOperation&& operation,
-                             TimePoint now) {
+void OperationStreams::start(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now,
+                             const std::string& after) {
+    StreamedOperation& operation = waiting.operation;
     stream.in_flight.push_back(operation.seq);
     for (std::uint32_t i = 1; i <= operation.reserves; ++i) {
         stream.in_flight.push_back(operation.seq + i);
         stream.reserved.push_back(operation.seq + i);
     }
-    started_[operation.id] = {id, operation.seq, operation.synchronising};
+    started_[operation.id] = {id, operation.seq, operation.synchronising, waiting.ended, after};
+    // One that has ended fetches nothing: the endpoint is done with its copies when this returns.
     endpoint_.submit(operation.id, std::move(operation.spec), now);
 }
 
 void OperationStreams::cancel(OperationId id, TimePoint now) {
     for (auto& [stream_id, stream] : streams_) {
-        const auto waiting = std::ranges::find(stream.waiting, id, &StreamedOperation::id);
-        if (waiting != stream.waiting.end()) {
-            stream.waiting.erase(waiting);
-            refused_.push_back({id, OperationStatus::kCancelled, "cancelled before its turn"});
-            return;
-        }
+        const auto found = std::ranges::find(
+            stream.waiting, id, [](const Waiting& waiting) { return waiting.operation.id; });
+        if (found == stream.waiting.end()) continue;
+        if (found->ended) return;
+        stream.waiting.erase(found);
+        refused_.push_back({id, OperationStatus::kCancelled, "cancelled before its turn"});
+        return;
     }
     endpoint_.cancel(id, now);
 }
 
 void OperationStreams::abort(const wire::Name& prefix, const std::string& why, TimePoint now) {
     for (auto& [stream_id, stream] : streams_) {
-        std::erase_if(stream.waiting, [&](const StreamedOperation& operation) {
-            const auto& publication = operation.spec.publication;
-            const bool ends = publication ? prefix.view().is_prefix_of(publication->prefix.view())
-                                          : concerns(operation.spec.fetches, prefix);
-            if (ends) refused_.push_back({operation.id, OperationStatus::kAborted, why});
+        std::erase_if(stream.waiting, [&](const Waiting& waiting) {
+            const OperationSpec& spec = waiting.operation.spec;
+            const bool ends = spec.publication
+                                  ? prefix.view().is_prefix_of(spec.publication->prefix.view())
+                                  : concerns(spec.fetches, prefix);
+            if (ends && !waiting.ended) {
+                refused_.push_back({waiting.operation.id, OperationStatus::kAborted, why});
+            }
             return ends;
         });
     }
     endpoint_.abort(prefix, why, now);
 }
 
+void OperationStreams::on_timer(TimePoint now) {
+    if (now < next_deadline_) return;
+    next_deadline_ = kNever;
+    for (auto& [id, stream] : streams_) expire(id, stream, now);
+}
+
+void OperationStreams::expire(StreamId id, Stream& stream, TimePoint now) {
+    std::string why;
+    for (Waiting& waiting : stream.waiting) {
+        if (waiting.deadline() > now) {
+            next_deadline_ = std::min(next_deadline_, waiting.deadline());
+            continue;
+        }
+        if (why.empty()) why = why_waiting(id, stream, now);
+        refused_.push_back(
+            {waiting.operation.id, OperationStatus::kDeadlineExceeded, why, {.ended = now}});
+        waiting.end();
+    }
+    // Without a tensor, it keeps no place.
+    std::erase_if(stream.waiting, [](const Waiting& waiting) {
+        return waiting.ended && !waiting.operation.spec.publication;
+    });
+}
+
+std::string OperationStreams::why_waiting(StreamId id, const Stream& stream, TimePoint now) const {
+    const std::string not_yet = "its turn had not come, after ";
+    const std::uint64_t first = *std::ranges::min_element(stream.in_flight);
+    const auto found = std::ranges::find_if(started_, [&](const auto& started) {
+        return started.second.stream == id && started.second.seq == first;
+    });
+    if (found == started_.end()) return not_yet + sequence_text(first) + ", which is to come";
+    const auto missing = endpoint_.missing(found->first, now);
+    if (!missing) return not_yet + sequence_text(first) + ", which had just ended";
+    return not_yet + found->second.cause(*missing);
+}
+
 void OperationStreams::take_completions(std::vector<OperationCompletion>& into, TimePoint now) {
-    std::size_t seen = into.size();
     std::ranges::move(refused_, std::back_inserter(into));
     refused_.clear();
+    std::size_t seen = into.size();
     // Starting an operation can end it at once (a refusal, an empty tensor), which starts the next.
-    while (true) {
-        endpoint_.take_completions(into);
-        if (seen == into.size()) {
-            return;
-        }
-        for (; seen < into.size(); ++seen) {
-            on_ended(into[seen], now);
+    for (endpoint_.take_completions(into); seen < into.size(); endpoint_.take_completions(into)) {
+        while (seen < into.size()) {
+            if (on_ended(into[seen], now)) {
+                ++seen;
+            } else {
+                into.erase(into.begin() + static_cast<std::ptrdiff_t>(seen));
+            }
         }
     }
 }
 
-void OperationStreams::on_ended(const OperationCompletion& completion, TimePoint now) {
-    const auto found = started_.find(completion.id);
-    if (found == started_.end()) {
-        return;
+bool OperationStreams::on_ended(OperationCompletion& completion, TimePoint now) {
+    const auto found = started_.extract(completion.id);
+    if (found.empty()) return true;
+    const Started& ended = found.mapped();
+    std::string cause = ended.told ? ended.after : "";
+    if (completion.status == OperationStatus::kDeadlineExceeded) {
+        cause = ended.cause({completion.detail, completion.names_late});
+        if (!completion.names_late && !ended.after.empty()) {
+            completion.detail = "its turn had come late, after " + ended.after;
+        }
     }
-    const Started ended = found->second;
-    started_.erase(found);
     const auto open = streams_.find(ended.stream);
-    if (open == streams_.end()) {
-        return;
-    }
+    if (open == streams_.end()) return !ended.told;
     Stream& stream = open->second;
     std::erase(stream.in_flight, ended.seq);
     if (completion.status == OperationStatus::kDone && ended.synchronising &&
@@ -117,14 +194,16 @@ void OperationStreams::on_ended(const OperationCompletion& completion, TimePoint
             endpoint_.retire(prefix, ended.seq - stream.depth);
         }
     }
-    start_waiting(ended.stream, stream, now);
+    start_waiting(ended.stream, stream, now, cause);
+    return !ended.told;
 }
 
-void OperationStreams::start_waiting(StreamId id, Stream& stream, TimePoint now) {
-    while (!stream.waiting.empty() && stream.may_start(stream.waiting.front().seq)) {
-        StreamedOperation next = std::move(stream.waiting.front());
+void OperationStreams::start_waiting(StreamId id, Stream& stream, TimePoint now,
+                                     const std::string& after) {
+    while (!stream.waiting.empty() && stream.may_start(stream.waiting.front().operation.seq)) {
+        Waiting next = std::move(stream.waiting.front());
         stream.waiting.pop_front();
-        start(id, stream, std::move(next), now);
+        start(id, stream, std::move(next), now, after);
     }
 }
 

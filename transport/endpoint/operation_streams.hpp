@@ -5,6 +5,14 @@
 // in flight, and a slow one is not overtaken by more than that. So when an operation ends whose end
 // proves that every rank had started it (a synchronising one, such as an allreduce), every rank had
 // ended all operations `depth` before it: nobody can still need those tensors.
+//
+// An operation that waits for its turn ends at its deadline all the same. A copy of what it
+// publishes keeps its place: published before its turn, it could let other ranks end, and drop
+// tensors that this rank's earlier operations still need.
+//
+// The deadline of an operation that waits for its turn counts, too. When it passes, the operation
+// ends, and a copy of its tensor takes its place: published earlier than its turn, it could let
+// others end, and drop tensors that this rank's earlier operations still need.
 
 #include <cstdint>
 #include <deque>
@@ -44,16 +52,32 @@ class OperationStreams {
     void cancel(OperationId id, TimePoint now);
     /// As `Endpoint::abort`, also for operations whose turn has not come.
     void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
+    /// Ends the operations that waited for their turn until their deadline with kDeadlineExceeded;
+    /// `detail` tells what the operation before them waits for. Call it before the endpoint's.
+    void on_timer(TimePoint now);
+    /// No later than the first deadline of those that wait for their turn.
+    TimePoint next_deadline() const { return next_deadline_; }
     /// The endpoint's completions, after starting what waited for them.
     void take_completions(std::vector<OperationCompletion>& into, TimePoint now);
 
   private:
+    /// An operation whose turn has not come.
+    struct Waiting {
+        StreamedOperation operation;
+        /// Its caller knows that it has ended; copies of what it publishes wait for its turn.
+        bool ended = false;
+        std::vector<std::uint8_t> tensor;
+        std::vector<std::uint64_t> segment_ends;
+
+        TimePoint deadline() const { return ended ? kNever : operation.spec.deadline; }
+        void end();
+    };
     struct Stream {
         std::vector<wire::Name> prefixes;
         std::uint32_t depth = 1;
         std::vector<std::uint64_t> in_flight;  ///< sequence numbers, reserved ones included
         std::vector<std::uint64_t> reserved;
-        std::deque<StreamedOperation> waiting;
+        std::deque<Waiting> waiting;
 
         bool may_start(std::uint64_t seq) const;
         /// True when `seq` was reserved.
@@ -63,16 +87,27 @@ class OperationStreams {
         StreamId stream = 0;
         std::uint64_t seq = 0;
         bool synchronising = false;
+        bool told = false;  ///< that it has ended
+        std::string after;  ///< what made it start late: an operation before it, and who missed
+
+        std::string cause(const MissingParts& missing) const;
     };
 
-    void start(StreamId id, Stream& stream, StreamedOperation&& operation, TimePoint now);
-    void start_waiting(StreamId id, Stream& stream, TimePoint now);
-    void on_ended(const OperationCompletion& completion, TimePoint now);
+    void start(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now,
+               const std::string& after = {});
+    /// `after`: who missed from the operation that they waited for, should it have failed for that.
+    void start_waiting(StreamId id, Stream& stream, TimePoint now, const std::string& after = {});
+    /// False when the end has been told before.
+    bool on_ended(OperationCompletion& completion, TimePoint now);
+    void expire(StreamId id, Stream& stream, TimePoint now);
+    /// What keeps the operations of a stream from their turn, for people.
+    std::string why_waiting(StreamId id, const Stream& stream, TimePoint now) const;
 
     Endpoint& endpoint_;
     std::unordered_map<StreamId, Stream> streams_;
     std::unordered_map<OperationId, Started> started_;
     std::vector<OperationCompletion> refused_;
+    TimePoint next_deadline_ = kNever;
 };
 
 }  // namespace innet

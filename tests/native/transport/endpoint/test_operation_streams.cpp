@@ -63,8 +63,11 @@ struct Exchanges {
     }
 
     void pass(Duration time) {
-        network.run_for(time);
-        streams.take_completions(ended, network.now());
+        for (Duration passed{0}; passed < time; passed += 1ms) {
+            network.run_for(1ms);
+            if (streams.next_deadline() <= network.now()) streams.on_timer(network.now());
+            streams.take_completions(ended, network.now());
+        }
         network.run_for(10ms);
     }
 
@@ -74,17 +77,22 @@ struct Exchanges {
         });
     }
 
-    /// Whether others still get rank 0's tensor.
-    bool retained(std::uint64_t seq) {
+    /// What others get of rank 0's tensor; empty while there is none.
+    std::vector<std::uint8_t> content(std::uint64_t seq) {
         const wire::Name segment = name(tensor_uri(0, seq) + "/seg=0");
         wire::InterestFields fields;
         fields.name = segment.view();
         std::vector<std::uint8_t> packet(256);
         packet.resize(wire::encode_interest(fields, packet));
         const auto interest = wire::InterestView::parse(packet);
-        return first.endpoint().produce(*interest, true, network.now()).kind ==
-               Production::Kind::kData;
+        const Production production = first.endpoint().produce(*interest, true, network.now());
+        if (production.kind != Production::Kind::kData) return {};
+        const wire::ByteView found = wire::DataView::parse(production.data.bytes())->content();
+        return {found.begin(), found.end()};
     }
+
+    /// Whether others still get rank 0's tensor.
+    bool retained(std::uint64_t seq) { return !content(seq).empty(); }
 
     const OperationCompletion* completion(OperationId id) const {
         const auto found = std::ranges::find(ended, id, &OperationCompletion::id);
@@ -223,4 +231,100 @@ TEST_CASE("a reserved number that is given up holds nobody back") {
     x.streams.release(kStream, 2, x.network.now());
     x.pass(10ms);
     CHECK(x.started(4));
+}
+
+TEST_CASE("an operation that waits for its turn ends at its own deadline, and says for whom") {
+    Exchanges x;
+    x.submit(0);
+    x.submit(1);
+    x.submit(2, true, 1s);
+    x.submit(3, true, 5s);
+    x.pass(2s);
+    REQUIRE(x.ended.size() == 1);
+    CHECK(x.ended[0].id == 2);
+    CHECK(x.ended[0].status == OperationStatus::kDeadlineExceeded);
+    CHECK(x.ended[0].detail == "its turn had not come, after seq=0: rank 1 had not published");
+    CHECK(x.ended[0].times.ended < x.network.now());
+    CHECK(!x.started(2));
+    x.pass(5s);
+    REQUIRE(x.completion(3));
+    CHECK(x.completion(3)->status == OperationStatus::kDeadlineExceeded);
+    CHECK(x.streams.next_deadline() == kNever);
+}
+
+TEST_CASE("all that wait for somebody dead end at their deadlines, not one after the other") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 20; ++seq) x.submit(seq, true, 1s);
+    x.network.path.delay = 1s;  // too late to hear of those that start at the end
+    x.pass(1s);
+    CHECK(x.ended.size() == 20);
+    for (const OperationCompletion& completion : x.ended) {
+        CHECK(completion.status == OperationStatus::kDeadlineExceeded);
+        CHECK(completion.detail.ends_with("rank 1 had not published"));
+    }
+}
+
+TEST_CASE("what ended before its turn is published at its turn, as it was when it ended") {
+    Exchanges x;
+    x.submit(0);
+    x.submit(1);
+    x.submit(2, true, 1s);
+    x.submit(3);
+    x.pass(2s);
+    REQUIRE(x.completion(2));
+    std::ranges::fill(x.tensor, std::uint8_t{9});  // the caller's again
+    // Not earlier: rank 1 could end operation 2, and drop its tensor of operation 0.
+    CHECK(!x.retained(2));
+    x.peer_publishes(0);
+    CHECK(x.retained(2));
+    CHECK(x.content(2) == std::vector<std::uint8_t>(100, 5));
+    CHECK(!x.started(2));
+    // It counts for those that follow it: 3 is within the depth of 1.
+    x.peer_publishes(1);
+    CHECK(x.started(3));
+    x.peer_publishes(3);
+    REQUIRE(x.completion(3));
+    CHECK(x.completion(3)->status == OperationStatus::kDone);
+    CHECK(x.ended.size() == 4);
+}
+
+TEST_CASE("what ended before its turn proves nothing of the others, and reserves nothing") {
+    Exchanges x;
+    x.submit(0);
+    x.submit(1, false);
+    x.submit(2, true, 1s, 1);
+    x.pass(2s);
+    x.peer_publishes(1);
+    x.peer_publishes(0);
+    REQUIRE(x.retained(2));
+    // Rank 1 may never have started operation 2.
+    CHECK(x.retained(0));
+    x.submit(4);
+    CHECK(x.started(4));
+}
+
+TEST_CASE("an operation that ended before its turn ends once, whatever follows") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 3; ++seq) x.submit(seq, true, seq < 2 ? 1h : 1s);
+    x.pass(2s);
+    REQUIRE(x.ended.size() == 1);
+    SUBCASE("a cancellation") {
+        x.streams.cancel(2, x.network.now());
+        x.peer_publishes(0);
+        CHECK(x.ended.size() == 2);
+        CHECK(x.retained(2));
+    }
+    SUBCASE("an abort, after which nothing of it is published") {
+        x.streams.abort(name("/job"), "rank 1 is gone", x.network.now());
+        x.pass(1ms);
+        CHECK(x.ended.size() == 3);
+        CHECK(!x.retained(2));
+    }
+    SUBCASE("the end of its group") {
+        x.streams.close(kStream);
+        x.pass(1ms);
+        CHECK(x.ended.size() == 1);
+        x.peer_publishes(0);
+        CHECK(!x.retained(2));
+    }
 }

@@ -1,0 +1,61 @@
+"""An operation ends at its own deadline, also one whose turn has not come."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from innet.collectives import Communicator
+from innet.errors import DeadlineExceeded
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+IN_FLIGHT = 4
+"""Operations of a group under way at once, by default."""
+
+
+def test_a_queued_operation_ends_at_its_deadline_and_the_others_still_get_its_tensor():
+    with Cluster(load_topology("star:3"), timeout_s=60) as cluster:
+        first = cluster.communicators[0]
+        under_way = [first.iallreduce(np.ones(4, np.float32)) for _ in range(IN_FLIGHT)]
+        first.timeout_s = 0.2
+        tensor = np.full(5, 7, np.float32)
+        queued = first.iallreduce(tensor)
+        with pytest.raises(DeadlineExceeded) as told:
+            queued.wait()
+        assert re.fullmatch(
+            r"allreduce\(sum\.f32, shape \(5,\)\) seq=4: its turn had not come, "
+            r"after seq=0: ranks 1, 2 had not published within the timeout of 0\.2 s",
+            str(told.value),
+        )
+        assert not any(work.done() for work in under_way)
+        tensor[:] = -1  # ours again
+
+        def catch_up(communicator: Communicator) -> float:
+            if communicator is first:
+                for work in under_way:
+                    work.wait()
+                return 0.0
+            for _ in range(IN_FLIGHT):
+                communicator.allreduce(np.ones(4, np.float32))
+            return float(communicator.allreduce(np.full(5, 1, np.float32))[0])
+
+        assert cluster.run(catch_up) == [0.0, 9.0, 9.0]
+        # The group goes on.
+        first.timeout_s = 60
+        sums = cluster.run(lambda communicator: communicator.allreduce(np.ones(1, np.int64))[0])
+        assert sums == [3, 3, 3]
+
+
+def test_all_queued_operations_that_wait_for_an_absent_rank_end_together_and_name_it():
+    with Cluster(load_topology("star:2"), timeout_s=0.5) as cluster:
+        communicator = cluster.communicators[0]
+        works = [communicator.iallreduce(np.ones(3, np.float32)) for _ in range(5 * IN_FLIGHT)]
+        works[0].exception()
+        for seq, work in enumerate(works):
+            error = work.exception()
+            assert isinstance(error, DeadlineExceeded)
+            assert f"seq={seq}: " in str(error)
+            assert "rank 1 had not published" in str(error)
