@@ -8,30 +8,24 @@ cost the same with any number of ranks.
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from innet.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.compare.progress import ProgressBar
-from innet.errors import EmulationError
-from innet.launch import Session
+from innet.compare.worker_figures import measured_by_workers, report, worker_arguments
 from innet.topology import load_topology
 
 ELEMENTS = 16
 WARM_UP_CALLS = 200
-_PROGRAM = str(Path(__file__).resolve())
-_WORKER = "--worker"
-_RESULT = "figures: "
 
 
 def main() -> None:
     """Measure and print."""
-    if _WORKER in sys.argv:
-        _measure_in_worker(int(sys.argv[-1]))
+    given = worker_arguments()
+    if given is not None:
+        _measure_in_worker(*map(int, given))
         return
     arguments = argument_parser(
         "time of a small all_reduce above the native operation"
@@ -40,16 +34,7 @@ def main() -> None:
     calls = 2000 if arguments.quick else 20000
 
     async def measure(_progress: ProgressBar) -> Figures:
-        lines: list[str] = []
-        topology = load_topology("star:1")
-        async with Session(topology, output=lambda _label, line: lines.append(line)) as session:
-            program = [sys.executable, _PROGRAM, _WORKER, str(calls)]
-            await session.run_workers(program, algorithm="inc")
-        for line in lines:
-            if line.startswith(_RESULT):
-                figures: Figures = json.loads(line.removeprefix(_RESULT))
-                return figures
-        raise EmulationError("the worker gave no figures: " + "; ".join(lines))
+        return await measured_by_workers(__file__, (calls,), load_topology("star:1"))
 
     benchmark.run(measure)
 
@@ -81,7 +66,7 @@ def _measure_in_worker(calls: int) -> None:
     medians_us = {name: 1e6 * statistics.median(times) for name, times in times_s.items()}
     figures = {f"{name}_us": value for name, value in medians_us.items()}
     figures["overhead_us"] = medians_us["all_reduce"] - medians_us["native"]
-    print(_RESULT + json.dumps(figures))
+    report(figures)
     dist.destroy_process_group()
 
 

@@ -1,0 +1,62 @@
+"""For a benchmark that is measured by the ranks of a job: its own file is their program.
+
+def main() -> None:
+    given = worker_arguments()
+    if given is not None:
+        ...  # a rank: measure; rank 0 calls report(figures)
+        return
+    figures = await measured_by_workers(__file__, (size_bytes, turns), topology)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from innet.compare.benchmark import Figures
+from innet.emulation.node_config import Mode
+from innet.errors import EmulationError
+from innet.launch import Session
+from innet.topology import Topology
+
+_WORKER = "--worker"
+_RESULT = "figures: "
+
+
+def worker_arguments() -> list[str] | None:
+    """What the benchmark gave this rank; None in the benchmark itself."""
+    return sys.argv[2:] if sys.argv[1:2] == [_WORKER] else None
+
+
+def report(figures: Figures) -> None:
+    """Tell the benchmark what its ranks found; one of them calls this, once."""
+    print(_RESULT + json.dumps(figures))
+
+
+async def measured_by_workers(
+    program: str, arguments: Sequence[object], topology: Topology, *, mode: Mode = "local"
+) -> Figures:
+    """Run a benchmark's own file once per host, with ``inc``; what one of them reports.
+
+    Args:
+        program: absolute path of the file.
+        arguments: for :func:`worker_arguments` there, as text.
+        topology: the network; it is launched for this alone.
+        mode: as :class:`Session` takes it.
+
+    Raises:
+        EmulationError: the network cannot be launched, or no rank reports.
+        JobFailed: a rank ended with an error.
+    """
+    lines: list[str] = []
+    async with Session(
+        topology, mode=mode, output=lambda _label, line: lines.append(line)
+    ) as session:
+        command = [sys.executable, program, _WORKER, *map(str, arguments)]
+        await session.run_workers(command, algorithm="inc")
+    for line in lines:
+        if line.startswith(_RESULT):
+            figures: Figures = json.loads(line.removeprefix(_RESULT))
+            return figures
+    raise EmulationError("the workers gave no figures: " + "; ".join(lines))
