@@ -36,6 +36,7 @@ from innet.trace.recorder import Recorder
 from innet.worker.collector import Collector
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 from innet.worker.membership import Failure, Membership
+from innet.worker.program_end import ProgramEnd, describe
 
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.01
@@ -411,33 +412,51 @@ def no_more_before_close(hook: Callable[[], None]) -> None:
 
 
 def close_worker() -> None:
-    """Close this process's worker, if it was opened; the next use opens another."""
+    """Close this process's worker, if it was opened; the next use opens another.
+
+    Groups are left first, in the reverse order of their making. What that raises is raised once
+    the worker is closed.
+    """
     global _worker
     with _lock:
         worker, _worker = _worker, None
-        hooks = list(reversed(_exit_hooks))
+        hooks = list(_exit_hooks)
         _exit_hooks.clear()
     if worker is not None:
-        for hook in hooks:
-            hook()
-        worker.close()
+        # All of them, whatever one raises: an open node would keep others waiting.
+        with contextlib.ExitStack() as closing:
+            closing.callback(worker.close)
+            for hook in hooks:
+                closing.callback(hook)
 
 
 @functools.cache
 def _install_hooks_once() -> None:
-    """Close the worker at exit; and when an exception ends this rank, others hear at once of it."""
-    atexit.register(close_worker)
+    """Close the worker at exit; and when an error ends this rank, others hear at once of it."""
+    end = ProgramEnd()
     os.register_at_fork(after_in_child=_disown_after_fork)
     previous = sys.excepthook
 
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        if _worker is not None:
-            _worker.fail(f"failed with {kind.__name__}: {error}".rstrip(": "))
+        # Before the threads are joined: they may wait for others, and these for this rank.
+        _fail(describe(error))
         previous(kind, error, trace)
 
+    def close_at_exit() -> None:
+        failure = end.failure()
+        if failure is not None:
+            _fail(failure)
+        close_worker()
+
     sys.excepthook = report
+    atexit.register(close_at_exit)
+
+
+def _fail(why: str) -> None:
+    if _worker is not None:
+        _worker.fail(why)
 
 
 def _disown_after_fork() -> None:

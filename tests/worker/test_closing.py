@@ -1,0 +1,31 @@
+"""A worker is closed at the end of its program, whatever else goes wrong there."""
+
+from __future__ import annotations
+
+import pytest
+
+from innet.worker import context
+
+
+class FakeWorker:
+    def __init__(self, ended: list[str]) -> None:
+        self._ended = ended
+
+    def close(self) -> None:
+        self._ended.append("worker")
+
+
+def test_what_one_hook_raises_keeps_nothing_from_closing(monkeypatch):
+    ended: list[str] = []
+
+    def raise_error() -> None:
+        raise ValueError("cannot leave")
+
+    monkeypatch.setattr(context, "_worker", FakeWorker(ended))
+    monkeypatch.setattr(context, "_exit_hooks", [])
+    context.before_close(lambda: ended.append("first group"))
+    context.before_close(raise_error)
+    context.before_close(lambda: ended.append("last group"))
+    with pytest.raises(ValueError, match="cannot leave"):
+        context.close_worker()
+    assert ended == ["last group", "first group", "worker"]
