@@ -7,8 +7,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 from innet._native import _core
-from innet.errors import CollectiveError
 from innet.torch_backend.hooks.error_feedback import ErrorFeedback
+from innet.torch_backend.hooks.gradients import GradientFuture, mean_of_sum, require_types
 from innet.torch_backend.hooks.group import innet_group
 from innet.torch_backend.hooks.ratio import checked_ratio
 from innet.torch_backend.tensors import as_array
@@ -35,14 +35,11 @@ class BlockSparseState(ErrorFeedback):
         ratio: float | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
-        super().__init__(parameters)
+        super().__init__(parameters, process_group)
         self.ratio = None if ratio is None else checked_ratio(ratio)
-        self.process_group = process_group
 
 
-def block_sparse_hook(
-    state: BlockSparseState, bucket: GradBucket
-) -> torch.futures.Future[torch.Tensor]:
+def block_sparse_hook(state: BlockSparseState, bucket: GradBucket) -> GradientFuture:
     """The mean of the gradients, sent without the blocks of 32 that are zero.
 
     As exact as no hook at all, and right where most gradients are zero: those of embeddings, of
@@ -59,21 +56,13 @@ def block_sparse_hook(
         model.register_comm_hook(state, hooks.block_sparse_hook)
     """
     gradients = bucket.buffer()
-    if gradients.dtype != torch.float32:
-        raise CollectiveError(
-            f"block_sparse_hook takes gradients of float32, not {gradients.dtype}; use fp16_hook "
-            "or bf16_hook, or keep the parameters in float32"
-        )
+    require_types(gradients, "block_sparse_hook", torch.float32)
     group = innet_group(state.process_group)
     if state.ratio is not None:
         _keep_largest(gradients, state.of(bucket), state.ratio)
     array = as_array(gradients)
-
-    def mean(ended: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
-        return ended.value()[0].div_(group.size())
-
     work = group.run(lambda comm: comm.iallreduce_blocks(array, out=array), [gradients])
-    return work.get_future().then(mean)
+    return mean_of_sum(work, group.size())
 
 
 def _keep_largest(gradients: torch.Tensor, residual: torch.Tensor, ratio: float) -> None:

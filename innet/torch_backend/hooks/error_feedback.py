@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 from innet.errors import CollectiveError
@@ -17,9 +18,18 @@ class ErrorFeedback:
     It is kept for each bucket in one piece. PyTorch orders the buckets anew after the first step;
     residuals then move along with their parameters. (F. Seide et al., "1-Bit Stochastic Gradient
     Descent and its Application to Data-Parallel Distributed Training of Speech DNNs", 2014.)
+
+    Args:
+        parameters: of the model.
+        process_group: of the model; by default the default group.
     """
 
-    def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[torch.nn.Parameter],
+        process_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        self.process_group = process_group
         self._parameters = list(parameters)  # their order is what a checkpoint knows them by
         self._position = {id(parameter): i for i, parameter in enumerate(self._parameters)}
         self._of_parameter: dict[int, torch.Tensor] = {}

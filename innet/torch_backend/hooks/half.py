@@ -4,9 +4,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
+from innet.torch_backend.hooks.gradients import GradientFuture
 from innet.torch_backend.hooks.group import innet_group
-
-GradientFuture = torch.futures.Future[torch.Tensor]
 
 
 def fp16_hook(group: dist.ProcessGroup | None, bucket: GradBucket) -> GradientFuture:

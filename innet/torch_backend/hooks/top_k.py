@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
-from innet.errors import CollectiveError
 from innet.torch_backend.hooks.error_feedback import ErrorFeedback
+from innet.torch_backend.hooks.gradients import GradientFuture, mean_of_sum, require_types
 from innet.torch_backend.hooks.group import innet_group
 from innet.torch_backend.hooks.ratio import checked_ratio
 from innet.torch_backend.tensors import as_array
@@ -31,12 +31,11 @@ class TopKState(ErrorFeedback):
         ratio: float = 0.01,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
-        super().__init__(parameters)
+        super().__init__(parameters, process_group)
         self.ratio = checked_ratio(ratio)
-        self.process_group = process_group
 
 
-def topk_hook(state: TopKState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+def topk_hook(state: TopKState, bucket: GradBucket) -> GradientFuture:
     """The mean of the largest gradients of each rank, with error feedback.
 
     Each rank sends the part ``ratio`` of its gradients that is largest in magnitude; what it does
@@ -54,11 +53,7 @@ def topk_hook(state: TopKState, bucket: GradBucket) -> torch.futures.Future[torc
         model.register_comm_hook(state, hooks.topk_hook)
     """
     gradients = bucket.buffer()
-    if gradients.dtype not in (torch.float32, torch.float64):
-        raise CollectiveError(
-            f"topk_hook takes gradients of float32 or float64, not {gradients.dtype}; use "
-            "fp16_hook or bf16_hook, or keep the parameters in float32"
-        )
+    require_types(gradients, "topk_hook", torch.float32, torch.float64)
     group = innet_group(state.process_group)
     residual = state.of(bucket)
     gradients.add_(residual)
@@ -69,13 +64,9 @@ def topk_hook(state: TopKState, bucket: GradBucket) -> torch.futures.Future[torc
     residual.copy_(gradients).index_fill_(0, largest, 0)
     residual.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
     indices, values = as_array(largest), as_array(sent)
-
-    def mean(ended: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
-        return ended.value()[0].div_(group.size())
-
     work = group.run(
         lambda comm: comm.iallreduce_sparse(indices, values, gradients.numel()),
         [gradients],
         lambda total: gradients.copy_(torch.from_numpy(total)),
     )
-    return work.get_future().then(mean)
+    return mean_of_sum(work, group.size())
