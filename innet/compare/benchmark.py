@@ -33,7 +33,7 @@ def argument_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="less data and fewer repetitions")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
-    parser.add_argument("--save", type=Path, metavar="DIR", help="write JSON and report there")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="write JSON and reports there")
     return parser
 
 
@@ -66,7 +66,7 @@ class Benchmark:
     machine: Machine = field(default_factory=Machine.here)
 
     def run(self, measure: Callable[[ProgressBar], Coroutine[Any, Any, Figures]]) -> NoReturn:
-        """Run ``measure``, print what it found, and exit: with 1 if it failed."""
+        """Run ``measure``, print and save what it found, and exit: with 1 if it failed."""
         try:
             with ProgressBar(Console(stderr=True)) as progress:
                 figures = asyncio.run(self._within_deadline(measure(progress)))
@@ -76,8 +76,12 @@ class Benchmark:
         except KeyboardInterrupt:
             print(f"{self.name}: interrupted", file=sys.stderr)
             sys.exit(_EXIT_INTERRUPTED)
+        line = json.dumps(figures | {"machine": self.machine.model_dump()})
+        if self.arguments.save is not None:
+            self.arguments.save.mkdir(parents=True, exist_ok=True)
+            (self.arguments.save / f"{self.name}.figures.json").write_text(line + "\n")
         if self.arguments.json:
-            print(json.dumps(figures | {"machine": self.machine.model_dump()}))
+            print(line)
         else:
             for key, value in figures.items():
                 print(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")

@@ -8,9 +8,7 @@ operation that is called in such a body takes the mark away here.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from torch.distributed import distributed_c10d
 
@@ -22,28 +20,7 @@ class Recording(Protocol):
         """Forget it."""
 
 
-_Group = TypeVar("_Group", bound=type[Recording])
-
-
-def stops_recording_on_error(*operations: str) -> Callable[[_Group], _Group]:
-    """Class decorator: an error of one of these methods ends the recording that it was part of."""
-
-    def decorate(group: _Group) -> _Group:
-        for name in operations:
-            setattr(group, name, _stopping_on_error(getattr(group, name)))
-        return group
-
-    return decorate
-
-
-def _stopping_on_error(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def operation(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except Exception:
-            self.stop_recording()
-            distributed_c10d._world.pg_coalesce_state.pop(self, None)
-            raise
-
-    return operation
+def stop_recording(group: Recording) -> None:
+    """Forget what ``group`` recorded, and that it does."""
+    group.stop_recording()
+    distributed_c10d._world.pg_coalesce_state.pop(group, None)  # type: ignore[call-overload]

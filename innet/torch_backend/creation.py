@@ -12,6 +12,7 @@ from innet.errors import CollectiveError
 from innet.torch_backend.options import Options
 from innet.torch_backend.process_group import InnetProcessGroup
 from innet.torch_backend.rendezvous import meet
+from innet.torch_backend.uneven_inputs import contribute_no_used_parameters
 from innet.worker import current_worker
 
 
@@ -34,6 +35,7 @@ def create_process_group(
         DeadlineExceeded: some ranks did not come.
     """
     options = _checked_options(pg_options)
+    contribute_no_used_parameters()
     worker = current_worker()
     if worker.trace is not None:
         from innet.trace.training_phases import trace_training_phases

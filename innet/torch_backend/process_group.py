@@ -24,9 +24,10 @@ from torch._C._distributed_c10d import (
 from torch.distributed import ProcessGroup, ReduceOp
 
 from innet.collectives import Communicator, init
-from innet.torch_backend.coalescing import stops_recording_on_error
+from innet.torch_backend import short_forms
 from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.monitored_barrier import monitored_barrier
+from innet.torch_backend.operation import operation
 from innet.torch_backend.options import Options
 from innet.torch_backend.reductions import reduction_of
 from innet.torch_backend.registration import BACKEND_NAME
@@ -49,23 +50,6 @@ _ALLTOALL = AllToAllOptions()
 _BARRIER = BarrierOptions()
 
 
-@stops_recording_on_error(
-    "allreduce",
-    "reduce",
-    "broadcast",
-    "allgather",
-    "all_gather_single",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "alltoall",
-    "all_to_all_single",
-    "barrier",
-    "send",
-    "recv",
-    "recv_anysource",
-)
 class InnetProcessGroup(ProcessGroup):
     """A process group of some of the job's ranks.
 
@@ -227,7 +211,8 @@ class InnetProcessGroup(ProcessGroup):
 
     # Reductions.
 
-    def allreduce(  # type: ignore[override]
+    @operation("all_reduce", short_form=short_forms.allreduce)
+    def allreduce(
         self, tensors: Sequence[torch.Tensor], opts: AllreduceOptions = _ALLREDUCE
     ) -> CollectiveWork:
         """Everyone's tensor, dense or sparse COO, becomes the reduction over all."""
@@ -238,6 +223,7 @@ class InnetProcessGroup(ProcessGroup):
             return self._launcher.start(steps, [tensor])
         return self._start(self._allreduce_calls([tensor], opts.reduceOp), [tensor])
 
+    @operation("all_reduce")
     def allreduce_coalesced(
         self,
         tensors: Sequence[torch.Tensor],
@@ -246,7 +232,8 @@ class InnetProcessGroup(ProcessGroup):
         """:meth:`allreduce` of each tensor, as one work."""
         return self._start(self._allreduce_calls(tensors, opts.reduceOp), tensors)
 
-    def reduce(  # type: ignore[override]
+    @operation("reduce", short_form=short_forms.reduce)
+    def reduce(
         self, tensors: Sequence[torch.Tensor], opts: ReduceOptions = _REDUCE
     ) -> CollectiveWork:
         """The root's tensor becomes the reduction over all."""
@@ -262,7 +249,8 @@ class InnetProcessGroup(ProcessGroup):
             call = Call(lambda host: [self._steps.reduce(host(tensor), None, root, op)], [tensor])
         return self._start([call], [tensor])
 
-    def reduce_scatter(  # type: ignore[override]
+    @operation("reduce_scatter", inputs=1, short_form=short_forms.reduce_scatter)
+    def reduce_scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
         input_tensors: Sequence[Sequence[torch.Tensor]],
@@ -279,6 +267,7 @@ class InnetProcessGroup(ProcessGroup):
         )
         return self._start([call], [output])
 
+    @operation("reduce_scatter_tensor", inputs=1)
     def reduce_scatter_single(
         self,
         output: torch.Tensor,
@@ -289,7 +278,8 @@ class InnetProcessGroup(ProcessGroup):
         op = (opts or _REDUCE_SCATTER).reduceOp
         return self._start([self._reduce_scatter_call(output, input, op)], [output])
 
-    def reduce_scatter_single_coalesced(  # type: ignore[override]
+    @operation("reduce_scatter_tensor", inputs=1)
+    def reduce_scatter_single_coalesced(
         self,
         outputs: Sequence[torch.Tensor],
         inputs: Sequence[torch.Tensor],
@@ -305,7 +295,8 @@ class InnetProcessGroup(ProcessGroup):
 
     # Copies.
 
-    def broadcast(  # type: ignore[override]
+    @operation("broadcast", short_form=short_forms.broadcast)
+    def broadcast(
         self, tensors: Sequence[torch.Tensor], opts: BroadcastOptions = _BROADCAST
     ) -> CollectiveWork:
         """Everyone's tensor becomes the root's."""
@@ -322,7 +313,8 @@ class InnetProcessGroup(ProcessGroup):
 
         return self._start([call(part) for part in self._staging.chunks(tensor)], [tensor])
 
-    def allgather(  # type: ignore[override]
+    @operation("all_gather", inputs=1, short_form=short_forms.allgather)
+    def allgather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
         input_tensors: Sequence[torch.Tensor],
@@ -333,6 +325,7 @@ class InnetProcessGroup(ProcessGroup):
         outputs = only_list(output_tensors, "all_gather")
         return self._start([self._allgather_call(outputs, tensor)], outputs)
 
+    @operation("all_gather", inputs=1)
     def allgather_coalesced(
         self,
         output_lists: Sequence[Sequence[torch.Tensor]],
@@ -346,12 +339,14 @@ class InnetProcessGroup(ProcessGroup):
         ]
         return self._start(calls, [tensor for outputs in output_lists for tensor in outputs])
 
+    @operation("all_gather_into_tensor", inputs=1)
     def all_gather_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: AllgatherOptions = _ALLGATHER
     ) -> CollectiveWork:
         """The output holds everyone's inputs, in the order of the ranks."""
         return self._start([self._allgather_single_call(output, input)], [output])
 
+    @operation("all_gather_into_tensor", inputs=1)
     def all_gather_single_coalesced(
         self,
         outputs: Sequence[torch.Tensor],
@@ -365,7 +360,8 @@ class InnetProcessGroup(ProcessGroup):
         ]
         return self._start(calls, outputs)
 
-    def gather(  # type: ignore[override]
+    @operation("gather", inputs=1, short_form=short_forms.gather)
+    def gather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
         input_tensors: Sequence[torch.Tensor],
@@ -383,7 +379,8 @@ class InnetProcessGroup(ProcessGroup):
         )
         return self._start([call], outputs)
 
-    def scatter(  # type: ignore[override]
+    @operation("scatter", inputs=1, short_form=short_forms.scatter)
+    def scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
         input_tensors: Sequence[Sequence[torch.Tensor]],
@@ -401,7 +398,8 @@ class InnetProcessGroup(ProcessGroup):
         )
         return self._start([call], [output])
 
-    def alltoall(  # type: ignore[override]
+    @operation("all_to_all", inputs=1)
+    def alltoall(
         self,
         output_tensors: Sequence[torch.Tensor],
         input_tensors: Sequence[torch.Tensor],
@@ -417,7 +415,8 @@ class InnetProcessGroup(ProcessGroup):
         )
         return self._start([call], output_tensors)
 
-    def all_to_all_single(  # type: ignore[override]
+    @operation("all_to_all", inputs=1)
+    def all_to_all_single(
         self,
         output: torch.Tensor,
         input: torch.Tensor,
@@ -448,9 +447,8 @@ class InnetProcessGroup(ProcessGroup):
         )
         return self._start([parts], [output])
 
-    def barrier(  # type: ignore[override]
-        self, opts: BarrierOptions = _BARRIER
-    ) -> CollectiveWork:
+    @operation("barrier", inputs=None, short_form=short_forms.barrier)
+    def barrier(self, opts: BarrierOptions = _BARRIER) -> CollectiveWork:
         """Ends when every rank has called it; devices do not matter."""
         timeout_s = opts.timeout.total_seconds()
         step = self._steps.barrier(timeout_s if timeout_s > 0 else None)
@@ -474,25 +472,28 @@ class InnetProcessGroup(ProcessGroup):
     # Names that PyTorch's Python code, older and newer, calls the same operations by.
 
     _allgather_base = all_gather_single
-    allgather_into_tensor_coalesced = all_gather_single_coalesced  # type: ignore[assignment]
-    _reduce_scatter_base = reduce_scatter_single  # type: ignore[assignment]
-    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced  # type: ignore[assignment]
-    alltoall_base = all_to_all_single  # type: ignore[assignment]
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
 
     # Messages.
 
+    @operation("send")
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int) -> CollectiveWork:
         """Send to rank ``dst``; ends when the tensor may be changed."""
         tensor = only(tensors, "send")
         call = Call(lambda host: [self._steps.send(host(tensor), dst, tag)], reads=[tensor])
         return self._start([call], [])
 
+    @operation("recv")
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int) -> CollectiveWork:
         """Receive the next message of rank ``src`` with that tag."""
         tensor = only(tensors, "recv")
         call = Call(lambda host: [self._steps.receive(host(tensor), src, tag)], writes=[tensor])
         return self._start([call], [tensor], lambda: src)
 
+    @operation("recvAnySource")
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> CollectiveWork:
         """Receive the next message that any rank sends with that tag."""
         tensor = only(tensors, "recv")

@@ -13,6 +13,8 @@ from typing import Any, Protocol, Self
 import torch
 from torch.distributed import Work
 
+from innet.torch_backend.profiling import ProfilerEvent
+
 _NO_TIMEOUT = timedelta(0)
 
 
@@ -164,13 +166,14 @@ class CollectiveWork(Work):
         self._stored = stored
         self._lock = threading.Lock()
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
+        self._event: ProfilerEvent | None = None
 
     @classmethod
     def together(cls, works: Iterable[Self], callbacks: Executor) -> Self:
         """The work that ends when all of ``works`` have."""
         works = list(works)
         return cls(
-            [Part(work._parts, work._order_copies) for work in works],
+            [Part(work._parts, work._after_end) for work in works],
             [tensor for work in works for tensor in work._result],
             callbacks,
         )
@@ -188,7 +191,7 @@ class CollectiveWork(Work):
         error = self._parts.settle(timeout.total_seconds() if timeout > _NO_TIMEOUT else None)
         if error is not None:
             raise error
-        self._order_copies()
+        self._after_end()
         return True
 
     def synchronize(self) -> None:
@@ -224,6 +227,11 @@ class CollectiveWork(Work):
         """Give the operation up here; waiting for it raises ``Cancelled`` unless it has ended."""
         self._parts.cancel()
 
+    def ends(self, event: ProfilerEvent) -> None:
+        """``event`` ends when the network is done, before :meth:`wait` returns."""
+        self._event = event
+        self._parts.add_done_callback(lambda _: event.end())
+
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A future of :meth:`result`; its callbacks may call and wait for other operations."""
         with self._lock:
@@ -244,10 +252,19 @@ class CollectiveWork(Work):
 
     def _outcome(self, _: torch.futures.Future[None]) -> list[torch.Tensor]:
         self._parts.wait()
+        self._await_event()
         # Whoever hears of a future does not say on which stream the result will be used.
         for copy in self._stored:
             copy.wait()
         return self.result()
+
+    def _after_end(self) -> None:
+        self._await_event()
+        self._order_copies()
+
+    def _await_event(self) -> None:
+        if self._event is not None:
+            self._event.wait()
 
     def _order_copies(self) -> None:
         for copy in self._stored:

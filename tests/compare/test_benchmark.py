@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,15 @@ def test_the_last_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) ->
     figures = json.loads(last)
     assert figures["inc_s"] == 0.5
     assert figures["machine"]["cores"] >= 1
+
+
+def test_figures_are_saved_where_asked(tmp_path: Path) -> None:
+    place = tmp_path / "results" / "today"
+    with pytest.raises(SystemExit):
+        benchmark("--save", str(place)).run(found)
+    saved = json.loads((place / "test.figures.json").read_text())
+    assert saved["inc_s"] == 0.5
+    assert saved["machine"]["cores"] >= 1
 
 
 def test_what_hangs_ends_at_the_deadline_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:

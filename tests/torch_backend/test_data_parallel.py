@@ -27,3 +27,10 @@ def test_a_killed_rank_is_named_to_the_others(run_job):
         assert "RankFailed" in heard[0]
         assert "rank 2 (h2)" in heard[0]
         assert "SIGKILL" in heard[0]
+
+
+def test_ranks_may_run_out_of_inputs_long_before_the_others(run_job):
+    result = run_job("uneven_inputs.py")
+    assert result.failure == ""
+    for rank, steps in enumerate((0, 1, 2, 40)):
+        assert f"steps {steps}, same True" in result.said(f"h{rank}")

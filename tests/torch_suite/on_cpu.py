@@ -17,6 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 _CPU = torch.device("cpu")
+# What is 1000 pixels wide, to keep a GPU busy, takes a CPU hours. The gradients, which go over the
+# network, are of the same size for any image.
+_LARGEST_IMAGE_PIXELS = 32
 
 
 def on_cpu(test: Callable[..., None]) -> Callable[..., None]:
@@ -59,6 +62,8 @@ class _TensorsStay(TorchFunctionMode):
         named = dict(kwargs or {})
         if func is torch.Tensor.cuda:
             return args[0]
+        if func is torch.ones and len(args) == 4:
+            args = (*args[:2], *(min(extent, _LARGEST_IMAGE_PIXELS) for extent in args[2:]))
         if named.get("device") is not None:
             named["device"] = _here(named["device"])
         if func is torch.Tensor.to or func is torch._C._nn._parse_to:  # the latter: Module.to()

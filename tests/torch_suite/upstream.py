@@ -64,7 +64,11 @@ def load() -> ModuleType:
         mock.patch.object(unittest, "skip", _marked_only),
         mock.patch.object(unittest.case, "skip", _marked_only),  # what unittest.skipIf() calls
     ):
-        return import_quietly("torch.testing._internal.distributed.distributed_test")
+        module = import_quietly("torch.testing._internal.distributed.distributed_test")
+    # Its tests then look for the events of the operations in profiles.
+    for backends in ("PROFILING_SUPPORTED_BACKENDS", "SEND_RECV_PROFILING_SUPPORTED_BACKENDS"):
+        getattr(module, backends).append(BACKEND)
+    return module
 
 
 def tests_of(module: ModuleType) -> dict[str, Test]:
