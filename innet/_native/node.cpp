@@ -136,6 +136,7 @@ class PythonNode {
             owners.insert(owners.end(), fetch->owners.begin(), fetch->owners.end());
         }
         spec.in_place = in_place;
+        release_discarded();
         const OperationId id = next_operation_++;
         const Duration timeout = from_seconds(timeout_s);
         owners_.emplace(id, std::move(owners));
@@ -192,6 +193,11 @@ class PythonNode {
         return std::pair(static_cast<int>(completion->status), std::move(completion->detail));
     }
 
+    void discard(OperationId id) {
+        thread_.completions().discard(id);
+        release_discarded();
+    }
+
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth) {
         const StreamId stream = next_stream_++;
         call([&](Engine& engine) { engine.streams.open(stream, std::move(prefixes), depth); });
@@ -232,6 +238,11 @@ class PythonNode {
   private:
     /// The end of a buffer may run Python code that comes back here: the map is whole by then.
     void release_owners(OperationId id) { const auto released = owners_.extract(id); }
+
+    /// Discarded operations end on the node's thread, which must not touch Python.
+    void release_discarded() {
+        for (const OperationId id : thread_.completions().take_discarded()) release_owners(id);
+    }
 
     static void require_running(bool running) {
         if (!running) {
@@ -394,6 +405,8 @@ void bind_operations_of(nb::class_<PythonNode>& node) {
                 self.thread().completions().hand_to_collector(id);
             },
             "operation"_a)
+        .def("discard", &PythonNode::discard, "operation"_a,
+             "Nobody will ask for the end of an operation that was not handed over.")
         .def("collect", &PythonNode::collect)
         .def_prop_ro("collector_fd",
                      [](PythonNode& self) { return self.thread().completions().event_fd(); })

@@ -42,6 +42,7 @@ nb::dict reducer_dict(const reduction::ReducerCounters& c) {
     d["overflows"] = c.overflows;
     d["slots_in_use"] = c.slots_in_use;
     d["slots_in_use_max"] = c.slots_in_use_max;
+    d["flows"] = c.flows;
     return d;
 }
 
@@ -60,6 +61,7 @@ nb::dict endpoint_dict(const EndpointCounters& c) {
     d["marks_received"] = c.marks_received;
     d["unexpected_data"] = c.unexpected_data;
     d["retained_bytes"] = c.retained_bytes;
+    d["flows"] = c.flows;
     return d;
 }
 

@@ -55,6 +55,9 @@ class Posted:
         self.give_up()
         self.end(_core.STATUS_CANCELLED, "given up")
 
+    def discard(self, operation: int) -> None:
+        """Nothing is kept for who would have asked."""
+
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback`` at the end, from whichever thread ends it."""
         with self._ended:

@@ -78,6 +78,9 @@ class Staged(Generic[T]):
         self._given_up = True
         self._collector.cancel(self._current)
 
+    def discard(self, operation: int) -> None:
+        """Nothing is kept for who would have asked."""
+
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback(status, detail)`` when all have ended."""
         self._ended.add_done_callback(lambda ended: callback(*ended.result()))

@@ -29,6 +29,9 @@ class Completion(Protocol):
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback`` from a thread of the runtime's when the operation ends."""
 
+    def discard(self, operation: int) -> None:
+        """Nobody will ask for the end of an operation that was not delivered."""
+
 
 class Work(Generic[T]):
     """An operation under way: wait for it, ask it, or ``await`` it.
@@ -97,6 +100,11 @@ class Work(Generic[T]):
         """Call ``callback(self)`` at the end: from a thread of the runtime's, or at once."""
         self._future.add_done_callback(lambda _: callback(self))
         self._deliver()
+
+    def __del__(self) -> None:
+        # Nobody can wait for it any more: its end and its buffers are not kept for ever.
+        if not self._delivered and not self._future.done():
+            self._completion.discard(self._operation)
 
     def __await__(self) -> Generator[None, None, T]:
         self._deliver()

@@ -38,6 +38,13 @@ class Collector:
         """Give the operation up."""
         self._node.cancel(operation)
 
+    def discard(self, operation: int) -> None:
+        """Forget an operation that was not handed over: nobody will ask for its end.
+
+        Takes no lock of Python's: a finalizer may call it wherever the garbage collector runs.
+        """
+        self._node.discard(operation)
+
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback(status, detail)`` on the collector's thread when ``operation`` ends."""
         with self._lock:

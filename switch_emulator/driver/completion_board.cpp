@@ -16,6 +16,20 @@ void CompletionBoard::hand_to_collector(OperationId id) {
     }
 }
 
+void CompletionBoard::discard(OperationId id) {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.erase(id) > 0) {
+        discarded_.push_back(id);
+    } else {
+        discarded_ids_.insert(id);
+    }
+}
+
+std::vector<OperationId> CompletionBoard::take_discarded() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(discarded_, {});
+}
+
 void CompletionBoard::wake_collector() {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(event_fd_.get(), &one, sizeof one);
@@ -32,6 +46,8 @@ void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
             if (collected_ids_.erase(completion.id) > 0) {
                 collected_.push_back(std::move(completion));
                 wake_collector();
+            } else if (discarded_ids_.erase(completion.id) > 0) {
+                discarded_.push_back(completion.id);
             } else {
                 waiting_.insert_or_assign(completion.id, std::move(completion));
             }

@@ -17,13 +17,18 @@
 namespace innet::driver {
 
 /// Thread-safe. An operation is waited for by one thread (`wait`), or handed to the collector
-/// (`collect`, woken through `event_fd`), before or after it has ended.
+/// (`collect`, woken through `event_fd`), or given up by who would have waited (`discard`), before
+/// or after it has ended.
 class CompletionBoard {
   public:
     CompletionBoard();
 
     /// `collect` gets the operation from now on, not `wait`.
     void hand_to_collector(OperationId id);
+    /// Nobody will ask how `id`, which has not been taken yet, ended.
+    void discard(OperationId id);
+    /// The discarded operations that have ended since the last call.
+    std::vector<OperationId> take_discarded();
     /// From the node's thread.
     void post(std::vector<OperationCompletion>& completions);
     /// The completion of `id`, or nothing when `timeout` passed first. Taken once.
@@ -49,6 +54,8 @@ class CompletionBoard {
     std::unordered_map<OperationId, OperationCompletion> waiting_;
     std::unordered_set<OperationId> collected_ids_;
     std::vector<OperationCompletion> collected_;
+    std::unordered_set<OperationId> discarded_ids_;
+    std::vector<OperationId> discarded_;
     bool keeps_times_ = false;
     std::deque<std::pair<OperationId, OperationTimes>> times_;
     FileDescriptor event_fd_;

@@ -42,7 +42,7 @@ std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash has
     added.hash = hash.name;
     added.publication = hash.publication;
     added.interval = wire::extend_hash(wire::kEmptyNameHash, interval);
-    added.flow = flow_to(hint, added.interval);
+    added.flow = use_flow_to(hint, added.interval);
     added.label = {};
     added.late = false;
     index_.insert(hash.name, request);
@@ -90,8 +90,10 @@ void OperandRequests::on_held(std::uint32_t request, TimePoint now) {
 void OperandRequests::repeat(std::uint32_t request, TimePoint now) { send(request, now); }
 
 void OperandRequests::redirect(std::uint32_t request, const wire::Name& hint, TimePoint now) {
-    flows_[requests_[request].flow].detector.forget(request);
-    requests_[request].flow = flow_to(hint, requests_[request].interval);
+    Request& redirected = requests_[request];
+    flows_[redirected.flow].detector.forget(request);
+    flows_.leave(redirected.flow);
+    redirected.flow = use_flow_to(hint, redirected.interval);
     send(request, now);
 }
 
@@ -100,29 +102,32 @@ const wire::Name& OperandRequests::hint(std::uint32_t request) const {
 }
 
 void OperandRequests::collect(TimePoint now, std::vector<LostRequest>& into) {
-    for (Flow& flow : flows_) {
-        if (flow.detector.next_deadline() <= now) flow.detector.collect(now, into);
+    for (FlowPlace place = 0; place < flows_.size(); ++place) {
+        if (!flows_.in_use(place)) continue;
+        LossDetector& detector = flows_[place].detector;
+        if (detector.next_deadline() <= now) detector.collect(now, into);
     }
 }
 
 TimePoint OperandRequests::next_deadline() const {
     TimePoint deadline = kNever;
-    for (const Flow& flow : flows_) deadline = std::min(deadline, flow.detector.next_deadline());
+    for (FlowPlace place = 0; place < flows_.size(); ++place) {
+        if (!flows_.in_use(place)) continue;
+        deadline = std::min(deadline, flows_[place].detector.next_deadline());
+    }
     return deadline;
 }
 
-OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint,
-                                                    wire::NameHash interval) {
+OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
+                                                        wire::NameHash interval) {
     const wire::NameHash hash = hint.view().hash() ^ interval;
-    const auto [first, last] = flow_by_hash_.equal_range(hash);
-    for (auto entry = first; entry != last; ++entry) {
-        const Flow& flow = flows_[entry->second];
-        if (flow.interval == interval && flow.hint == hint) return entry->second;
+    FlowPlace flow = flows_.find(
+        hash, [&](const Flow& known) { return known.interval == interval && known.hint == hint; });
+    if (flow == FlowTable<Flow>::kNone) {
+        LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_));
+        flow = flows_.add(hash, {hint, interval, std::move(detector)});
     }
-    const auto flow = static_cast<FlowPlace>(flows_.size());
-    flows_.push_back(
-        {hint, interval, LossDetector(min_rto_, max_rto_, refresh_interval(interest_lifetime_))});
-    flow_by_hash_.emplace(hash, flow);
+    flows_.use(flow);
     return flow;
 }
 
@@ -144,6 +149,7 @@ void OperandRequests::send(std::uint32_t request, TimePoint now) {
 }
 
 void OperandRequests::release(std::uint32_t request) {
+    flows_.leave(requests_[request].flow);
     index_.erase(requests_[request].hash);
     requests_[request].waiters.clear();
     free_.push_back(request);

@@ -5,11 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/application/application.hpp"
+#include "transport/fetch/flow_table.hpp"
 #include "transport/fetch/loss_detector.hpp"
 #include "transport/fetch/request_index.hpp"
 
@@ -82,6 +82,8 @@ class OperandRequests {
     /// redirected or left by all.
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
+    /// Pairs of node and interval asked for lately.
+    std::size_t flow_count() const { return flows_.size(); }
 
   private:
     using FlowPlace = std::uint32_t;
@@ -106,7 +108,8 @@ class OperandRequests {
         bool late = false;
     };
 
-    FlowPlace flow_to(const wire::Name& hint, wire::NameHash interval);
+    /// The flow to `hint`, with one more user.
+    FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
     void release(std::uint32_t request);
@@ -115,8 +118,7 @@ class OperandRequests {
     Duration min_rto_;
     Duration max_rto_;
     Duration interest_lifetime_;
-    std::vector<Flow> flows_;  ///< one per node and interval that was ever asked for
-    std::unordered_multimap<wire::NameHash, FlowPlace> flow_by_hash_;
+    FlowTable<Flow> flows_;  ///< each used by its requests
     std::vector<Request> requests_;
     std::vector<std::uint32_t> free_;
     RequestIndex index_;

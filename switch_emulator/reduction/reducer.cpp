@@ -112,6 +112,9 @@ void Reducer::on_timer(TimePoint now) {
 
 TimePoint Reducer::next_deadline() const { return state_->requests.next_deadline(); }
 
-const ReducerCounters& Reducer::counters() const { return state_->counters; }
+const ReducerCounters& Reducer::counters() const {
+    state_->counters.flows = state_->requests.flow_count();
+    return state_->counters;
+}
 
 }  // namespace innet::reduction

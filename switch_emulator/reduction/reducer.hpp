@@ -54,6 +54,7 @@ struct ReducerCounters {
     std::uint64_t overflows = 0;
     std::uint64_t slots_in_use = 0;
     std::uint64_t slots_in_use_max = 0;
+    std::uint64_t flows = 0;  ///< pairs of node and interval asked for lately
 };
 
 enum class Admission : std::uint8_t { kAccepted, kNoRule, kNoSlot };

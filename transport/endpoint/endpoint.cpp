@@ -236,6 +236,7 @@ const EndpointCounters& Endpoint::counters() const {
         state_->publisher.segments_served() + state_->objects.segments_served();
     state_->counters.retained_bytes =
         state_->publisher.retained_bytes() + state_->objects.retained_bytes();
+    state_->counters.flows = state_->fetcher.flow_count();
     return state_->counters;
 }
 

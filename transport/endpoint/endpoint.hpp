@@ -50,6 +50,7 @@ struct EndpointCounters {
     std::uint64_t marks_received = 0;
     std::uint64_t unexpected_data = 0;
     std::uint64_t retained_bytes = 0;
+    std::uint64_t flows = 0;  ///< nodes asked lately
 };
 
 class Endpoint final : public Application {

@@ -38,19 +38,19 @@ bool wants_room(wire::NackReason reason) {
 Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, Forwarder& forwarder,
                  EndpointCounters& counters)
     : options_(options), forwarder_(forwarder), counters_(counters) {
-    flow_to(own_name);
+    askers_.use(flow_to(own_name));
 }
 
 std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
-    for (std::uint32_t i = 0; i < askers_.size(); ++i) {
-        if (askers_[i].flow.hint() == hint.view()) return i;
-    }
+    const wire::NameHash hash = hint.view().hash();
+    const auto to_hint = [&](const Asker& asker) { return asker.flow.hint() == hint.view(); };
+    const std::uint32_t known = askers_.find(hash, to_hint);
+    if (known != FlowTable<Asker>::kNone) return known;
     LossDetector detector(options_.min_rto, options_.max_rto,
                           refresh_interval(options_.interest_lifetime));
     auto control = std::make_unique<Cubic>(
         CubicOptions{options_.initial_window, options_.max_window, options_.target_queue_delay});
-    askers_.push_back({Flow(hint, std::move(detector), std::move(control)), {}});
-    return static_cast<std::uint32_t>(askers_.size() - 1);
+    return askers_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
 }
 
 void Fetcher::start(OperationState& operation, TimePoint now) {
@@ -84,6 +84,7 @@ void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size
     const std::uint32_t flow = target.flow;
     const std::uint32_t place = targets_.add(std::move(target));
     operation.targets.push_back(place);
+    askers_.use(flow);
     askers_[flow].unsent.push_back(place);
 }
 
@@ -103,7 +104,9 @@ void Fetcher::take_outcomes(std::vector<Outcome>& into) {
 void Fetcher::release(OperationState& operation) {
     for (const std::uint32_t place : operation.targets) {
         if (operation.remaining_segments > 0) cancel_outstanding(place);
-        std::erase(askers_[targets_[place].flow].unsent, place);
+        const std::uint32_t flow = targets_[place].flow;
+        std::erase(askers_[flow].unsent, place);
+        askers_.leave(flow);
         targets_.remove(place);
     }
     operation.targets.clear();
@@ -267,6 +270,7 @@ void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
 
 void Fetcher::on_timer(TimePoint now) {
     for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
+        if (!askers_.in_use(flow)) continue;
         askers_[flow].flow.wake_delayed(now);
         repeat_lost(flow, now);
     }
@@ -299,7 +303,9 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
 }
 
 void Fetcher::pump_all(TimePoint now) {
-    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) pump(flow, now);
+    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
+        if (askers_.in_use(flow)) pump(flow, now);
+    }
 }
 
 void Fetcher::pump(std::uint32_t flow, TimePoint now) {
@@ -355,7 +361,9 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
 
 TimePoint Fetcher::next_deadline() const {
     TimePoint deadline = kNever;
-    for (const Asker& asker : askers_) deadline = std::min(deadline, asker.flow.next_deadline());
+    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
+        if (askers_.in_use(flow)) deadline = std::min(deadline, askers_[flow].flow.next_deadline());
+    }
     return deadline;
 }
 

@@ -9,6 +9,7 @@
 #include "transport/endpoint/endpoint.hpp"
 #include "transport/endpoint/target_table.hpp"
 #include "transport/fetch/flow.hpp"
+#include "transport/fetch/flow_table.hpp"
 
 namespace innet {
 
@@ -31,6 +32,9 @@ class Fetcher {
     void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now);
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
+
+    /// Nodes asked lately.
+    std::size_t flow_count() const { return askers_.size(); }
 
     MissingReport missing(const OperationState& operation, TimePoint now) const;
 
@@ -77,7 +81,7 @@ class Fetcher {
     EndpointCounters& counters_;
     security::Sha256 sha256_;
     TargetTable targets_;
-    std::vector<Asker> askers_;
+    FlowTable<Asker> askers_;  ///< each used by the targets whose home it is
     std::vector<Outcome> outcomes_;
     // Kept between calls for their capacity.
     std::vector<LostRequest> lost_;

@@ -61,7 +61,12 @@ void OperationStreams::close(StreamId id) {
 }
 
 void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoint now) {
-    Stream& stream = streams_[id];
+    const auto open = streams_.find(id);
+    if (open == streams_.end()) {
+        refused_.push_back({operation.id, OperationStatus::kCancelled, "its group is closed"});
+        return;
+    }
+    Stream& stream = open->second;
     Waiting waiting;
     waiting.operation = std::move(operation);
     const std::uint64_t seq = waiting.operation.seq;

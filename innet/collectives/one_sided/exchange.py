@@ -73,6 +73,9 @@ class Exchange(Generic[T]):
         """As :meth:`Completion.cancel`."""
         self._cancel_stage()
 
+    def discard(self, _operation: int) -> None:
+        """As :meth:`Completion.discard`: nothing is kept for who would have asked."""
+
     def deliver(self, _operation: int, callback: Callable[[int, str], Any]) -> None:
         """As :meth:`Completion.deliver`."""
         with self._ended:

@@ -76,6 +76,25 @@ TEST_CASE("the collector gets what is handed to it, before or after the end") {
     CHECK(board.wait(2, 0s));
 }
 
+TEST_CASE("what nobody will ask for is not kept, whether it has ended or not") {
+    CompletionBoard board;
+    SUBCASE("before") {
+        board.discard(1);
+        CHECK(board.take_discarded().empty());
+        end(board, 1);
+    }
+    SUBCASE("after") {
+        end(board, 1);
+        board.discard(1);
+    }
+    end(board, 2);
+    CHECK(!board.done(1));
+    CHECK(!readable(board));
+    CHECK(board.take_discarded() == std::vector<OperationId>{1});
+    CHECK(board.take_discarded().empty());
+    CHECK(board.wait(2, 0s));
+}
+
 TEST_CASE("times are kept once somebody wants them, and taken once") {
     CompletionBoard board;
     const auto end_at = [&](OperationId id, int ended) {

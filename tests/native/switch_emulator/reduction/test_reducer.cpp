@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tests/native/switch_emulator/reduction/reducer_fixture.hpp"
+#include "transport/fetch/flow_table.hpp"
 
 namespace innet::reduction::test {
 
@@ -259,6 +260,21 @@ TEST_CASE("a rule that cannot be evaluated is refused with its reason") {
     two_components.interval.append("sum.f32");
     CHECK_THROWS_AS(f.reducer.install(two_components), std::invalid_argument);
     CHECK(f.reducer.rules().empty());
+}
+
+TEST_CASE("groups and nodes that are gone leave nothing behind") {
+    ReducerFixture f;
+    for (int group = 0; group < 3000; ++group) {
+        const std::string number = std::to_string(group);
+        Rule rule = rule_of("0-1", {{"0", "a" + number}, {"1", "b"}});
+        rule.group = name_of("/job/g" + number);
+        f.reducer.install(rule);
+        REQUIRE(f.admit("/job/g" + number + "/0-1/sum.f32/seq=1/seg=0") == Admission::kAccepted);
+        f.reducer.remove_group(rule.group);
+    }
+    CHECK(f.reducer.counters().flows == FlowTable<int>::kKept);
+    CHECK(f.reducer.rules().empty());
+    f.check_nothing_left();
 }
 
 }  // namespace innet::reduction::test

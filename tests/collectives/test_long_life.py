@@ -1,0 +1,64 @@
+"""A process that goes on for long keeps nothing of operations and groups that have ended."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from innet.collectives import Communicator
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+
+def test_buffers_of_operations_that_nobody_waits_for_are_freed():
+    with Cluster(load_topology("star:2")) as cluster:
+
+        def forget_many(communicator: Communicator) -> int:
+            tensors = []
+            for _ in range(500):
+                tensor = np.ones(256, np.float32)
+                tensors.append(weakref.ref(tensor))
+                communicator.iallreduce(tensor)
+            del tensor
+            # Ends after them; the node lets the buffers go with the next call.
+            communicator.barrier()
+            communicator.barrier()
+            return sum(tensor() is not None for tensor in tensors)
+
+        assert cluster.run(forget_many) == [0, 0]
+
+
+def test_nodes_keep_nothing_of_groups_that_have_ended():
+    with Cluster(load_topology("star:2")) as cluster:
+
+        def sizes() -> list[int]:
+            found = []
+            for name in cluster.nodes:
+                status = cluster.status(name)
+                found += [
+                    status["endpoint"]["flows"],
+                    status["endpoint"]["retained_bytes"],
+                    status["reducer"]["flows"],
+                    status["reducer"]["slots_in_use"],
+                    len(status["rules"]),
+                    len(status["operations"]),
+                ]
+            return found
+
+        def live_and_end(number: int) -> None:
+            name = f"g{number}"
+            group = cluster.group(name, cluster.plan.ranks, "inc")
+            works = [member.iallreduce(np.ones(4, np.float32)) for member in group]
+            for work in works:
+                assert work.wait()[0] == 2
+            for member in group:
+                member._release()
+            for node in cluster.nodes.values():
+                node.remove_group(f"/j/{name}")
+
+        live_and_end(1)
+        after_one = sizes()
+        for number in range(2, 100):
+            live_and_end(number)
+        assert sizes() == after_one

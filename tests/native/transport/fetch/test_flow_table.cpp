@@ -1,0 +1,57 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "transport/fetch/flow_table.hpp"
+
+using innet::FlowTable;
+
+namespace {
+
+using Flows = FlowTable<std::string>;
+
+Flows::Place find(const Flows& flows, std::uint64_t hash, const std::string& name) {
+    return flows.find(hash, [&](const std::string& flow) { return flow == name; });
+}
+
+}  // namespace
+
+TEST_CASE("a flow is found by what it is for, also among others of its hash") {
+    Flows flows;
+    CHECK(find(flows, 1, "a") == Flows::kNone);
+    const auto a = flows.add(1, "a");
+    const auto b = flows.add(1, "b");
+    CHECK(find(flows, 1, "a") == a);
+    CHECK(find(flows, 1, "b") == b);
+    CHECK(find(flows, 2, "a") == Flows::kNone);
+    CHECK(flows[b] == "b");
+}
+
+TEST_CASE("the flow that has been idle longest makes room for a new one") {
+    Flows flows(3);
+    const auto a = flows.add(1, "a");
+    const auto b = flows.add(1, "b");
+    const auto c = flows.add(2, "c");
+    for (const auto flow : {a, b, c}) flows.use(flow);
+    for (const auto flow : {b, a, c}) flows.leave(flow);
+    CHECK(flows.add(3, "d") == b);
+    CHECK(find(flows, 1, "b") == Flows::kNone);
+    CHECK(find(flows, 1, "a") == a);
+    CHECK(find(flows, 3, "d") == b);
+    CHECK(flows.size() == 3);
+}
+
+TEST_CASE("flows in use stay, however many they are; what they took is used again") {
+    Flows flows(2);
+    for (std::uint64_t i = 0; i < 10; ++i) flows.use(flows.add(i, std::to_string(i)));
+    CHECK(flows.size() == 10);
+    for (std::uint64_t i = 0; i < 10; ++i) {
+        const auto place = find(flows, i, std::to_string(i));
+        REQUIRE(place != Flows::kNone);
+        CHECK(flows.in_use(place));
+        flows.leave(place);
+        CHECK(!flows.in_use(place));
+    }
+    for (std::uint64_t i = 0; i < 1000; ++i) flows.add(i, "later");
+    CHECK(flows.size() == 10);
+}

@@ -1,0 +1,92 @@
+#pragma once
+// Flows by what they are for. Those in use stay; of the others, the latest used are kept for what
+// they have learnt of their paths, so that peers and groups that are gone take no room.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace innet {
+
+template <typename Flow>
+class FlowTable {
+  public:
+    using Place = std::uint32_t;
+    static constexpr Place kNone = 0xffff'ffff;
+    static constexpr std::size_t kKept = 256;
+
+    /// More than this many flows are there only while all are in use.
+    explicit FlowTable(std::size_t kept = kKept) : kept_(kept) {}
+
+    Flow& operator[](Place place) { return flows_[place]; }
+    const Flow& operator[](Place place) const { return flows_[place]; }
+    std::size_t size() const { return flows_.size(); }
+
+    /// The flow of `hash` of which `matches(flow)` is true, or kNone.
+    template <typename Predicate>
+    Place find(std::uint64_t hash, Predicate matches) const {
+        const auto [first, last] = by_hash_.equal_range(hash);
+        const auto found = std::find_if(
+            first, last, [&](const auto& entry) { return matches(flows_[entry.second]); });
+        return found == last ? kNone : found->second;
+    }
+
+    /// Adds a flow that nobody uses yet, in the place of the one that has been idle longest when
+    /// there are many.
+    Place add(std::uint64_t hash, Flow flow) {
+        Place place = flows_.size() < kept_ ? kNone : longest_idle();
+        if (place == kNone) {
+            place = static_cast<Place>(flows_.size());
+            flows_.push_back(std::move(flow));
+            usage_.emplace_back();
+        } else {
+            forget(place);
+            flows_[place] = std::move(flow);
+        }
+        usage_[place] = {hash, 0, ++clock_};
+        by_hash_.emplace(hash, place);
+        return place;
+    }
+
+    bool in_use(Place place) const { return usage_[place].users > 0; }
+    void use(Place place) { ++usage_[place].users; }
+    /// Once for every `use`.
+    void leave(Place place) {
+        Usage& usage = usage_[place];
+        --usage.users;
+        usage.left = ++clock_;
+    }
+
+  private:
+    struct Usage {
+        std::uint64_t hash = 0;
+        std::uint32_t users = 0;
+        std::uint64_t left = 0;  ///< when, in events of this table
+    };
+
+    Place longest_idle() const {
+        Place longest = kNone;
+        for (Place place = 0; place < usage_.size(); ++place) {
+            if (in_use(place)) continue;
+            if (longest == kNone || usage_[place].left < usage_[longest].left) longest = place;
+        }
+        return longest;
+    }
+
+    void forget(Place place) {
+        auto entry = by_hash_.equal_range(usage_[place].hash).first;
+        while (entry->second != place) ++entry;
+        by_hash_.erase(entry);
+    }
+
+    std::size_t kept_;
+    std::vector<Flow> flows_;
+    std::vector<Usage> usage_;
+    std::unordered_multimap<std::uint64_t, Place> by_hash_;
+    std::uint64_t clock_ = 0;
+};
+
+}  // namespace innet
