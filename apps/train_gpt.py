@@ -29,6 +29,7 @@ from gpt.training import Schedule, Training
 
 _BAR = 20
 _EXIT_USAGE = 2
+_MICROBATCHES = 4
 _AT_LEAST_ONE = (
     *("layers", "width", "heads", "context", "steps", "batch"),
     *("microbatches", "report_every", "checkpoint_every"),
@@ -58,7 +59,9 @@ def parse_arguments(options: Sequence[str] | None = None) -> argparse.Namespace:
     _add_training(parser.add_argument_group("training"))
     details = parser.add_argument_group("details of parallelism")
     details.add_argument("--schedule", choices=SCHEDULES, default="1f1b", help="of pp")
-    details.add_argument("--microbatches", type=int, default=4, help="of pp, default %(default)s")
+    details.add_argument(
+        "--microbatches", type=int, help="of pp; default 4, or one for each stage if those are more"
+    )
     details.add_argument(
         "--bucket-mib", type=float, default=4, help="gradients averaged at once by ddp"
     )
@@ -99,14 +102,13 @@ def checked_layout(arguments: argparse.Namespace, ranks: int) -> Layout:
     """
     layout = Layout.parse(arguments.parallel, ranks)
     for name in _AT_LEAST_ONE:
-        if getattr(arguments, name) < 1:
-            raise LayoutError(
-                f"--{name.replace('_', '-')} {getattr(arguments, name)}: it must be at least 1"
-            )
+        number = getattr(arguments, name)
+        if number is not None and number < 1:
+            raise LayoutError(f"--{name.replace('_', '-')} {number}: it must be at least 1")
     if "ep" in layout.sizes and arguments.experts < 1:
         raise LayoutError(f"ep divides experts among ranks: --experts {layout.of('ep')} or more")
     divided = {
-        "--batch": layout.batch_parts * (arguments.microbatches if "pp" in layout.sizes else 1),
+        "--batch": layout.batch_parts * microbatches_of(arguments, layout),
         "--context": layout.of("cp"),
         "--heads": layout.of("tp"),
         "--experts": layout.of("ep"),
@@ -114,6 +116,11 @@ def checked_layout(arguments: argparse.Namespace, ranks: int) -> Layout:
     if layout.of("pp") > arguments.layers:
         raise LayoutError(
             f"{layout} has {layout.of('pp')} stages for {arguments.layers} layers: more --layers"
+        )
+    if arguments.schedule == "1f1b" and microbatches_of(arguments, layout) < layout.of("pp"):
+        raise LayoutError(
+            f"1f1b keeps {layout.of('pp')} stages at work with at least as many microbatches: "
+            f"--microbatches {layout.of('pp')}, or --schedule gpipe"
         )
     for option, parts in divided.items():
         size = getattr(arguments, option.removeprefix("--"))
@@ -126,6 +133,13 @@ def checked_layout(arguments: argparse.Namespace, ranks: int) -> Layout:
     if arguments.experts and "tp" in layout.sizes:
         raise LayoutError("tp cuts perceptrons, not experts: leave out --experts, or use ep")
     return layout
+
+
+def microbatches_of(arguments: argparse.Namespace, layout: Layout) -> int:
+    """Parts in which a batch goes through the pipeline; 1 where there is none."""
+    if "pp" not in layout.sizes:
+        return 1
+    return int(arguments.microbatches or max(_MICROBATCHES, layout.of("pp")))
 
 
 def report_line(record: Record, steps: int) -> str:
@@ -163,7 +177,7 @@ def train(arguments: argparse.Namespace, layout: Layout) -> None:
     )
     options = ParallelOptions(
         schedule=arguments.schedule,
-        microbatches=arguments.microbatches,
+        microbatches=microbatches_of(arguments, layout),
         bucket_bytes=int(arguments.bucket_mib * (1 << 20)),
     )
     parallel = ParallelModel(model, layout, options)

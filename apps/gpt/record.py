@@ -66,6 +66,8 @@ class Record:
         time.set_ylabel("seconds of rank 0")
         time.set_xlabel("step")
         time.xaxis.get_major_locator().set_params(integer=True)
+        time.margins(y=0.3)  # room for the legend above the longest step
+        time.set_ylim(bottom=0)
         time.legend(loc="upper right")
         figure.savefig(path)
         pyplot.close(figure)

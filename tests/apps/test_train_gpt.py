@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from gpt.layout import LayoutError
-from train_gpt import checked_layout, parse_arguments
+from train_gpt import checked_layout, microbatches_of, parse_arguments
 
 from innet.launch import Session
 from innet.topology import load_topology
@@ -83,6 +83,7 @@ def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) 
         (["--parallel", "tp", "--heads", "2"], "multiple of 4"),
         (["--parallel", "pp", "--layers", "2"], "more --layers"),
         (["--parallel", "pp", "--microbatches", "0"], "--microbatches 0: it must be at least 1"),
+        (["--parallel", "pp", "--microbatches", "2"], "--microbatches 4, or --schedule gpipe"),
         (["--report-every", "0"], "--report-every 0: it must be at least 1"),
         (["--parallel", "ep", "--experts", "0"], "--experts 4 or more"),
     ],
@@ -90,6 +91,13 @@ def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) 
 def test_what_does_not_fit_is_refused_with_advice(options: list[str], message: str) -> None:
     with pytest.raises(LayoutError, match=re.escape(message)):
         checked_layout(parse_arguments(options), ranks=4)
+
+
+@pytest.mark.parametrize("stages", [2, 4, 8])
+def test_a_pipeline_of_any_number_of_ranks_needs_no_further_options(stages: int) -> None:
+    arguments = parse_arguments(["--parallel", "pp"])
+    layout = checked_layout(arguments, ranks=stages)
+    assert microbatches_of(arguments, layout) >= stages
 
 
 def test_a_refusal_is_one_message_and_ends_with_an_error() -> None:
