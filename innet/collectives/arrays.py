@@ -19,8 +19,9 @@ def reduction_type(array: Array, op: str) -> str:
     """The wire's name of the array's type, such as ``f32``.
 
     Raises:
-        CollectiveError: there is no such operation, or not for this type.
+        CollectiveError: it is no array, or there is no such operation, or not for this type.
     """
+    _require_array(array)
     if op not in OPERATIONS:
         raise CollectiveError(f"unknown reduction {op!r}; known: {', '.join(OPERATIONS)}")
     element = element_type_of(array.dtype)
@@ -42,8 +43,9 @@ def copied_type(array: Array) -> str:
     """The wire's name of a type that is only copied: any type without Python objects.
 
     Raises:
-        CollectiveError: the elements are not plain memory.
+        CollectiveError: it is no array, or the elements are not plain memory.
     """
+    _require_array(array)
     if array.dtype.hasobject:
         raise CollectiveError(
             f"arrays of {array.dtype} hold Python objects; send bytes, such as "
@@ -88,10 +90,11 @@ def output_like(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any])
     """An output of ``shape`` and ``dtype``, in ``out`` when that is given.
 
     Raises:
-        CollectiveError: ``out`` has another shape or type.
+        CollectiveError: ``out`` is no array, or has another shape or type.
     """
     if out is None:
         return Output(np.empty(shape, dtype))
+    _require_array(out)
     if out.shape != shape or out.dtype != dtype:
         raise CollectiveError(
             f"out= has shape {out.shape} and type {out.dtype}; the result has {shape} and {dtype}"
@@ -111,6 +114,14 @@ def split_blocks(array: Array, blocks: int, operation: str) -> tuple[int, ...]:
             f"{blocks}; got shape {array.shape}"
         )
     return (array.shape[0] // blocks, *array.shape[1:])
+
+
+def _require_array(value: object) -> None:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise CollectiveError(
+            f"a {type(value).__name__} is no NumPy array; pass numpy.asarray(...) of it, as out= "
+            "an array for the result"
+        )
 
 
 def _require_little_endian(array: Array) -> None:

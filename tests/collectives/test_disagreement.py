@@ -29,6 +29,21 @@ def assert_everyone_gets(results, kind, *texts):
             assert text in str(result), f"rank {rank}: {result}"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda comm: comm.allreduce([1.0, 2.0]),
+        lambda comm: comm.allgather(3.0),
+        lambda comm: comm.broadcast((1, 2), root=0),
+        lambda comm: comm.allreduce(np.ones(2), out=[0.0, 0.0]),
+    ],
+    ids=["list", "number", "tuple", "out"],
+)
+def test_what_is_no_array_is_refused_with_what_to_pass(cluster, call):
+    results = cluster.run(call)
+    assert_everyone_gets(results, CollectiveError, "is no NumPy array; pass numpy.asarray")
+
+
 def test_different_lengths(cluster):
     results = cluster.run(
         lambda comm: comm.allreduce(np.ones(100 if comm.rank == 1 else 90, np.float32))
