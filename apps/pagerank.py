@@ -27,13 +27,14 @@ from typing import Any, Protocol
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
+from combining.command_line import argument_parser
+from combining.comparison import draw_bars, draw_busiest_link, place_of
 from rich.console import Console
 from rich.table import Table
 
 import innet
 from innet.errors import InnetError
 
-NAMES = {"inc": "in the switches", "ps": "on one host", "ring": "round the hosts"}
 CITATIONS = 5
 TURNED_ROUND = 0.3
 
@@ -335,7 +336,7 @@ def table_of(results: Sequence[Result]) -> Table:
         table.add_column(heading, justify="left" if heading == "combined" else "right")
     for result in results:
         table.add_row(
-            f"{NAMES.get(result.algorithm, '')} ({result.algorithm})".strip(),
+            place_of(result.algorithm),
             str(len(result.messages)),
             f"{result.seconds:.2f}",
             f"{result.waited_s:.2f}",
@@ -354,36 +355,23 @@ def save(results: Sequence[Result], directory: Path) -> None:
     (directory / "pagerank.json").write_text(json.dumps(records, indent=2))
     figure = Figure(figsize=(12, 3.5), layout="constrained")
     supersteps, times, links = figure.subplots(1, 3)
-    names = [NAMES.get(result.algorithm, result.algorithm) for result in results]
+    algorithms = [result.algorithm for result in results]
     supersteps.plot(results[0].messages, "o-")
     supersteps.set(xlabel="superstep", title="Vertices that got messages")
-    times.barh(names, [result.waited_s for result in results])
-    times.set(xlabel="seconds", title="Time in exchanging messages")
-    links.barh(names, [result.busiest_link_bytes / 1e6 for result in results])
-    links.set(xlabel="megabytes", title="On the busiest host's link")
+    waited_s = [result.waited_s for result in results]
+    draw_bars(times, algorithms, waited_s, unit="seconds", title="Time in exchanging messages")
+    draw_busiest_link(links, algorithms, [result.busiest_link_bytes for result in results])
     figure.savefig(directory / "pagerank.png", dpi=120)
 
 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    description, _, examples = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=description,
-        epilog="examples:\n" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser(__doc__ or "", "combine", Path("results/pagerank"))
     parser.add_argument("--edges", type=Path, metavar="FILE", help="two numbers a line: FROM TO")
     parser.add_argument(
         "--vertices", type=int, default=20_000, help="of the graph made without --edges"
     )
     parser.add_argument("--seed", type=int, default=1, help="of that graph")
-    parser.add_argument(
-        "--algorithms",
-        nargs="+",
-        default=["inc", "ps"],
-        metavar="ALGORITHM",
-        help="where to combine: inc, ps, ring, ps:server=h3, ... (default: inc ps)",
-    )
     parser.add_argument("--damping", type=float, default=0.85)
     parser.add_argument(
         "--tolerance",
@@ -393,9 +381,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--no-check", dest="check", action="store_false", help="do not compare with networkx"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=Path("results/pagerank"), help="where rank 0 saves"
     )
     arguments = parser.parse_args()
     if arguments.vertices <= CITATIONS:

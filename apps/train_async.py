@@ -9,8 +9,6 @@ innet run leaf-spine-16 -- python apps/train_async.py --servers 4 --steps 100
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,12 +22,13 @@ from asynchronous.trainings import (
     train_asynchronously,
     train_synchronously,
 )
+from gpt.command_line import options_of, ranks_of_job, refuse
 from gpt.model import Shape
 from rich.console import Console
 
 import innet
 
-_EXIT_USAGE = 2
+_PROGRAM = "train_async.py"
 _TABLE_WIDTH = 110
 
 
@@ -117,10 +116,7 @@ def train(arguments: argparse.Namespace) -> None:
     if rank != 0:
         return
     comparison = Comparison(
-        options={
-            key: str(value) if isinstance(value, Path) else value
-            for key, value in vars(arguments).items()
-        },
+        options=options_of(arguments),
         parameters=model_bytes(task) // 4,
         curves=[synchronous, asynchronous],
         pulls=pulls,
@@ -134,20 +130,9 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Train as one of the ranks that the environment says."""
     arguments = parse_arguments()
-    if "RANK" not in os.environ:
-        print(
-            "train_async.py: there are no ranks. Start it with innet run star8 -- python "
-            "apps/train_async.py",
-            file=sys.stderr,
-        )
-        sys.exit(_EXIT_USAGE)
-    why = refusal(arguments, int(os.environ["WORLD_SIZE"]))
+    why = refusal(arguments, ranks_of_job(_PROGRAM))
     if why is not None:
-        # All ranks find the same; one says it, and is the one that the launcher reports.
-        if os.environ["RANK"] != "0":
-            sys.exit()
-        print(f"train_async.py: {why}", file=sys.stderr)
-        sys.exit(_EXIT_USAGE)
+        refuse(_PROGRAM, why)
     # Several ranks share this machine's cores; and one thread always adds in the same order.
     torch.set_num_threads(1)
     dist.init_process_group("innet")

@@ -11,9 +11,7 @@ torchrun --nproc-per-node 8 apps/train_gpt.py --parallel cp --backend gloo
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +19,7 @@ import torch
 import torch.distributed as dist
 from gpt import backend
 from gpt.checkpoint import Checkpoints
+from gpt.command_line import options_of, ranks_of_job, refuse
 from gpt.layout import KINDS, Layout, LayoutError
 from gpt.model import GPT, Shape
 from gpt.parallel import SCHEDULES, ParallelModel, ParallelOptions
@@ -28,8 +27,8 @@ from gpt.record import Record
 from gpt.training import Schedule, Training
 
 _BAR = 20
-_EXIT_USAGE = 2
 _MICROBATCHES = 4
+_PROGRAM = "train_gpt.py"
 _AT_LEAST_ONE = (
     *("layers", "width", "heads", "context", "steps", "batch"),
     *("microbatches", "report_every", "checkpoint_every"),
@@ -170,10 +169,7 @@ def train(arguments: argparse.Namespace, layout: Layout) -> None:
         parallel=str(layout),
         ranks=dist.get_world_size(),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        options={
-            key: str(value) if isinstance(value, Path) else value
-            for key, value in vars(arguments).items()
-        },
+        options=options_of(arguments),
     )
     options = ParallelOptions(
         schedule=arguments.schedule,
@@ -219,21 +215,11 @@ def train(arguments: argparse.Namespace, layout: Layout) -> None:
 def main() -> None:
     """Train as one of the ranks that the environment says."""
     arguments = parse_arguments()
-    if "RANK" not in os.environ:
-        print(
-            "train_gpt.py: there are no ranks. Start it with innet run star8 -- python "
-            "apps/train_gpt.py, or with torchrun and --backend gloo",
-            file=sys.stderr,
-        )
-        sys.exit(_EXIT_USAGE)
+    ranks = ranks_of_job(_PROGRAM, ", or with torchrun and --backend gloo")
     try:
-        layout = checked_layout(arguments, int(os.environ["WORLD_SIZE"]))
+        layout = checked_layout(arguments, ranks)
     except LayoutError as error:
-        # All ranks find the same; one says it, and is the one that the launcher reports.
-        if os.environ["RANK"] != "0":
-            sys.exit()
-        print(f"train_gpt.py: {error}", file=sys.stderr)
-        sys.exit(_EXIT_USAGE)
+        refuse(_PROGRAM, str(error))
     # Several ranks share this machine's cores; and one thread always adds in the same order.
     torch.set_num_threads(1)
     backend.start(arguments.backend)

@@ -24,13 +24,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from combining.command_line import argument_parser
+from combining.comparison import draw_bars, draw_busiest_link, place_of
 from rich.console import Console
 from rich.table import Table
 
 import innet
 from innet.errors import InnetError
 
-NAMES = {"inc": "in the switches", "ps": "on one host", "ring": "round the hosts"}
 LONGEST_WORD = 64
 WORD = re.compile(rf"[a-z]{{1,{LONGEST_WORD}}}")
 SUFFIXES = (".py", ".txt", ".rst", ".md")
@@ -175,7 +176,7 @@ def table_of(results: Sequence[Result]) -> Table:
     for result in results:
         equal = {True: "yes", False: "NO", None: "-"}[result.equals_counter]
         table.add_row(
-            f"{NAMES.get(result.algorithm, '')} ({result.algorithm})".strip(),
+            place_of(result.algorithm),
             f"{result.seconds * 1e3:.1f}",
             f"{result.busiest_link_bytes / 1e6:.2f}",
             f"{slowest_s / result.seconds:.2f}",
@@ -193,11 +194,10 @@ def save(results: Sequence[Result], top: Sequence[tuple[str, int]], directory: P
     (directory / "wordcount.json").write_text(json.dumps(record, indent=2))
     figure = Figure(figsize=(10, 3.5), layout="constrained")
     times, links = figure.subplots(1, 2)
-    names = [NAMES.get(result.algorithm, result.algorithm) for result in results]
-    times.barh(names, [result.seconds * 1e3 for result in results])
-    times.set(xlabel="milliseconds", title="Time to add the counts")
-    links.barh(names, [result.busiest_link_bytes / 1e6 for result in results])
-    links.set(xlabel="megabytes", title="On the busiest host's link")
+    algorithms = [result.algorithm for result in results]
+    times_ms = [result.seconds * 1e3 for result in results]
+    draw_bars(times, algorithms, times_ms, unit="milliseconds", title="Time to add the counts")
+    draw_busiest_link(links, algorithms, [result.busiest_link_bytes for result in results])
     figure.savefig(directory / "wordcount.png", dpi=120)
 
 
@@ -242,25 +242,13 @@ def run(arguments: argparse.Namespace) -> bool:
 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    description, _, examples = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=description,
-        epilog="examples:\n" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser(__doc__ or "", "add", Path("results/wordcount"))
     parser.add_argument(
         "texts",
         nargs="*",
         type=Path,
         metavar="FILE|DIR",
         help=f"what to count; of directories all {', '.join(SUFFIXES)}. Default: Python's library",
-    )
-    parser.add_argument(
-        "--algorithms",
-        nargs="+",
-        default=["inc", "ps"],
-        metavar="ALGORITHM",
-        help="where to add: inc, ps, ring, ps:server=h3, ... (default: inc ps)",
     )
     parser.add_argument("--top", type=int, default=10, help="how many words to print (default: 10)")
     parser.add_argument(
@@ -271,9 +259,6 @@ def parse_arguments() -> argparse.Namespace:
         dest="check",
         action="store_false",
         help="do not count everything again with collections.Counter on rank 0",
-    )
-    parser.add_argument(
-        "--output", type=Path, default=Path("results/wordcount"), help="where rank 0 saves"
     )
     arguments = parser.parse_args()
     if arguments.repetitions < 1 or arguments.top < 0:
