@@ -21,7 +21,7 @@ from innet.collectives.group import Variants
 from innet.collectives.keyed import KeyedCalls
 from innet.collectives.object_calls import ObjectCalls
 from innet.collectives.objects import Objects, error_of_object
-from innet.collectives.one_sided import OneSided, OneSidedCalls
+from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
 from innet.collectives.operation import Operation
 from innet.collectives.point_to_point import PointToPoint, describe_receipt
 from innet.collectives.reduce import reduce
@@ -86,16 +86,16 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         first = variants.first
         objects = Objects(self._node, worker.object_key, first, self.rank, self._segment_bytes)
         ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
-        one_sided = OneSided(
+        transfers = Transfers(
             self._node,
             self._collector,
             self._trace,
-            first.prefix,
+            f"{first.prefix}/arrays",
             self.nodes,
             self.rank,
             self._segment_bytes,
-            lambda: membership.failure,
         )
+        one_sided = OneSided(transfers, self.size, self.rank, lambda: membership.failure)
         OneSidedCalls.__init__(self, one_sided, self._check_member)
         KeyedCalls.__init__(
             self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank

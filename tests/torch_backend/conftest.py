@@ -6,14 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from innet.topology import load_topology
-from tests.collectives.cluster import Cluster
-from tests.torch_backend.ranks import SIZE, Ranks
+from tests.torch_backend.ranks import Ranks, opened_ranks
 
 
 @pytest.fixture(scope="module")
 def ranks() -> Iterator[Ranks]:
-    with Cluster(load_topology(f"star:{SIZE}")) as cluster:
-        made = Ranks(cluster)
+    with opened_ranks() as made:
         yield made
-        made.close()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from innet.topology import load_topology
 from innet.torch_backend.process_group import InnetProcessGroup
 from tests.collectives.cluster import Cluster
 
@@ -38,6 +40,15 @@ class Ranks:
     def close(self) -> None:
         with ThreadPoolExecutor(len(self.groups)) as pool:
             list(pool.map(InnetProcessGroup.shutdown, self.groups))
+
+
+@contextmanager
+def opened_ranks(size: int = SIZE, **options: Any) -> Iterator[Ranks]:
+    """Ranks over a star of their own; ``options`` as of :class:`Cluster`."""
+    with Cluster(load_topology(f"star:{size}"), **options) as cluster:
+        ranks = Ranks(cluster)
+        yield ranks
+        ranks.close()
 
 
 def values(rank: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

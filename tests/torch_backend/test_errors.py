@@ -9,10 +9,8 @@ from torch.distributed import ReduceOp
 
 from innet._native import _core
 from innet.errors import DeadlineExceeded, MismatchError
-from innet.topology import load_topology
 from innet.torch_backend.process_group import InnetProcessGroup
-from tests.collectives.cluster import Cluster
-from tests.torch_backend.ranks import SIZE, Program, Ranks, with_op
+from tests.torch_backend.ranks import SIZE, Program, Ranks, opened_ranks, with_op
 
 pytestmark = pytest.mark.torch
 
@@ -84,10 +82,8 @@ def test_a_timeout_names_the_operation_and_who_is_missing() -> None:
             group.allreduce([torch.ones(7, 3)]).wait()
         return str(caught.value)
 
-    with Cluster(load_topology(f"star:{SIZE}"), timeout_s=1.5) as cluster:
-        ranks = Ranks(cluster)
+    with opened_ranks(timeout_s=1.5) as ranks:
         said = ranks.run(program)
-        ranks.close()
     for rank in (0, 2, 3):
         assert "allreduce(sum.f32, shape (7, 3)) seq=0" in said[rank]
         assert "1" in said[rank].partition("seq=0")[2]
@@ -114,8 +110,6 @@ def test_an_operation_on_more_elements_than_32_bits_count_is_described_right() -
             work.wait()
         return str(caught.value)
 
-    with Cluster(load_topology("star:2")) as cluster:
-        ranks = Ranks(cluster)
+    with opened_ranks(2) as ranks:
         said = ranks.run(program)[0]
-        ranks.close()
     assert "cancelled" in said.lower()

@@ -8,10 +8,8 @@ from datetime import timedelta
 import pytest
 
 from innet.errors import DeadlineExceeded
-from innet.topology import load_topology
 from innet.torch_backend.process_group import InnetProcessGroup
-from tests.collectives.cluster import Cluster
-from tests.torch_backend.ranks import SIZE, Ranks
+from tests.torch_backend.ranks import opened_ranks
 
 pytestmark = pytest.mark.torch
 
@@ -53,10 +51,8 @@ def test_a_monitored_barrier_names_who_did_not_come_on_all_ranks(wait_all_ranks:
             barrier_ended.wait(60)
         return str(caught.value)
 
-    with Cluster(load_topology(f"star:{SIZE}")) as cluster:
-        ranks = Ranks(cluster)
+    with opened_ranks() as ranks:
         said = ranks.run(program)
-        ranks.close()
     for rank in (0, 2):
         assert "rank 1 (h1)" in said[rank]
         assert ("rank 3 (h3)" in said[rank]) == wait_all_ranks
@@ -72,10 +68,8 @@ def test_operations_take_the_timeout_that_was_set_last() -> None:
             group.barrier().wait()
         return str(caught.value)
 
-    with Cluster(load_topology(f"star:{SIZE}"), timeout_s=1000) as cluster:
-        ranks = Ranks(cluster)
+    with opened_ranks(timeout_s=1000) as ranks:
         said = ranks.run(program)
-        ranks.close()
     for rank in (0, 1, 3):
         assert "barrier() seq=0" in said[rank]
         assert "2" in said[rank].partition("seq=0")[2]

@@ -14,6 +14,7 @@ import pytest
 
 Event = dict[str, Any]
 
+APPS = Path(__file__).parents[2] / "apps"
 DIES = Path(__file__).parent / "workers" / "dies.py"
 ROUNDING_US = 1e-3
 
@@ -65,8 +66,9 @@ def within(inner: Event, outer: Event) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_communication_hides_behind_the_computation_of_a_model(run_job, tmp_path):
+def test_communication_hides_behind_the_computation_of_a_model(run_job, tmp_path, monkeypatch):
     file = tmp_path / "trace.json"
+    monkeypatch.setenv("PYTHONPATH", str(APPS))
     result = run_job("training.py", topology="star:2", trace=file)
     assert result.failure == ""
     assert list(tmp_path.iterdir()) == [file], "something beside the trace was left"

@@ -18,5 +18,6 @@ from innet.collectives.one_sided.calls import OneSidedCalls
 from innet.collectives.one_sided.one_sided import OneSided
 from innet.collectives.one_sided.registered_array import RegisteredArray
 from innet.collectives.one_sided.remote_arrays import Snapshot
+from innet.collectives.one_sided.transfers import Transfers
 
-__all__ = ["OneSided", "OneSidedCalls", "RegisteredArray", "Snapshot"]
+__all__ = ["OneSided", "OneSidedCalls", "RegisteredArray", "Snapshot", "Transfers"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from innet._native import _core
 from innet.collectives.arrays import Array, copied_type
 from innet.collectives.objects import quoted_path
 from innet.collectives.one_sided.array_server import ArrayServer
@@ -15,33 +13,19 @@ from innet.collectives.one_sided.remote_arrays import RemoteArrays, Snapshot
 from innet.collectives.one_sided.transfers import Transfers
 from innet.collectives.work import Work
 from innet.errors import CollectiveError
-from innet.worker import Collector
 from innet.worker.membership import Failure
-
-if TYPE_CHECKING:
-    from innet.trace.recorder import Recorder
 
 
 class OneSided:
     """``register``, ``get`` and ``put``: arguments as in :class:`Communicator`, checked here."""
 
     def __init__(
-        self,
-        node: _core.Node,
-        collector: Collector,
-        trace: Recorder | None,
-        prefix: str,
-        nodes: Sequence[str],
-        rank: int,
-        segment_bytes: int,
-        failure: Callable[[], Failure | None],
+        self, transfers: Transfers, size: int, rank: int, failure: Callable[[], Failure | None]
     ) -> None:
-        """``prefix`` is the group's; ``nodes`` the node of each of its ranks."""
-        self._transfers = Transfers(
-            node, collector, trace, f"{prefix}/arrays", nodes, rank, segment_bytes
-        )
-        self._server = ArrayServer(self._transfers, len(nodes), rank)
-        self._remote = RemoteArrays(self._transfers, len(nodes), rank, failure)
+        """``size`` and ``rank`` are of the group; ``failure`` says what happened to it, if so."""
+        self._transfers = transfers
+        self._server = ArrayServer(transfers, size, rank)
+        self._remote = RemoteArrays(transfers, size, rank, failure)
 
     def register(self, name: str, array: Array) -> RegisteredArray:
         """Let other ranks read and write ``array``."""

@@ -55,26 +55,13 @@ def sparse_array(rank: int, size: int, density: float) -> np.ndarray:
     return np.where(np.repeat(blocks, WIDTH)[:size], array, 0).astype(np.float32)
 
 
-@functools.cache
-def cluster_of(algorithm: str) -> Cluster:
-    return Cluster(load_topology("star:4"), algorithm, segment_bytes=SEGMENT_BYTES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _clusters_close():
-    yield
-    for algorithm in ALGORITHMS:
-        cluster_of(algorithm).close()
-    cluster_of.cache_clear()
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     size=st.sampled_from([1, 31, 32, 33, 1000, 4096, 9999]),
     densities=st.lists(st.sampled_from([0.0, 0.02, 0.5, 1.0]), min_size=4, max_size=4),
 )
-def test_any_blocks_of_any_ranks(algorithm, size, densities):
+def test_any_blocks_of_any_ranks(cluster_of, algorithm, size, densities):
     cluster = cluster_of(algorithm)
     arrays = [sparse_array(rank, size, density) for rank, density in enumerate(densities)]
     wanted = expected(cluster.plan, arrays)
@@ -109,7 +96,7 @@ def test_the_switch_adds_and_zeros_do_not_travel():
 
 
 @pytest.mark.parametrize("size", [0, 5, 10_000])
-def test_zeros_from_everybody_are_zeros(size):
+def test_zeros_from_everybody_are_zeros(cluster_of, size):
     zeros = np.zeros(size, np.float32)
     for result in cluster_of("inc").run(lambda comm: comm.allreduce_blocks(zeros)):
         assert_same(result, zeros)
@@ -125,7 +112,7 @@ def test_more_ranks_with_one_block_than_fit_a_segment():
 
 @pytest.mark.parametrize("place", [3333, 4999])  # in a whole block, and in the last, shorter one
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_block_that_is_no_number_travels(bad, place):
+def test_a_block_that_is_no_number_travels(cluster_of, bad, place):
     def program(comm):
         array = np.zeros(5000, np.float32)
         array[place if comm.rank == 2 else 17] = bad if comm.rank == 2 else 1
@@ -137,7 +124,7 @@ def test_a_block_that_is_no_number_travels(bad, place):
         np.testing.assert_array_equal(result, wanted)
 
 
-def test_results_go_where_they_are_wanted_and_inputs_may_be_changed_at_once():
+def test_results_go_where_they_are_wanted_and_inputs_may_be_changed_at_once(cluster_of):
     def program(comm):
         array = np.full((50, 70), comm.rank, np.float32)
         work = comm.iallreduce_blocks(array)
@@ -173,7 +160,7 @@ def test_different_sizes_are_told_to_everybody(other_size):
         lambda comm: comm.allreduce_blocks(np.zeros(5, np.float32), out=np.zeros(6, np.float32)),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_sent(call):
+def test_wrong_arguments_are_refused_before_anything_is_sent(cluster_of, call):
     cluster = cluster_of("inc")
     assert all(isinstance(result, CollectiveError) for result in cluster.run(call))
     assert all((r == 4).all() for r in cluster.run(lambda comm: comm.allreduce(np.ones(3))))

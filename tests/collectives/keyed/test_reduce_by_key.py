@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
 from collections.abc import Sequence
 
@@ -72,19 +71,6 @@ def some_pairs(rank: int, count: int, key_type: type, value_type: type) -> KeysA
     )
 
 
-@functools.cache
-def cluster_of(algorithm: str) -> Cluster:
-    return Cluster(load_topology("star:4"), algorithm, segment_bytes=SEGMENT_BYTES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _clusters_close():
-    yield
-    for algorithm in ALGORITHMS:
-        cluster_of(algorithm).close()
-    cluster_of.cache_clear()
-
-
 @st.composite
 def contributions(draw: st.DrawFn) -> list[KeysAndValues]:
     key_type = draw(st.sampled_from([np.uint32, np.uint64, np.int64]))
@@ -96,7 +82,7 @@ def contributions(draw: st.DrawFn) -> list[KeysAndValues]:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs=contributions(), op=st.sampled_from(["sum", "min", "max", "prod"]))
-def test_any_pairs_of_any_ranks(algorithm, pairs, op):
+def test_any_pairs_of_any_ranks(cluster_of, algorithm, pairs, op):
     cluster = cluster_of(algorithm)
     wanted = expected(cluster.plan, pairs, op)
     for result in cluster.run(lambda comm: comm.reduce_by_key(*pairs[comm.rank], op=op)):
@@ -139,7 +125,7 @@ def test_the_switch_adds():
             assert cluster.status(host)["reducer"]["reductions_completed"] == 0
 
 
-def test_one_root_gets_the_result_and_nobody_else():
+def test_one_root_gets_the_result_and_nobody_else(cluster_of):
     cluster = cluster_of("inc")
     pairs = [some_pairs(rank, 100, np.uint64, np.float64) for rank in range(4)]
     for root in (2, 0):
@@ -150,13 +136,13 @@ def test_one_root_gets_the_result_and_nobody_else():
         assert [result is None for result in results] == [rank != root for rank in range(4)]
 
 
-def test_nothing_from_anybody_is_nothing():
+def test_nothing_from_anybody_is_nothing(cluster_of):
     empty = (np.array([], np.uint64), np.array([], np.int64))
     for result in cluster_of("ring").run(lambda comm: comm.reduce_by_key(*empty)):
         assert_same(result, empty)
 
 
-def test_steps_go_on_while_nobody_waits_and_others_overtake():
+def test_steps_go_on_while_nobody_waits_and_others_overtake(cluster_of):
     """Ranks wait for what they started in different orders, with other collectives between."""
     cluster = cluster_of("inc")
     pairs = [some_pairs(rank, 900, np.uint64, np.float64) for rank in range(4)]
@@ -177,7 +163,7 @@ def test_steps_go_on_while_nobody_waits_and_others_overtake():
         assert all((result == 4).all() for result in outcome[1])
 
 
-def test_results_can_be_awaited():
+def test_results_can_be_awaited(cluster_of):
     cluster = cluster_of("inc")
     pairs = [some_pairs(rank, 50, np.uint64, np.float64) for rank in range(4)]
 
@@ -195,7 +181,7 @@ def test_results_can_be_awaited():
             assert_same(result, wanted)
 
 
-def test_sparse_vectors_are_added():
+def test_sparse_vectors_are_added(cluster_of):
     def program(comm):
         random = np.random.default_rng(comm.rank)
         vector = np.zeros(10_000)
@@ -209,7 +195,7 @@ def test_sparse_vectors_are_added():
         np.testing.assert_array_equal(summed, total)
 
 
-def test_overflow_reaches_everybody_and_spoils_nothing():
+def test_overflow_reaches_everybody_and_spoils_nothing(cluster_of):
     cluster = cluster_of("inc")
     most = np.iinfo(np.int64).max
     key = np.array([5], np.uint64)
@@ -274,7 +260,7 @@ def test_given_up_it_ends_here_and_holds_up_nothing():
         lambda comm: comm.allreduce_sparse(np.array([0.5]), np.ones(1), 10),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_sent(call):
+def test_wrong_arguments_are_refused_before_anything_is_sent(cluster_of, call):
     cluster = cluster_of("inc")
     assert all(isinstance(result, CollectiveError) for result in cluster.run(call))
     assert all((r == 4).all() for r in cluster.run(lambda comm: comm.allreduce(np.ones(3))))

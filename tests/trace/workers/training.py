@@ -1,9 +1,8 @@
 """A few steps of DistributedDataParallel with many small buckets, then of FSDP2 with prefetch."""
 
-import itertools
-
 import torch
 import torch.distributed as dist
+from gpt.parallel import gather_ahead  # of apps/
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -25,12 +24,8 @@ def sharded():
     layers = make_layers()
     model = nn.Sequential(*layers)
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for module in (*layers, model):
-        fully_shard(module, mesh=mesh)
-        # Without streams, an unshard blocks its caller unless it is told not to.
-        module._set_unshard_async_op(True)
-    for layer, following in itertools.pairwise(layers):
-        layer.set_modules_to_forward_prefetch([following])
+    sharded_layers = [fully_shard(layer, mesh=mesh) for layer in layers]
+    gather_ahead(fully_shard(model, mesh=mesh), sharded_layers)
     return model
 
 
