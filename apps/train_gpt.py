@@ -154,16 +154,20 @@ def report_line(record: Record, steps: int) -> str:
     )
 
 
-def train(arguments: argparse.Namespace, layout: Layout) -> None:
-    """Train as the command line says; the process group is there."""
-    shape = Shape(
+def shape_of(arguments: argparse.Namespace) -> Shape:
+    """The model's sizes."""
+    return Shape(
         arguments.layers,
         arguments.width,
         arguments.heads,
         arguments.context,
         arguments.experts,
     )
-    model = GPT(shape, arguments.seed)
+
+
+def train(arguments: argparse.Namespace, layout: Layout) -> None:
+    """Train as the command line says; the process group is there."""
+    model = GPT(shape_of(arguments), arguments.seed)
     record = Record(
         backend=arguments.backend,
         parallel=str(layout),
@@ -201,15 +205,21 @@ def train(arguments: argparse.Namespace, layout: Layout) -> None:
             flush=True,
         )
     Training(parallel, optimizer, schedule, record).run(checkpoints, report)
-    if is_first and not record.losses:
+    if is_first:
+        finish(record, arguments.output)
+
+
+def finish(record: Record, output: Path | None) -> None:
+    """Save what a training leaves behind, if it did anything."""
+    if not record.losses:
         print(
             f"the checkpoint has {record.first_step} steps already: nothing to train. Ask for more "
             "with --steps",
             flush=True,
         )
-    elif is_first and arguments.output is not None:
-        record.save(arguments.output)
-        print(f"wrote {arguments.output} and {arguments.output.with_suffix('.png')}", flush=True)
+    elif output is not None:
+        record.save(output)
+        print(f"wrote {output} and {output.with_suffix('.png')}", flush=True)
 
 
 def main() -> None:
