@@ -343,16 +343,6 @@ void bind_control(nb::class_<PythonNode>& node) {
                 self.call([&](Engine& engine) { engine.node.reducer().remove_group(name); });
             },
             "group"_a)
-        .def(
-            "trust_key",
-            [](PythonNode& self, const SigningKey& key) {
-                bool added = false;
-                self.call([&](Engine& engine) { added = add_key(engine.keyring, key); });
-                if (!added) {
-                    throw nb::value_error("the key is malformed");
-                }
-            },
-            "key"_a)
         .def("status", [](PythonNode& self) {
             NodeStatus status;
             self.call([&](Engine& engine) { status = read_status(engine, self.thread()); });
@@ -486,8 +476,7 @@ void bind_node(nb::module_& module) {
             "fd"_a = -1, "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
             "shape"_a = nb::none())
         .def("start", [](PythonNode& self) { self.thread().start(); })
-        .def("stop", &PythonNode::stop, "why"_a)
-        .def_prop_ro("cpu_seconds", [](PythonNode& self) { return self.thread().cpu_seconds(); });
+        .def("stop", &PythonNode::stop, "why"_a);
     bind_control(node);
     bind_operations_of(node);
     bind_objects_of(node);

@@ -14,8 +14,6 @@ ALGORITHM_VARIABLE = "INNET_ALGORITHM"
 """Environment variable with the algorithm that ``innet.init()`` uses when it is given none."""
 RESTARTS_VARIABLE = "INNET_RESTARTS"
 """Environment variable with how often the worker was started anew in this job: 0 at first."""
-RANK_VARIABLE = "RANK"
-"""Environment variable with the worker's rank, as PyTorch's launchers set it."""
 
 
 class JobFile(BaseModel):

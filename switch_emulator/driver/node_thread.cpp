@@ -331,15 +331,4 @@ std::vector<LinkStatus> NodeThread::link_status() const {
     return result;
 }
 
-double NodeThread::cpu_seconds() const {
-    clockid_t clock{};
-    timespec spent{};
-    auto& thread = const_cast<std::thread&>(thread_);
-    if (!thread_.joinable() || ::pthread_getcpuclockid(thread.native_handle(), &clock) != 0 ||
-        ::clock_gettime(clock, &spent) != 0) {
-        return 0.0;
-    }
-    return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
-}
-
 }  // namespace innet::driver

@@ -77,8 +77,6 @@ class NodeThread {
     CompletionBoard& completions() { return completions_; }
     /// On the node's thread (inside `call`).
     std::vector<LinkStatus> link_status() const;
-    /// Seconds the node's thread has spent on a processor.
-    double cpu_seconds() const;
 
   private:
     struct Link;
