@@ -28,6 +28,7 @@ from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
 from innet.collectives.scatter import scatter
 from innet.collectives.staged import Staged, Steps
+from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError
 from innet.plans import Plan
@@ -48,7 +49,6 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         rank: this process's place in the group.
         size: number of ranks in the group.
         nodes: the host of each rank.
-        timeout_s: deadline of operations, from their call; may be changed for those that follow.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         if self._any_source.knows(tag):
             return self._posted(output, source, tag, output.finish, timeout_s)[1]
         operation, what, confirm = self._messages.receive(
-            output.memory, source, tag, timeout_s or self.timeout_s
+            output.memory, source, tag, timeout_or(timeout_s, self.timeout_s)
         )
 
         def finish() -> Array:
@@ -290,7 +290,9 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         timeout_s: float | None = None,
     ) -> tuple[Receive, Work[T]]:
         what = describe_receipt(output.memory, "any rank" if source is None else source, tag)
-        receive = self._any_source.post(output.memory, source, tag, timeout_s or self.timeout_s)
+        receive = self._any_source.post(
+            output.memory, source, tag, timeout_or(timeout_s, self.timeout_s)
+        )
         return receive, self._work(0, what, None, finish, receive)
 
     # About the group.
@@ -355,15 +357,28 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         for variant in self._variants.all:
             self._node.unregister_producer(str(variant.own))
 
+    @property
+    def timeout_s(self) -> float:
+        """Deadline of operations, from their call; may be changed for those that follow.
+
+        It must be above 0: an operation cannot be given no time (CollectiveError).
+        """
+        return self._timeout_s
+
+    @timeout_s.setter
+    def timeout_s(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_or(timeout_s, timeout_s)
+
     # How operations run.
 
     def _start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
         self._require_open(operation.what)
+        limit_s = timeout_or(timeout_s, self.timeout_s)
         if operation.synchronising:
             self._since_synchronised = 0
         else:
             self._since_synchronised += 1
-        work = self._submit(operation, timeout_s or self.timeout_s)
+        work = self._submit(operation, limit_s)
         if self._since_synchronised >= self._in_flight:
             # Nothing in a row of broadcasts and their like tells their root that all have them; a
             # barrier that nobody waits for does, and lets it drop what it kept.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
+from innet.collectives.timeouts import timeout_or
 from innet.plans import PlanChooser
 from innet.worker import current_worker
 
@@ -36,7 +37,8 @@ def init(
 
     Raises:
         EmulationError: this process was not started by ``innet run``.
-        CollectiveError: this process's host is not among ``nodes``, or in a group of that name.
+        CollectiveError: this process's host is not among ``nodes``, or in a group of that name; or
+            ``timeout_s`` is not above 0.
         PlanError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come; the message names them.
         RankFailed: one came and failed before all were ready.
@@ -51,7 +53,7 @@ def init(
             pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
     """
     worker = current_worker()
-    timeout_s = timeout_s or worker.settings.collectives.timeout_s
+    timeout_s = timeout_or(timeout_s, worker.settings.collectives.timeout_s)
     algorithm = algorithm or worker.default_algorithm()
     membership = worker.join_group(group, algorithm, nodes, timeout_s)
     chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from innet.collectives.arrays import Array, Output
 from innet.collectives.objects import ObjectData, Objects
+from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Work
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ class ObjectCalls:
         output = None if out is None else Output(out)
         into = None if output is None else output.memory
         operation, what, buffer = self._objects.fetch(
-            name, source, into, timeout_s or self.timeout_s
+            name, source, into, timeout_or(timeout_s, self.timeout_s)
         )
         finish = buffer.array if output is None else output.finish
         return self._follow_object(operation, what, finish)

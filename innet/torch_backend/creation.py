@@ -8,6 +8,7 @@ from torch._C._distributed_c10d import _DistributedBackendOptions
 from torch.distributed.constants import default_pg_timeout
 
 from innet.collectives import init
+from innet.collectives.timeouts import timeout_or
 from innet.errors import CollectiveError
 from innet.torch_backend.options import Options
 from innet.torch_backend.process_group import InnetProcessGroup
@@ -29,7 +30,8 @@ def create_process_group(
         pg_options: :class:`Options`, or ``None`` for its defaults.
 
     Raises:
-        CollectiveError: two ranks run on one host, or the options are of another kind.
+        CollectiveError: two ranks run on one host, the options are of another kind, or the timeout
+            is not above 0.
         EmulationError: this process was not started by ``innet run``.
         ControlError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come.
@@ -41,13 +43,13 @@ def create_process_group(
         from innet.trace.training_phases import trace_training_phases
 
         trace_training_phases(worker.trace)
-    timeout_s = _timeout_s(request.timeout)
+    timeout_s = timeout_or(_given_timeout_s(request.timeout), worker.settings.collectives.timeout_s)
     meeting = meet(
         request.store,
         request.group_rank,
         request.group_size,
         worker.config.node,
-        timeout_s or worker.settings.collectives.timeout_s,
+        timeout_s,
     )
     _require_different_hosts(meeting.nodes)
     communicator = init(
@@ -56,6 +58,7 @@ def create_process_group(
         timeout_s=timeout_s,
         nodes=meeting.nodes,
     )
+    meeting.succeeded()
     return InnetProcessGroup(communicator, options, request.store)
 
 
@@ -79,6 +82,6 @@ def _checked_options(pg_options: object) -> Options:
     )
 
 
-def _timeout_s(timeout: timedelta) -> float | None:
+def _given_timeout_s(timeout: timedelta) -> float | None:
     """PyTorch fills in 30 minutes when nobody said anything: then innet's own default holds."""
     return None if timeout == default_pg_timeout else timeout.total_seconds()

@@ -50,6 +50,7 @@ class Launcher:
         self._thread = ThreadPoolExecutor(1, "innet-launcher")
         self._order = threading.Lock()
         self._deferred = 0
+        self._unended: set[_Deferred] = set()
         self._batch: list[CollectiveWork] | None = None
 
     def start(
@@ -83,7 +84,12 @@ class Launcher:
         """Wait for the threads: one that still ran C++ code at exit would abort the process.
 
         The communicator is closed before, so what has not started yet fails instead of starting.
+        What a thread still waits for to start more is given up: it would wait in vain.
         """
+        with self._order:
+            unended = list(self._unended)
+        for pending in unended:
+            pending.cancel()
         self._thread.shutdown(wait=True)
         if not threading.current_thread().name.startswith("innet-callbacks"):
             self.callbacks.shutdown(wait=True)
@@ -92,6 +98,7 @@ class Launcher:
         deferred = [_Deferred() for _ in steps]
         parts = [Part(pending, step.finish) for pending, step in zip(deferred, steps, strict=True)]
         self._deferred += 1
+        self._unended.update(deferred)
         self._thread.submit(self._launch, steps, deferred)
         return parts
 
@@ -108,6 +115,7 @@ class Launcher:
                 break
         with self._order:
             self._deferred -= 1
+            self._unended.difference_update(deferred)
 
 
 class _Deferred:

@@ -451,7 +451,7 @@ class InnetProcessGroup(ProcessGroup):
     def barrier(self, opts: BarrierOptions = _BARRIER) -> CollectiveWork:
         """Ends when every rank has called it; devices do not matter."""
         timeout_s = opts.timeout.total_seconds()
-        step = self._steps.barrier(timeout_s if timeout_s > 0 else None)
+        step = self._steps.barrier(None if timeout_s < 0 else timeout_s)
         return self._launcher.start([step], [])
 
     def monitored_barrier(

@@ -440,18 +440,19 @@ def _install_hooks_once() -> None:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        # Before the threads are joined: they may wait for others, and these for this rank.
         _fail(describe(error))
         previous(kind, error, trace)
 
-    def close_at_exit() -> None:
+    def report_end() -> None:
         failure = end.failure()
         if failure is not None:
             _fail(failure)
-        close_worker()
 
     sys.excepthook = report
-    atexit.register(close_at_exit)
+    # Before Python joins its threads, unlike what `atexit` calls: they may wait for other ranks,
+    # and these for this one. Pools of threads stop in the same way.
+    threading._register_atexit(report_end)  # type: ignore[attr-defined]
+    atexit.register(close_worker)
 
 
 def _fail(why: str) -> None:

@@ -9,6 +9,7 @@ from innet.collectives.one_sided.one_sided import OneSided
 from innet.collectives.one_sided.records import Combine
 from innet.collectives.one_sided.registered_array import RegisteredArray
 from innet.collectives.one_sided.remote_arrays import Snapshot
+from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Work
 
 
@@ -61,9 +62,8 @@ class OneSidedCalls:
     ) -> Work[Snapshot]:
         """Start a :meth:`get`."""
         self._check_owner(source)
-        return self._one_sided.get(
-            name, source, out, rows, at_least, behind, timeout_s or self.timeout_s
-        )
+        limit_s = timeout_or(timeout_s, self.timeout_s)
+        return self._one_sided.get(name, source, out, rows, at_least, behind, limit_s)
 
     def get(
         self,
@@ -114,7 +114,8 @@ class OneSidedCalls:
         Puts of one rank that are under way together may take effect in any order.
         """
         self._check_owner(to)
-        return self._one_sided.put(name, to, array, rows, combine, timeout_s or self.timeout_s)
+        limit_s = timeout_or(timeout_s, self.timeout_s)
+        return self._one_sided.put(name, to, array, rows, combine, limit_s)
 
     def put(
         self,

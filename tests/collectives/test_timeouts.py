@@ -1,0 +1,44 @@
+"""No time is not the default's time: it is refused, and the group stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from innet.collectives import Communicator
+from innet.errors import CollectiveError
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def communicators() -> Iterator[list[Communicator]]:
+    with Cluster(load_topology("star:2")) as cluster:
+        yield cluster.communicators
+
+
+CALLS: dict[str, Callable[[Communicator, float], object]] = {
+    "barrier": lambda comm, timeout_s: comm.ibarrier(timeout_s=timeout_s),
+    "recv": lambda comm, timeout_s: comm.irecv(np.zeros(1), 1, timeout_s=timeout_s),
+    "fetch": lambda comm, timeout_s: comm.ifetch("model", 1, timeout_s=timeout_s),
+    "get": lambda comm, timeout_s: comm.iget("array", 1, timeout_s=timeout_s),
+    "put": lambda comm, timeout_s: comm.iput("array", 1, np.zeros(1), timeout_s=timeout_s),
+    "attribute": lambda comm, timeout_s: setattr(comm, "timeout_s", timeout_s),
+}
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_timeout_that_is_no_time_is_refused(
+    communicators: list[Communicator], call: str, timeout_s: float
+) -> None:
+    asked = communicators[0]
+    before_s = asked.timeout_s
+    with pytest.raises(CollectiveError, match="leaves an operation no time"):
+        CALLS[call](asked, timeout_s)
+    assert asked.timeout_s == before_s
+    works = [communicator.ibarrier() for communicator in communicators]
+    for work in works:
+        work.wait()

@@ -1,0 +1,50 @@
+"""Ranks that meet through a store find each other again, whoever gave up how far before."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from torch.distributed import HashStore
+
+from innet.errors import DeadlineExceeded
+from innet.torch_backend.rendezvous import Meeting, meet
+
+pytestmark = pytest.mark.torch
+
+NODES = ("h4", "h2", "h7")
+
+
+def come(store: HashStore, ranks: tuple[int, ...], timeout_s: float = 60) -> list[Meeting]:
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        size = len(NODES)
+        return list(pool.map(lambda rank: meet(store, rank, size, NODES[rank], timeout_s), ranks))
+
+
+def test_everybody_learns_where_everybody_runs() -> None:
+    assert {meeting.nodes for meeting in come(HashStore(), (0, 1, 2))} == {NODES}
+
+
+def test_ranks_that_gave_up_meet_the_one_that_was_late() -> None:
+    store = HashStore()
+    for _ in range(2):
+        with pytest.raises(DeadlineExceeded, match=r"ranks 2 of 3 did not come"):
+            come(store, (0, 1), timeout_s=0.05)
+    assert len({(m.nodes, m.generation) for m in come(store, (0, 1, 2))}) == 1
+
+
+def test_a_group_that_is_made_again_has_another_generation() -> None:
+    store = HashStore()
+    first = come(store, (0, 1, 2))
+    for meeting in first:
+        meeting.succeeded()
+    again = come(store, (0, 1, 2))
+    assert {meeting.generation for meeting in again} == {first[0].generation + 1}
+
+
+def test_ranks_agree_when_the_group_came_about_for_some_of_them_only() -> None:
+    store = HashStore()
+    first = come(store, (0, 1, 2))
+    first[1].succeeded()
+    again = come(store, (0, 1, 2))
+    assert {meeting.generation for meeting in again} == {first[0].generation + 1}
