@@ -30,7 +30,7 @@ from innet.collectives.scatter import scatter
 from innet.collectives.staged import Staged, Steps
 from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
-from innet.errors import Cancelled, CollectiveError
+from innet.errors import Cancelled, CollectiveError, ControlError
 from innet.plans import Plan
 from innet.worker import Membership, Worker
 from innet.worker.context import before_close, no_more_before_close
@@ -499,9 +499,23 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         def error(status: int, detail: str) -> BaseException | None:
             # Messages have no number that both sides know: theirs say what they were all the same.
             told = detail if seq is not None else f"{what}: {detail}"
+            if status == _core.STATUS_DEADLINE_EXCEEDED:
+                told = self._who_has_ended() + told
             return error_of(status, told, what, seq, self._membership.failure, timeout_s)
 
         return Work(operation, completion or self._collector, finish, error)
+
+    def _who_has_ended(self) -> str:
+        """What is to say of ranks whose process has ended, which nobody can ask any more."""
+        try:
+            ended = self._worker.ended()
+        except ControlError:
+            return ""
+        return "".join(
+            f"rank {rank} ({node}) left the group, and its process has ended; "
+            for rank, node in enumerate(self.nodes)
+            if node in ended
+        )
 
     def _trace_message(self, operation: int, what: str, array: Array) -> None:
         if self._trace is not None:

@@ -70,7 +70,7 @@ class Controller:
     """Answers a job's workers on a control socket, and its launcher by method calls.
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
-    ``leave_group``, ``fail``; for displays: ``groups``.
+    ``leave_group``, ``fail``, ``ended``; for displays: ``groups``.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class Controller:
                 "attach": self.attach,
                 "detach": self.detach,
                 "present": self.present,
+                "ended": self.ended,
                 "join_group": self.join_group,
                 "ready_group": self.ready_group,
                 "leave_group": self.leave_group,
@@ -131,6 +132,11 @@ class Controller:
         """The nodes with a worker that has not failed."""
         with self._lock:
             return [node for node in self._attendance.present() if node not in self._failed]
+
+    def ended(self) -> list[str]:
+        """The nodes whose process has ended as it should, and has no successor."""
+        with self._lock:
+            return [node for node, why in self._gone.items() if not why]
 
     def join_group(
         self, group: str, algorithm: str, ranks: Sequence[str], node: str

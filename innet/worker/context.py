@@ -225,6 +225,10 @@ class Worker:
         present = self._controller.ask("present")
         return tuple(node for node in self.job.ranks if node in present)
 
+    def ended(self) -> frozenset[str]:
+        """The hosts whose process has ended as it should: nobody can ask it any more."""
+        return frozenset(self._controller.ask("ended"))
+
     def abandon_group(self, membership: Membership, why: str) -> None:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
         self._end_group(membership, why, None)

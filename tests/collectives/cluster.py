@@ -47,9 +47,14 @@ class _Member:
         self.job = job
         self.settings = settings
         self.trace = None
+        self.gone: set[str] = set()
 
     def leave_group(self, membership: Membership) -> None:
         """Nobody leaves before the cluster closes."""
+
+    def ended(self) -> frozenset[str]:
+        """The hosts whose process has ended."""
+        return frozenset(self.gone)
 
 
 class _Tap:
@@ -142,6 +147,13 @@ class Cluster:
         membership.failure = (why, rank)
         for prefix in membership.plans:
             self.nodes[membership.nodes[membership.rank]].abort(prefix, why)
+
+    def end(self, rank: int) -> None:
+        """The process of ``rank`` ends as it should: its node answers no more."""
+        host = self.plan.ranks[rank]
+        self.nodes[host].stop("its process has ended")
+        for member in self.members:
+            member.gone.add(host)
 
     def run(self, rank_program: Callable[[Communicator], Any]) -> list[Any]:
         """Run the program on every rank at once; results (or the exceptions raised) by rank."""
