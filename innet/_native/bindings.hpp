@@ -5,6 +5,10 @@
 
 namespace innet::bindings {
 
+/// Before any name is hashed: names cannot be chosen to crowd in one bucket of this process's
+/// tables.
+void choose_name_hash_key();
+
 void bind_names(nanobind::module_& module);
 void bind_operations(nanobind::module_& module);
 void bind_reductions(nanobind::module_& module);

@@ -9,6 +9,7 @@ NB_MODULE(_core, module) {
     nanobind::set_leak_warnings(false);
     module.doc() = "The compiled part of innet: wire format, transport, node and drivers.";
     module.attr("__version__") = innet::version();
+    innet::bindings::choose_name_hash_key();
     innet::bindings::bind_names(module);
     innet::bindings::bind_operations(module);
     innet::bindings::bind_reductions(module);

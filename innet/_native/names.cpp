@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <cstdint>
+#include <random>
 #include <string>
 
 #include "innet/_native/bindings.hpp"
@@ -18,6 +20,12 @@ wire::Name name_from_uri(std::string_view uri) {
         throw nb::value_error(("not an NDN name: " + std::string(uri)).c_str());
     }
     return *name;
+}
+
+void choose_name_hash_key() {
+    std::random_device random;
+    const auto draw = [&] { return std::uint64_t{random()} << 32U | std::uint64_t{random()}; };
+    wire::set_name_hash_key({draw(), draw(), draw()});
 }
 
 void bind_names(nb::module_& module) {

@@ -35,7 +35,7 @@ std::optional<ReductionName> ReductionName::parse(NameView name) {
     // TLV reads forward only, so the last components are remembered while passing over them.
     std::array<Element, kComponentsFromEnd> last;
     std::array<NameHash, kComponentsFromEnd> hash_after{};
-    NameHash hash = wire::kEmptyNameHash;
+    NameHash hash = wire::empty_name_hash();
     std::size_t components = 0;
     for (wire::Reader reader(bytes); !reader.empty(); ++components) {
         const auto component = reader.next();

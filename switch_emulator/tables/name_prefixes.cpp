@@ -3,7 +3,7 @@
 namespace innet::tables {
 
 NamePrefixes::NamePrefixes(wire::NameView name) : name_(name) {
-    hashes_[0] = wire::kEmptyNameHash;
+    hashes_[0] = hash_;
     ends_[0] = 0;
     const std::size_t size = name.value().size();
     wire::Reader reader(name.value());

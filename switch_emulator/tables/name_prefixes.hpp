@@ -34,7 +34,7 @@ class NamePrefixes {
 
   private:
     wire::NameView name_;
-    wire::NameHash hash_ = wire::kEmptyNameHash;
+    wire::NameHash hash_ = wire::empty_name_hash();
     std::size_t depth_ = 0;
     std::uint32_t last_type_ = 0;
     // Only the first depth_ + 1 are ever written or read: clearing them would cost more than the

@@ -39,6 +39,9 @@ std::uint64_t load_up_to_8(const std::uint8_t* bytes, std::size_t size) {
     return number;
 }
 
+/// Of the process, not of each node: names and their hashes pass between all of its tables.
+constinit NameHashKey hash_key;
+
 /// Both halves of a 64 by 64 bit product, folded: one multiplication mixes 128 bits.
 std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;
@@ -48,16 +51,23 @@ std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
+void set_name_hash_key(const NameHashKey& key) {
+    // An even factor would lose bits.
+    hash_key = {key.start, key.first_factor | 1U, key.second_factor | 1U};
+}
+
+NameHash empty_name_hash() { return hash_key.start; }
+
 NameHash extend_hash(NameHash prefix, ByteView component) {
-    constexpr std::uint64_t kOdd1 = 0xa0761d6478bd642fULL;
-    constexpr std::uint64_t kOdd2 = 0xe7037ed1a0b428dbULL;
+    const std::uint64_t first_factor = hash_key.first_factor;
     const std::uint8_t* bytes = component.data();
     std::size_t left = component.size();
     NameHash hash = prefix;
-    for (; left > 8; bytes += 8, left -= 8) hash = fold_multiply(hash ^ load64(bytes), kOdd1);
-    hash = fold_multiply(hash ^ load_up_to_8(bytes, left), kOdd1);
+    for (; left > 8; bytes += 8, left -= 8)
+        hash = fold_multiply(hash ^ load64(bytes), first_factor);
+    hash = fold_multiply(hash ^ load_up_to_8(bytes, left), first_factor);
     // Once more, or the hashes of consecutive segments would crowd in some buckets of a table.
-    return fold_multiply(hash, kOdd2);
+    return fold_multiply(hash, hash_key.second_factor);
 }
 
 std::optional<CheckedName> check_name(ByteView value) {
@@ -114,7 +124,7 @@ NameView NameView::parent() const {
 }
 
 NameHash NameView::hash() const {
-    NameHash hash = kEmptyNameHash;
+    NameHash hash = empty_name_hash();
     Reader reader(value_);
     while (const auto component = reader.next()) hash = extend_hash(hash, component->whole);
     return hash;

@@ -12,9 +12,22 @@
 
 namespace innet::wire {
 
-/// Hash of a name or of one of its prefixes; extend component by component.
+/// Hash of a name or of one of its prefixes; extend component by component. It means nothing
+/// outside this process.
 using NameHash = std::uint64_t;
-inline constexpr NameHash kEmptyNameHash = 0x9e3779b97f4a7c15ULL;
+
+/// What the hashes depend on. Who knows it can choose names that share one hash, and a table full
+/// of them is a list.
+struct NameHashKey {
+    std::uint64_t start = 0x9e3779b97f4a7c15ULL;
+    std::uint64_t first_factor = 0xa0761d6478bd642fULL;
+    std::uint64_t second_factor = 0xe7037ed1a0b428dbULL;
+};
+
+/// Replaces the process's key, which is a fixed one until then. No table must hold hashes of the
+/// old key: a program calls it first thing, with random numbers.
+void set_name_hash_key(const NameHashKey& key);
+NameHash empty_name_hash();
 
 /// Hash of a name after appending one component (given with its type and length).
 NameHash extend_hash(NameHash prefix, ByteView component);

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <random>
 #include <set>
 #include <string>
 
@@ -20,6 +22,33 @@ Name name_of(std::string_view uri) {
     auto name = Name::from_uri(uri);
     REQUIRE(name.has_value());
     return *name;
+}
+
+/// Another key while it lives.
+struct OtherKey {
+    explicit OtherKey(const NameHashKey& key) { set_name_hash_key(key); }
+    ~OtherKey() { set_name_hash_key({}); }
+};
+
+NameHashKey key_of(std::uint32_t seed) {
+    std::mt19937_64 random(seed);
+    return {random(), random(), random()};
+}
+
+/// Who knows the key finds bytes 8 to 15 of a component that undo what the first eight did: all
+/// names chosen so, and ended alike, have one hash.
+Name colliding_name(const NameHashKey& key, std::uint32_t number) {
+    __extension__ using Wide = unsigned __int128;
+    Bytes value = text("0123456789abcdefEND");
+    std::memcpy(value.data(), &number, sizeof number);
+    std::uint64_t first = 0;
+    const Name unfinished = Name().append(value);
+    std::memcpy(&first, unfinished.view().value().data(), sizeof first);
+    const Wide product = static_cast<Wide>(key.start ^ first) * key.first_factor;
+    const auto undo =
+        static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+    std::memcpy(value.data() + 6, &undo, sizeof undo);  // type and length come before the value
+    return Name().append(value);
 }
 
 bool same(ByteView a, ByteView b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
@@ -140,7 +169,7 @@ TEST_CASE("a prefix ends where a component ends") {
 
 TEST_CASE("the hash of a name extends that of its prefix") {
     const Name name = name_of("/train1/g0/0-3/a-component-longer-than-eight/seq=41/seg=9");
-    NameHash hash = kEmptyNameHash;
+    NameHash hash = empty_name_hash();
     CHECK(NameView().hash() == hash);
     for (std::size_t i = 0; i < name.view().size(); ++i) {
         hash = extend_hash(hash, name.view().component(i).whole);
@@ -174,11 +203,26 @@ TEST_CASE("names that differ in one byte, type, order or cut have different hash
     CHECK(hashes.size() == names);
 }
 
+TEST_CASE("names chosen to collide under one key do not under another") {
+    const auto different_hashes = [] {
+        std::set<NameHash> hashes;
+        for (std::uint32_t i = 0; i < 1000; ++i) {
+            hashes.insert(colliding_name(NameHashKey{}, i).view().hash());
+        }
+        return hashes.size();
+    };
+    REQUIRE(different_hashes() == 1);
+    const OtherKey other(key_of(1));
+    CHECK(different_hashes() == 1000);
+}
+
 TEST_CASE("hashes of consecutive segments fill a table evenly") {
     constexpr std::size_t kBuckets = 1024;
     constexpr std::size_t kNames = 64 * kBuckets;
-    for (const unsigned shift : {0U, 54U}) {  // lowest and highest ten bits
-        CAPTURE(shift);
+    for (const unsigned variant : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
+        const unsigned shift = variant % 2 == 0 ? 0 : 54;  // lowest and highest ten bits
+        CAPTURE(variant);
+        const OtherKey other(variant < 2 ? NameHashKey{} : key_of(variant));
         std::vector<std::size_t> buckets(kBuckets);
         const NameHash prefix = name_of("/train1/g0/0-7/sum.f32/seq=41").view().hash();
         for (std::size_t segment = 0; segment < kNames; ++segment) {
