@@ -36,7 +36,8 @@ class Receive(Posted):
     """
 
     def __init__(self, memory: Array, source: int | None, timeout_s: float) -> None:
-        super().__init__()
+        missing = "no rank sent one" if source is None else f"rank {source} did not send one"
+        super().__init__(timeout_s, f"{missing} within {timeout_s:g} s")
         self.deadline_s = time.monotonic() + timeout_s
         self.memory = memory
         self.source = source
@@ -112,6 +113,8 @@ class AnySource:
             self._ask(tag, state)
         return receive
 
+    # It may have ended by itself meanwhile, at its deadline; so whoever ends it claims it first.
+
     def _give_up(self, tag: int, receive: Receive) -> None:
         with self._lock:
             waiting = self._tags[tag].waiting
@@ -168,6 +171,7 @@ class AnySource:
             if status == _core.STATUS_ABORTED:  # nothing of that rank comes any more
                 ended = [one for one in state.waiting if one.takes(source)]
             state.waiting = [one for one in state.waiting if one not in ended]
+            ended = [one for one in ended if one.claim()]
             if status == _core.STATUS_MISMATCH:
                 del state.seqs[source]  # the receive has had its message, as any other would
         for one in ended:
@@ -179,6 +183,9 @@ class AnySource:
         self, tag: int, state: _Tag, source: int, question: _Question, receive: Receive
     ) -> None:
         state.waiting.remove(receive)
+        if not receive.claim():
+            self._ask(tag, state)  # the message is for the next
+            return
         del state.questions[source]
         del state.seqs[source]
         np.copyto(receive.memory.reshape(-1), question.buffer.reshape(-1))

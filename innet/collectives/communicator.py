@@ -37,6 +37,8 @@ from innet.worker.context import before_close, no_more_before_close
 
 T = TypeVar("T")
 
+_TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
+
 
 class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
     """Collectives among the ranks of one group.
@@ -247,15 +249,17 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         output = Output(array)
         if self._any_source.knows(tag):
             return self._posted(output, source, tag, output.finish, timeout_s)[1]
-        operation, what, confirm = self._messages.receive(
+        receipt = self._messages.receive(
             output.memory, source, tag, timeout_or(timeout_s, self.timeout_s)
         )
 
         def finish() -> Array:
-            confirm()
+            receipt.confirm()
             return output.finish()
 
-        return self._work(operation, what, None, finish)
+        return self._work(
+            receipt.operation, receipt.what, None, finish, unfinished=receipt.give_back
+        )
 
     def recv(self, array: Array, source: int, tag: int = 0) -> Array:
         """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
@@ -495,8 +499,13 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         finish: Callable[[], T],
         completion: Completion | None = None,
         timeout_s: float | None = None,
+        unfinished: Callable[[], None] | None = None,
     ) -> Work[T]:
+        """``unfinished`` is called when it ends too early for what may yet come."""
+
         def error(status: int, detail: str) -> BaseException | None:
+            if unfinished is not None and status in _TOO_EARLY:
+                unfinished()
             # Messages have no number that both sides know: theirs say what they were all the same.
             told = detail if seq is not None else f"{what}: {detail}"
             if status == _core.STATUS_DEADLINE_EXCEEDED:

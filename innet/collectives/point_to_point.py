@@ -6,9 +6,11 @@ receipt; receipts are kept long enough for every message that can be under way.
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +50,42 @@ class Channel:
         return len(self.unconfirmed) < MESSAGES_IN_FLIGHT
 
 
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receive under way.
+
+    Attributes:
+        operation: the fetch.
+        what: for people.
+        confirm: to be called when the message has come.
+        give_back: to be called when the fetch ended without it, and it may yet come.
+    """
+
+    operation: int
+    what: str
+    confirm: Callable[[], None]
+    give_back: Callable[[], None]
+
+
+class _Incoming:
+    """Numbers the messages that are received of one rank with one tag."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._given_back: list[int] = []
+
+    def take(self) -> int:
+        """The number of the oldest message that no receive has, or waits for."""
+        if self._given_back:
+            return heapq.heappop(self._given_back)
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self, seq: int) -> None:
+        """The receive that took the number ended without its message."""
+        heapq.heappush(self._given_back, seq)
+
+
 class PointToPoint:
     """``send`` and ``recv`` of one communicator.
 
@@ -69,7 +107,7 @@ class PointToPoint:
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
         self._outgoing: dict[tuple[int, int], Channel] = {}
-        self._incoming: dict[tuple[int, int], int] = {}
+        self._incoming: dict[tuple[int, int], _Incoming] = {}
         self._targets = [
             _core.Targets([(f"{variant.prefix}/p2p/{peer}", f"/n/{node_name}", False)])
             for peer, node_name in enumerate(variant.nodes)
@@ -123,21 +161,27 @@ class PointToPoint:
             if not posted.done(0):
                 self._collector.deliver(start(), posted.end)
 
-    def receive(
-        self, memory: Array, source: int, tag: int, timeout_s: float
-    ) -> tuple[int, str, Callable[[], None]]:
-        """Fetch the next message of rank ``source``; the last value confirms it once it came."""
+    def receive(self, memory: Array, source: int, tag: int, timeout_s: float) -> Receipt:
+        """Fetch the next message of rank ``source``."""
         seq = self.next_incoming(source, tag)
         what = describe_receipt(memory, source, tag)
         operation = self.fetch(memory, source, tag, seq, timeout_s)
-        return operation, what, lambda: self.confirm(source, tag, seq)
+        return Receipt(
+            operation,
+            what,
+            lambda: self.confirm(source, tag, seq),
+            lambda: self.give_back(source, tag, seq),
+        )
 
     def next_incoming(self, source: int, tag: int) -> int:
         """The number of the next message of ``source`` with that tag; it counts on from there."""
         with self._lock:
-            seq = self._incoming.get((source, tag), 0)
-            self._incoming[source, tag] = seq + 1
-        return seq
+            return self._incoming.setdefault((source, tag), _Incoming()).take()
+
+    def give_back(self, source: int, tag: int, seq: int) -> None:
+        """Message ``seq`` was not received: the next receive is to wait for it."""
+        with self._lock:
+            self._incoming[source, tag].give_back(seq)
 
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""

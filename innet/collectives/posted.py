@@ -19,11 +19,19 @@ class Posted:
         """Args: ``overdue`` says what was missing, should ``timeout_s`` pass."""
         self._ended = threading.Condition()
         self._end: tuple[int, str] | None = None
+        self._claimed = False
         self._callback: Callable[[int, str], None] | None = None
         self._deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._overdue = overdue
         self._timer: threading.Timer | None = None
         self.give_up: Callable[[], None] = lambda: None
+
+    def claim(self) -> bool:
+        """Whether the caller may end it; nobody else can from then on."""
+        with self._ended:
+            free = self._end is None and not self._claimed
+            self._claimed = True
+            return free
 
     def end(self, status: int, detail: str) -> None:
         """It has ended; only the first end counts."""
@@ -52,8 +60,7 @@ class Posted:
 
     def cancel(self, operation: int) -> None:
         """Give it up."""
-        self.give_up()
-        self.end(_core.STATUS_CANCELLED, "given up")
+        self._end_early(_core.STATUS_CANCELLED, "given up")
 
     def discard(self, operation: int) -> None:
         """Nothing is kept for who would have asked."""
@@ -77,4 +84,9 @@ class Posted:
 
     def _look_at_clock(self) -> None:
         if self._deadline_s is not None and time.monotonic() >= self._deadline_s:
-            self.end(_core.STATUS_DEADLINE_EXCEEDED, self._overdue)
+            self._end_early(_core.STATUS_DEADLINE_EXCEEDED, self._overdue)
+
+    def _end_early(self, status: int, detail: str) -> None:
+        if self.claim():
+            self.give_up()
+            self.end(status, detail)

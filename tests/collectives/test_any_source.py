@@ -136,3 +136,19 @@ def test_alone_there_is_nobody_to_receive_from(network: Network) -> None:
     alone = AnySource(network, network, network, [])  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="group of one rank"):
         alone.post(np.zeros(1), None, TAG, FOREVER_S)
+
+
+def test_a_short_deadline_holds_while_an_older_question_is_open(network: Network) -> None:
+    network.post()
+    young = network.post(timeout_s=0.01)
+    young.wait(0, 0.02)
+    assert young.wait(0, 0) == (_core.STATUS_DEADLINE_EXCEEDED, "no rank sent one within 0.01 s")
+
+
+def test_a_message_goes_to_the_first_receive_that_has_not_ended(network: Network) -> None:
+    late = network.post(timeout_s=1e-9)
+    patient = network.post()
+    assert status_of(late) == _core.STATUS_DEADLINE_EXCEEDED
+    network.answer(2, 20.0)
+    assert (status_of(patient), patient.memory[0]) == (_core.STATUS_DONE, 20.0)
+    assert network.confirmed == [(2, 0)]
