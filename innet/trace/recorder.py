@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import threading
 import time
@@ -18,13 +20,17 @@ TRACE_VARIABLE = "INNET_TRACE"
 
 _FLUSH_PERIOD_S = 0.1
 
+_log = logging.getLogger(__name__)
+
 _TakeTimes = Callable[[], list[tuple[int, int | None, int | None, int]]]
 
 
 class Recorder:
     """Collects records and writes them behind the program's back, several times a second.
 
-    A process that is killed leaves what it had written until then. Thread-safe.
+    A process that is killed leaves what it had written until then. When the file cannot be written
+    (the disk is full), a warning says so, and the trace of this process ends there: the job goes
+    on. Thread-safe.
     """
 
     def __init__(self, path: Path, source: Source, node: _core.Node) -> None:
@@ -33,6 +39,7 @@ class Recorder:
         self._records: deque[Record] = deque([source])
         self._file = path.open("x", encoding="utf-8")
         self._closing = threading.Event()
+        self._lost = False
         node.keep_operation_times()
         self._thread = threading.Thread(target=self._run, name="innet-trace", daemon=True)
         self._thread.start()
@@ -46,7 +53,11 @@ class Recorder:
         source = Source(label=f"rank {rank} ({node_name})", sort_index=rank)
         # A process that takes this one's place, or a node that takes this node's, has another file.
         path = Path(directory) / f"rank-{rank}-{time.monotonic_ns()}.jsonl"
-        return cls(path, source, node)
+        try:
+            return cls(path, source, node)
+        except OSError as error:
+            _log.warning("no trace of this process: %s cannot be made (%s)", path, error.strerror)
+            return None
 
     def begin(self, operation: int, what: str, category: str, /, **details: str | int) -> None:
         """An operation of the node was called; its end is known from the node."""
@@ -76,17 +87,35 @@ class Recorder:
         """Write what is left, and nothing from now on. Call it before the node stops."""
         self._closing.set()
         self._thread.join()
-        self._flush()
+        self._flush_or_end()
         self._take_times = None
-        self._file.close()
+        with contextlib.suppress(OSError):  # what is still in its buffer is lost, as was told
+            self._file.close()
 
     def _add(self, record: Record) -> None:
-        if not self._closing.is_set():
+        if not self._closing.is_set() and not self._lost:
             self._records.append(record)
 
     def _run(self) -> None:
         while not self._closing.wait(_FLUSH_PERIOD_S):
+            self._flush_or_end()
+
+    def _flush_or_end(self) -> None:
+        if self._lost:
+            self._records.clear()
+            if self._take_times is not None:
+                self._take_times()  # the node would keep them
+            return
+        try:
             self._flush()
+        except OSError as error:
+            self._lost = True
+            _log.warning(
+                "the trace of this process ends here, the job goes on: %s cannot be written (%s). "
+                "Free some space, or set XDG_RUNTIME_DIR to a place that has more",
+                self._file.name,
+                error.strerror,
+            )
 
     def _flush(self) -> None:
         # Begun before ended: an end that is taken here belongs to a begin that is in the file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from innet.trace.records import Counters, Record, Source
 
 _PERIOD_S = 0.1
+
+_log = logging.getLogger(__name__)
 _SORT_AFTER_RANKS = 1_000_000
 
 ReadStatus = Callable[[], Awaitable[dict[str, dict[str, Any]]]]
@@ -26,7 +29,18 @@ class SwitchSampler:
         self._sent_bytes: dict[str, tuple[int, int]] = {}
 
     async def run(self) -> None:
-        """Sample for ever."""
+        """Sample for ever, or until a file cannot be written: a warning says so then."""
+        try:
+            await self._sample_for_ever()
+        except OSError as error:
+            _log.warning(
+                "the trace of the switches ends here, the job goes on: files in %s cannot be "
+                "written (%s)",
+                self._directory,
+                error.strerror,
+            )
+
+    async def _sample_for_ever(self) -> None:
         while True:
             status = await self._read_status()
             at_ns = time.monotonic_ns()

@@ -134,3 +134,13 @@ def test_a_job_that_fails_leaves_a_trace_of_all_ranks_and_says_where(tmp_path):
     for rank in (0, 2):
         names = [e["name"] for e in spans(events, pids[f"rank {rank} (h{rank})"], "collective")]
         assert names[-1].startswith("barrier")
+
+
+def test_a_job_goes_on_when_a_trace_cannot_be_written(run_job, tmp_path):
+    result = run_job("full_disk.py", topology="star:2", trace=tmp_path / "trace.json")
+    assert result.failure == ""
+    assert "done" in result.said("h1")
+    assert "the trace of this process ends here, the job goes on" in result.said("h1")
+    events = load(tmp_path / "trace.json")
+    ranks = processes(events)
+    assert len(spans(events, ranks["rank 0 (h0)"], "collective")) == 50

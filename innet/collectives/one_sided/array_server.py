@@ -65,6 +65,8 @@ class ArrayServer:
         self._waiting: list[_Waiting] = []
         self._todo: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._listening: dict[int, int] = {}
+        self._unheard: list[tuple[int, int]] = []
+        """Ranks that could not be asked for the request of that number; to be asked again."""
         self._stopped = False
         self._thread: threading.Thread | None = None
 
@@ -119,11 +121,15 @@ class ArrayServer:
     def _listen(self, client: int, number: int) -> None:
         record = empty_record()
 
-        def ended(status: int, _detail: str) -> None:
+        def ended(status: int, detail: str) -> None:
             if status == _core.STATUS_DONE:
                 self._todo.put(lambda: self._receive(client, number, record))
             elif status == _core.STATUS_DEADLINE_EXCEEDED:
                 self._todo.put(lambda: self._listen(client, number))
+            elif status == _core.STATUS_MISMATCH:
+                self._todo.put(lambda: self._skip(client, number, detail))
+            elif status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):  # not over yet
+                self._todo.put(lambda: self._unheard.append((client, number)))
 
         self._listening[client] = self._transfers.fetch(
             client,
@@ -135,6 +141,10 @@ class ArrayServer:
             ended=ended,
         )
 
+    def _skip(self, client: int, number: int, detail: str) -> None:
+        self._listen(client, number + 1)
+        self._reply(client, number, refusal("failed", f"not a request: {detail}"))
+
     def _receive(self, client: int, number: int, record: Array) -> None:
         self._listen(client, number + 1)
         try:
@@ -143,13 +153,16 @@ class ArrayServer:
             self._reply(client, number, refusal("failed", f"not a request: {error}"))
             return
         if isinstance(request, Release):
-            self._array(request.name).release((client, request.of))
+            self._release(client, request)
             return
         waiting = _Waiting(client, number, request, time.monotonic() + request.timeout_s)
         if not self._serve(waiting):
             self._waiting.append(waiting)
 
     def _serve_waiting(self) -> None:
+        unheard, self._unheard = self._unheard, []
+        for client, number in unheard:
+            self._listen(client, number)
         now_s = time.monotonic()
         for waiting in list(self._waiting):
             if self._serve(waiting):
@@ -235,9 +248,11 @@ class ArrayServer:
         if number >= REPLIES_KEPT:
             self._transfers.retire(kind, number - REPLIES_KEPT)
 
-    def _array(self, name: str) -> RegisteredArray:
+    def _release(self, client: int, release: Release) -> None:
         with self._lock:
-            return self._arrays[name]
+            array = self._arrays.get(release.name)
+        if array is not None:
+            array.release((client, release.of))
 
     def _what_is_missing(self, request: GetRequest | PutRequest) -> str:
         with self._lock:

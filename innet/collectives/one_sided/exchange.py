@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from innet.collectives.work import Work
 
@@ -23,14 +23,14 @@ class Exchange(Generic[T]):
         self._ended = threading.Condition()
         self._is_ended = False
         self._is_taken = False
-        self._results: list[T] = []
+        self._result: T | None = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[int, str], None]] = []
         self._cancel_stage: Callable[[], None] = lambda: None
 
     def work(self) -> Work[T]:
         """What the caller holds."""
-        return Work(0, self, lambda: self._results[0], lambda _status, _detail: self._error)
+        return Work(0, self, self._taken, lambda _status, _detail: self._error)
 
     def set_stage(self, cancel: Callable[[], None]) -> None:
         """``cancel`` gives up the stage that is under way now."""
@@ -38,22 +38,27 @@ class Exchange(Generic[T]):
 
     def succeed(self, result: T) -> None:
         """End with ``result``."""
-        self._results.append(result)
-        self._end()
+        self._end(result, None)
 
     def fail(self, error: BaseException) -> None:
         """End with ``error``."""
-        self._error = error
-        self._end()
+        self._end(None, error)
 
-    def _end(self) -> None:
+    def _end(self, result: T | None, error: BaseException | None) -> None:
+        """Only the first end counts: what the end itself sets off may fail, and is told as one."""
         with self._ended:
+            if self._is_ended:
+                return
             self._is_ended = True
+            self._result, self._error = result, error
             callbacks, self._callbacks = self._callbacks, []
             self._is_taken = bool(callbacks)
             self._ended.notify_all()
         for callback in callbacks:
             callback(*_ENDED)
+
+    def _taken(self) -> T:
+        return cast(T, self._result)  # it ended without an error, and so with a result
 
     # What `Work` asks (its Completion).
 

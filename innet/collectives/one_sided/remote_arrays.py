@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -136,7 +137,11 @@ class RemoteArrays:
         exchange: Exchange[int] = Exchange()
         record = encode(request)
         number = self._numbers[to].take_put()
-        self._transfers.publish(f"/put/{to}", number, byte_view(as_input(array)), what)
+        try:
+            self._transfers.publish(f"/put/{to}", number, byte_view(as_input(array)), what)
+        except CollectiveError:
+            self._take_back(to, number, name)
+            raise
 
         def replied(reply: Reply) -> None:
             if isinstance(reply, (Located, Refused)):
@@ -172,7 +177,11 @@ class RemoteArrays:
             else:
                 replied(reply)
 
-        self._transfers.publish(f"/request/{owner}", number, request, what)
+        try:
+            self._transfers.publish(f"/request/{owner}", number, request, what)
+        except CollectiveError:
+            self._close(owner, number, answered=False)
+            raise
         operation = self._transfers.fetch(
             owner,
             f"/reply/{self._rank}",
@@ -215,6 +224,13 @@ class RemoteArrays:
         number = self._numbers[get.source].take_release()
         record = encode(Release(name=get.name, of=of))
         self._transfers.publish(f"/request/{get.source}", number, record, f"release of {of}")
+
+    def _take_back(self, owner: int, number: int, name: str) -> None:
+        """A number was taken for what cannot be asked; the owner would wait for it for ever."""
+        self._close(owner, number, answered=False)
+        nothing = encode(Release(name=name, of=number))
+        with suppress(CollectiveError):  # the caller hears of the first error
+            self._transfers.publish(f"/request/{owner}", number, nothing, f"no request {number}")
 
     def _close(self, owner: int, number: int, *, answered: bool) -> None:
         useless = self._numbers[owner].close(number, answered=answered)

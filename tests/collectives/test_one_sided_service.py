@@ -1,0 +1,93 @@
+"""What an owner and an asker of arrays do when a transfer between them fails."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from innet._native import _core
+from innet.collectives.one_sided.array_server import ArrayServer
+from innet.collectives.one_sided.exchange import Exchange
+from innet.collectives.one_sided.records import decode_reply
+from innet.collectives.one_sided.requests import REQUESTS_IN_FLIGHT
+from innet.errors import CollectiveError
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+
+class Transfers:
+    """Stands in for the network: a test ends the owner's fetches by hand."""
+
+    def __init__(self) -> None:
+        self.fetched: queue.Queue[tuple[int, Any]] = queue.Queue()
+        self.published: queue.Queue[tuple[int, Any]] = queue.Queue()
+
+    def fetch(self, _peer: int, _kind: str, seq: int, *_into: Any, ended: Any, **_: Any) -> int:
+        self.fetched.put((seq, ended))
+        return seq
+
+    def publish(self, _kind: str, seq: int, content: Any, _what: str) -> None:
+        self.published.put((seq, content))
+
+    def cancel(self, _operation: int) -> None:
+        pass
+
+
+@pytest.fixture
+def transfers() -> Iterator[Transfers]:
+    made = Transfers()
+    server = ArrayServer(made, 1, 0)  # type: ignore[arg-type]
+    array: Any = SimpleNamespace(name="weights", expire=lambda _now_s: None)
+    server.add(array)
+    yield made
+    server.close()
+
+
+def test_an_owner_asks_again_a_rank_that_could_not_be_reached(transfers: Transfers) -> None:
+    for _ in range(3):
+        number, ended = transfers.fetched.get(timeout=60)
+        assert number == 0
+        ended(_core.STATUS_NO_ROUTE, "refused")
+
+
+def test_an_owner_refuses_what_is_no_request_and_reads_on(transfers: Transfers) -> None:
+    _, ended = transfers.fetched.get(timeout=60)
+    ended(_core.STATUS_MISMATCH, "9 bytes")
+    assert transfers.fetched.get(timeout=60)[0] == 1
+    number, reply = transfers.published.get(timeout=60)
+    assert number == 0
+    assert "not a request: 9 bytes" in str(decode_reply(reply))
+
+
+def test_only_the_first_end_of_an_exchange_counts() -> None:
+    exchange: Exchange[int] = Exchange()
+    exchange.succeed(1)
+    exchange.fail(ValueError("in a callback of the first end"))
+    exchange.succeed(2)
+    assert exchange.work().wait() == 1
+
+
+def test_puts_that_cannot_be_published_keep_no_later_request_waiting(monkeypatch) -> None:
+    with Cluster(load_topology("star:2")) as cluster:
+        owner, other = cluster.communicators
+        owner.register("weights", np.zeros(4))
+        transfers = other._one_sided._transfers
+        publish = transfers.publish
+
+        def refuse_puts(kind: str, *arguments: Any) -> None:
+            if kind.startswith("/put/"):
+                raise CollectiveError("cannot be published")
+            publish(kind, *arguments)
+
+        monkeypatch.setattr(transfers, "publish", refuse_puts)
+        for _ in range(REQUESTS_IN_FLIGHT + 1):
+            with pytest.raises(CollectiveError, match="cannot be published"):
+                other.put("weights", 0, np.ones(4))
+            other.get("weights", 0)
+        monkeypatch.undo()
+        assert other.put("weights", 0, np.ones(4)) == 1
