@@ -16,13 +16,16 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from innet.compare.measurement import Comparison, Measurement
 from innet.compare.quantities import format_bytes, format_rate, format_seconds
 
 SERIES_COLOURS = 8
 """How many methods get a colour of their own; more share them in turn."""
+
+_QUARTERS: Final = (1.0, 1.25, 1.5, 1.75)
+"""Numbers on an axis between two powers of two."""
 
 _INK = "#0a0a01"
 _GRID = "#0a0a02"
@@ -98,6 +101,9 @@ def plot_ratios(comparison: Comparison) -> str | None:
                 _line(axes, number, sizes, ratios, comparison.of_method(method)[0].title)
         axes.axhline(1.0, color=_INK, linewidth=1)
         axes.set_yscale("log", base=2)
+        lowest, highest = axes.get_ylim()
+        if highest < 4 * lowest:  # powers of two alone would leave one number on the axis
+            axes.yaxis.set_major_locator(LogLocator(base=2, subs=_QUARTERS))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         sizes_bytes = sorted({m.size_bytes for m in measured})

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from innet.compare.measurement import Comparison
+from innet.compare.plots import plot_ratios
 from innet.compare.report import render_report, write_report
 from innet.compare.summary import summary_sentences
 from innet.compare.table import render_table
@@ -91,3 +92,11 @@ def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:
 def test_a_comparison_in_which_everything_failed_still_has_a_page(comparison: Comparison) -> None:
     empty = comparison.model_copy(update={"measurements": []})
     assert "could not be measured" in render_report(empty)
+
+
+def test_the_distance_from_the_bound_can_be_read_off(comparison: Comparison) -> None:
+    near = [m for m in comparison.measurements if (m.ratio_to_bound or 9.0) < 1.9]
+    svg = plot_ratios(comparison.model_copy(update={"measurements": near}))
+    assert svg is not None
+    labels = {float(text) for text in re.findall(r">([0-9.]+)</text>", svg)}
+    assert len(labels) >= 2
