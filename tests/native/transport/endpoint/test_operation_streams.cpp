@@ -328,3 +328,66 @@ TEST_CASE("an operation that ended before its turn ends once, whatever follows")
         CHECK(!x.retained(2));
     }
 }
+
+TEST_CASE("an abort ends the operations under its prefix, and no others") {
+    Exchanges x;
+    constexpr StreamId kOther = 8;
+    x.first.produce_at("/job/g1/0", "0");
+    x.streams.open(kOther, {name("/job/g1/0")}, kDepth);
+    for (std::uint64_t seq = 0; seq < 3; ++seq) x.submit(seq);
+    for (OperationId id = 100; id < 103; ++id) {
+        OperationSpec spec;
+        spec.publication = x.publication(0, id);
+        spec.publication->prefix = name("/job/g1/0");
+        FetchSpec& fetch = spec.fetches.emplace_back();
+        fetch.targets.push_back(
+            {name("/job/g1/1/sum.u8/seq=" + std::to_string(id)), name("/n/h1")});
+        fetch.segmentation = spec.publication->segmentation;
+        fetch.end_segment = 1;
+        fetch.into = x.results.emplace_back(x.tensor.size());
+        x.streams.submit(kOther, {id, id, true, std::move(spec), 0}, x.network.now());
+    }
+    x.streams.abort(name("/job/g1"), "rank 1 (h1) was killed", x.network.now());
+    x.pass(1ms);
+    REQUIRE(x.ended.size() == 3);
+    for (const OperationCompletion& completion : x.ended) {
+        CHECK(completion.id >= 100);
+        CHECK(completion.status == OperationStatus::kAborted);
+        CHECK(completion.detail == "rank 1 (h1) was killed");
+    }
+    // Also when the names differ in the middle of a component.
+    x.streams.abort(name("/job/g"), "another group", x.network.now());
+    for (std::uint64_t seq = 0; seq < 3; ++seq) x.peer_publishes(seq);
+    for (std::uint64_t seq = 0; seq < 3; ++seq) {
+        REQUIRE(x.completion(seq));
+        CHECK(x.completion(seq)->status == OperationStatus::kDone);
+    }
+}
+
+TEST_CASE("a closed stream cancels what waits, lets go on what started, and takes nothing more") {
+    Exchanges x;
+    for (std::uint64_t seq = 0; seq < 4; ++seq) x.submit(seq);
+    x.streams.close(kStream);
+    x.streams.close(kStream);
+    x.pass(1ms);
+    CHECK(x.ended.size() == 2);
+    for (const OperationId id : {2U, 3U}) {
+        REQUIRE(x.completion(id));
+        CHECK(x.completion(id)->status == OperationStatus::kCancelled);
+        CHECK(x.completion(id)->detail == "its group is closed");
+    }
+    x.peer_publishes(0);
+    x.peer_publishes(1);
+    for (const OperationId id : {0U, 1U}) {
+        REQUIRE(x.completion(id));
+        CHECK(x.completion(id)->status == OperationStatus::kDone);
+    }
+    CHECK(!x.started(2));
+    x.submit(4);
+    REQUIRE(x.completion(4));
+    CHECK(x.completion(4)->status == OperationStatus::kCancelled);
+    CHECK(!x.started(4));
+    x.streams.release(kStream, 5, x.network.now());
+    x.streams.cancel(4, x.network.now());
+    CHECK(x.ended.size() == 5);
+}
