@@ -22,7 +22,7 @@ from asynchronous.trainings import (
     train_asynchronously,
     train_synchronously,
 )
-from gpt.command_line import options_of, ranks_of_job, refuse
+from gpt.command_line import options_of, ranks_of_job, refuse, unusable_output
 from gpt.model import Shape
 from rich.console import Console
 
@@ -91,7 +91,7 @@ def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
             return f"--{name} {getattr(arguments, name)}: it must be at least 0"
     if arguments.width % arguments.heads:
         return f"--width {arguments.width} is no multiple of --heads {arguments.heads}"
-    return None
+    return unusable_output(arguments.output)
 
 
 def train(arguments: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from gpt import backend
 from gpt.checkpoint import Checkpoints
-from gpt.command_line import options_of, ranks_of_job, refuse
+from gpt.command_line import options_of, ranks_of_job, refuse, unusable_output
 from gpt.layout import KINDS, Layout, LayoutError
 from gpt.model import GPT, Shape
 from gpt.parallel import SCHEDULES, ParallelModel, ParallelOptions
@@ -96,10 +96,12 @@ def checked_layout(arguments: argparse.Namespace, ranks: int) -> Layout:
     """The layout of the ranks.
 
     Raises:
-        LayoutError: it does not fit the number of ranks, the model or the batch, or a number is
-            none that a training can have.
+        LayoutError: it does not fit the number of ranks, the model or the batch, a number is none
+            that a training can have, or the record cannot be saved where it shall be.
     """
     layout = Layout.parse(arguments.parallel, ranks)
+    if (why := unusable_output(arguments.output)) is not None:
+        raise LayoutError(why)
     for name in _AT_LEAST_ONE:
         number = getattr(arguments, name)
         if number is not None and number < 1:

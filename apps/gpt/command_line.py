@@ -35,6 +35,17 @@ def refuse(program: str, why: str) -> NoReturn:
     _end(program, why)
 
 
+def unusable_output(path: Path | None) -> str | None:
+    """Why no record can be saved there, to be said before the training instead of after it."""
+    if path is None:
+        return None
+    if path.is_dir():
+        return f"--output {path} is a directory: give a file, such as {path / 'training.json'}"
+    if path.suffix != ".json":
+        return f"--output {path}: end it in .json; the plot is saved beside it as .png"
+    return None
+
+
 def options_of(arguments: argparse.Namespace) -> dict[str, str | int | float | None]:
     """The command line as it stands in a record in JSON."""
     return {

@@ -61,8 +61,10 @@ class Client:
             worker_timeout_s: a worker that pushes nothing for so long is not waited for.
 
         Raises:
-            CollectiveError: ``staleness`` or ``behind`` is negative.
+            CollectiveError: ``staleness`` or ``behind`` is negative, or there are no servers.
         """
+        if not servers:
+            raise CollectiveError("servers=() keep no parameters; name at least one rank")
         for option, pushes in (("staleness", staleness), ("behind", behind)):
             if pushes is not None and pushes < 0:
                 raise CollectiveError(

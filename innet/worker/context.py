@@ -89,7 +89,8 @@ class Worker:
         """Open the worker that the launcher described.
 
         Raises:
-            EmulationError: this process was not started by ``innet run``.
+            EmulationError: this process was not started by ``innet run``, or is one of several on
+                its host.
         """
         names = (NODE_CONFIG_VARIABLE, SETTINGS_VARIABLE, KEYS_VARIABLE, JOB_VARIABLE)
         missing = [name for name in names if name not in os.environ]
@@ -97,6 +98,12 @@ class Worker:
             raise EmulationError(
                 f"this process is no worker of a run ({', '.join(missing)} not set). "
                 "Start it with: innet run TOPOLOGY -- python " + (sys.argv[0] or "train.py")
+            )
+        if (ranks_here := os.environ.get("LOCAL_WORLD_SIZE", "1")) != "1":
+            raise EmulationError(
+                f"{ranks_here} ranks were started on one host, which has one node and so one rank. "
+                "Leave torchrun's --nproc-per-node out, and take a topology with more hosts, such "
+                f"as star:{ranks_here}"
             )
         paths = [Path(os.environ[name]) for name in names]
         return cls(

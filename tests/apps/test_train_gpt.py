@@ -86,6 +86,8 @@ def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) 
         (["--parallel", "pp", "--microbatches", "2"], "--microbatches 4, or --schedule gpipe"),
         (["--report-every", "0"], "--report-every 0: it must be at least 1"),
         (["--parallel", "ep", "--experts", "0"], "--experts 4 or more"),
+        (["--output", "."], "--output . is a directory: give a file"),
+        (["--output", "losses.png"], "--output losses.png: end it in .json"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_advice(options: list[str], message: str) -> None:

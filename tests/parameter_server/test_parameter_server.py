@@ -174,6 +174,8 @@ def test_what_cannot_be_served_is_said_at_once(cluster):
         Client([torch.zeros(3), torch.zeros(3, dtype=torch.float64)], comm)
     with pytest.raises(CollectiveError, match="staleness=-1"):
         Client(make_model(0.0).parameters(), comm, staleness=-1)
+    with pytest.raises(CollectiveError, match="name at least one rank"):
+        Client(make_model(0.0).parameters(), comm, servers=())
     Server(make_model(0.0).parameters(), cluster.communicators[0], name="wrong")
     client = Client(make_model(0.0).parameters(), comm, name="wrong")
     with pytest.raises(CollectiveError, match="shapes of the parameters"):

@@ -1,0 +1,33 @@
+"""Starting as a worker: what the environment must say, and what is said when it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from innet.errors import EmulationError
+from innet.worker.context import (
+    JOB_VARIABLE,
+    KEYS_VARIABLE,
+    NODE_CONFIG_VARIABLE,
+    SETTINGS_VARIABLE,
+    Worker,
+)
+
+VARIABLES = (NODE_CONFIG_VARIABLE, SETTINGS_VARIABLE, KEYS_VARIABLE, JOB_VARIABLE)
+
+
+def test_outside_a_run_it_says_how_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(EmulationError, match="innet run TOPOLOGY -- python"):
+        Worker.from_environment()
+
+
+def test_several_ranks_of_one_host_are_told_to_take_more_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in VARIABLES:
+        monkeypatch.setenv(variable, "/nowhere")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(EmulationError, match=r"4 ranks were started on one host.*star:4"):
+        Worker.from_environment()
