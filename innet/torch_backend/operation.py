@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from innet.torch_backend.coalescing import stop_recording
+from innet.torch_backend.compilation import not_compiled
 from innet.torch_backend.profiling import ProfilerEvent, profiler_enabled
 from innet.torch_backend.short_forms import ShortForm, is_short
 from innet.torch_backend.work import CollectiveWork
@@ -31,6 +32,7 @@ def operation(
     """
 
     def decorate(method: Method) -> Method:
+        @not_compiled
         @functools.wraps(method)
         def start(self: Any, *args: Any, **kwargs: Any) -> CollectiveWork:
             try:

@@ -84,6 +84,11 @@ def as_array(tensor: torch.Tensor) -> Array:
             f"a tensor has the layout {tensor.layout}; pass tensor.to_dense(), or make the module "
             "with sparse=False (all_reduce() alone takes sparse COO tensors)"
         )
+    if tensor.is_quantized:
+        raise CollectiveError(
+            f"a tensor of {tensor.dtype} is quantised, and its scale and zero point stand beside "
+            "its elements; send tensor.int_repr() and those, or tensor.dequantize()"
+        )
     bits = _SEEN_AS_BITS.get(tensor.dtype)
     try:
         if bits is None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch.distributed import Work
 
+from innet.torch_backend.compilation import not_compiled
 from innet.torch_backend.profiling import ProfilerEvent
 
 _NO_TIMEOUT = timedelta(0)
@@ -178,6 +179,7 @@ class CollectiveWork(Work):
             callbacks,
         )
 
+    @not_compiled
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Wait for the end.
 
@@ -198,6 +200,7 @@ class CollectiveWork(Work):
         """:meth:`wait`: what a stream has to wait for, it waits for there."""
         self.wait()
 
+    @not_compiled
     def is_completed(self) -> bool:
         """Whether :meth:`wait` would return at once."""
         if not self._parts.done():
@@ -232,6 +235,7 @@ class CollectiveWork(Work):
         self._event = event
         self._parts.add_done_callback(lambda _: event.end())
 
+    @not_compiled
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A future of :meth:`result`; its callbacks may call and wait for other operations."""
         with self._lock:

@@ -22,3 +22,4 @@ def test_compiled_functions_communicate(run_job):
     assert result.failure == ""
     for rank in range(4):
         assert "compiled as it is: True" in result.said(f"h{rank}")
+        assert "trained as it is: True" in result.said(f"h{rank}")

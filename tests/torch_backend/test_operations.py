@@ -250,6 +250,10 @@ def test_ranks_that_disagree_all_hear_of_it(ranks: Ranks) -> None:
         ),
         (lambda g: g.broadcast([torch.ones(3).to_sparse()]), "to_dense"),
         (lambda g: g.broadcast([torch.ones(3, device="meta")]), "tensor.cpu"),
+        (
+            lambda g: g.broadcast([torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)]),
+            r"int_repr\(\)",
+        ),
         (lambda g: g.allgather([[torch.ones(3)]], [torch.ones(3)]), "one for each rank"),
         (lambda g: g.all_gather_single(torch.ones(7), torch.ones(2)), "4 times the 2"),
         (lambda g: g.all_to_all_single(torch.ones(5), torch.ones(5), [2, 3], [2, 3]), "sum up"),
