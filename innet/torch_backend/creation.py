@@ -13,7 +13,7 @@ from innet.errors import CollectiveError
 from innet.torch_backend.options import Options
 from innet.torch_backend.process_group import InnetProcessGroup
 from innet.torch_backend.rendezvous import meet
-from innet.torch_backend.uneven_inputs import contribute_no_used_parameters
+from innet.torch_backend.uneven_inputs import support_uneven_inputs
 from innet.worker import current_worker
 
 
@@ -37,7 +37,7 @@ def create_process_group(
         DeadlineExceeded: some ranks did not come.
     """
     options = _checked_options(pg_options)
-    contribute_no_used_parameters()
+    support_uneven_inputs()
     worker = current_worker()
     if worker.trace is not None:
         from innet.trace.training_phases import trace_training_phases

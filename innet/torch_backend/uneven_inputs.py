@@ -6,14 +6,22 @@ import functools
 from typing import Any
 
 import torch
+from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from innet.torch_backend.process_group import InnetProcessGroup
+from innet.torch_backend.work import CollectiveWork
 
 
 @functools.cache
-def contribute_no_used_parameters() -> None:
-    """From now on, ranks that have joined say over innet that they used no parameter.
+def support_uneven_inputs() -> None:
+    """From now on, ranks may leave a ``join()`` one after the other over innet, too."""
+    _contribute_no_used_parameters()
+    _keep_notices()
+
+
+def _contribute_no_used_parameters() -> None:
+    """A rank that has joined says that it used no parameter.
 
     With ``find_unused_parameters``, ranks add up maps of the parameters that each used. PyTorch
     2.13 has a joined rank contribute whatever its map holds: nothing that was ever set if it had no
@@ -31,3 +39,22 @@ def contribute_no_used_parameters() -> None:
         module.process_group.allreduce([torch.zeros_like(used)])
 
     replaced._match_unused_params_allreduce = match
+
+
+def _keep_notices() -> None:
+    """The notice that a rank still has inputs lives as long as the step that it announces.
+
+    With ``divide_by_initial_world_size=False``, DistributedDataParallel's C++ waits in backward for
+    the sum of the notices. PyTorch 2.13 hands it the work without a reference to the Python object,
+    which would be gone by then; its methods with it, C++ would wait for an end that nobody tells.
+    """
+    joining: Any = Join
+    as_it_is = joining.notify_join_context
+
+    def notify(joinable: Any) -> Any:
+        work = as_it_is(joinable)
+        if isinstance(work, CollectiveWork):
+            joinable._innet_notice = work
+        return work
+
+    joining.notify_join_context = staticmethod(notify)

@@ -245,7 +245,12 @@ class CollectiveWork(Work):
             # DistributedDataParallel crashes on a future whose exception was set from Python; an
             # exception raised in a callback reaches it well.
             future = self._future = ended.then(self._outcome)
-        self._parts.add_done_callback(lambda _: self._hand_over(ended))
+        if self._parts.done():
+            # Whoever has waited for the end may take the future's value at once, and nobody else
+            # has a callback on it yet.
+            ended.set_result(None)
+        else:
+            self._parts.add_done_callback(lambda _: self._hand_over(ended))
         return future
 
     def _hand_over(self, ended: torch.futures.Future[None]) -> None:

@@ -9,10 +9,6 @@
 // An operation that waits for its turn ends at its deadline all the same. A copy of what it
 // publishes keeps its place: published before its turn, it could let other ranks end, and drop
 // tensors that this rank's earlier operations still need.
-//
-// The deadline of an operation that waits for its turn counts, too. When it passes, the operation
-// ends, and a copy of its tensor takes its place: published earlier than its turn, it could let
-// others end, and drop tensors that this rank's earlier operations still need.
 
 #include <cstdint>
 #include <deque>

@@ -1,6 +1,7 @@
 """Three of four ranks run out of inputs; the last one goes on, with a parameter that is not used.
 
-Says how many steps it took and whether all ranks ended with the same parameters.
+Says how many steps it took, whether all ranks ended with the same parameters, and whether the
+gradients of a second training were divided by the number of ranks that still had inputs.
 """
 
 from __future__ import annotations
@@ -39,5 +40,13 @@ with model.join():
 flat = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 everyone = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
 dist.all_gather(everyone, flat)
-print(f"steps {steps}, same {all(torch.equal(flat, other) for other in everyone)}")
+scaled = DistributedDataParallel(torch.nn.Linear(3, 1, bias=False))
+mean = True
+with scaled.join(divide_by_initial_world_size=False):
+    for _ in range(1 + rank):
+        scaled.zero_grad()
+        scaled(torch.full((1, 3), 8.0)).sum().backward()
+        mean &= torch.equal(scaled.module.weight.grad, torch.full((1, 3), 8.0))
+same = all(torch.equal(flat, other) for other in everyone)
+print(f"steps {steps}, same {same}, mean {mean}")
 dist.destroy_process_group()
