@@ -190,7 +190,8 @@ class Controller:
                 raise ControlError(f"group {group!r} is over; join another one")
             known.ready.add(known.ranks.index(node))
             self._require_alive(group, known.ranks, known.ready)
-            for rank in sorted(known.left - known.ready):
+            if early := known.left - known.ready:
+                rank = min(early)
                 raise ControlError(
                     f"rank {rank} ({known.ranks[rank]}) left group {group!r} before all its ranks "
                     "were ready; what did it end with?"

@@ -102,19 +102,17 @@ const wire::Name& OperandRequests::hint(std::uint32_t request) const {
 }
 
 void OperandRequests::collect(TimePoint now, std::vector<LostRequest>& into) {
-    for (FlowPlace place = 0; place < flows_.size(); ++place) {
-        if (!flows_.in_use(place)) continue;
+    flows_.for_each_in_use([&](FlowPlace place) {
         LossDetector& detector = flows_[place].detector;
         if (detector.next_deadline() <= now) detector.collect(now, into);
-    }
+    });
 }
 
 TimePoint OperandRequests::next_deadline() const {
     TimePoint deadline = kNever;
-    for (FlowPlace place = 0; place < flows_.size(); ++place) {
-        if (!flows_.in_use(place)) continue;
+    flows_.for_each_in_use([&](FlowPlace place) {
         deadline = std::min(deadline, flows_[place].detector.next_deadline());
-    }
+    });
     return deadline;
 }
 

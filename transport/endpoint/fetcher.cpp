@@ -269,11 +269,10 @@ void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
 }
 
 void Fetcher::on_timer(TimePoint now) {
-    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
-        if (!askers_.in_use(flow)) continue;
+    askers_.for_each_in_use([&](std::uint32_t flow) {
         askers_[flow].flow.wake_delayed(now);
         repeat_lost(flow, now);
-    }
+    });
     pump_all(now);
 }
 
@@ -303,9 +302,7 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
 }
 
 void Fetcher::pump_all(TimePoint now) {
-    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
-        if (askers_.in_use(flow)) pump(flow, now);
-    }
+    askers_.for_each_in_use([&](std::uint32_t flow) { pump(flow, now); });
 }
 
 void Fetcher::pump(std::uint32_t flow, TimePoint now) {
@@ -361,9 +358,9 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
 
 TimePoint Fetcher::next_deadline() const {
     TimePoint deadline = kNever;
-    for (std::uint32_t flow = 0; flow < askers_.size(); ++flow) {
-        if (askers_.in_use(flow)) deadline = std::min(deadline, askers_[flow].flow.next_deadline());
-    }
+    askers_.for_each_in_use([&](std::uint32_t flow) {
+        deadline = std::min(deadline, askers_[flow].flow.next_deadline());
+    });
     return deadline;
 }
 

@@ -52,6 +52,13 @@ class FlowTable {
     }
 
     bool in_use(Place place) const { return usage_[place].users > 0; }
+    /// Calls `visit(place)` for each flow in use; it may add flows, use and leave them.
+    template <typename Visit>
+    void for_each_in_use(Visit visit) const {
+        for (Place place = 0; place < flows_.size(); ++place) {
+            if (in_use(place)) visit(place);
+        }
+    }
     void use(Place place) { ++usage_[place].users; }
     /// Once for every `use`.
     void leave(Place place) {
