@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from innet._native import _core
+from innet.collectives.arrays import Array
 from innet.collectives.keyed.partition import KeyPartition
 from innet.errors import CollectiveError
-
-Array = npt.NDArray[Any]
 
 VALUE_TYPES = {"float32": "f32", "float64": "f64", "int64": "i64"}
 """Names on the wire of the types that a value may have."""
