@@ -72,7 +72,7 @@ def chosen_plan(
         PlanError: unknown algorithm, option or host, or no such plan exists here.
         ControlError: the options are malformed.
     """
-    from innet.control.controller import plan_options
+    from innet.control.group_plans import plan_options
     from innet.plans import make_plan, rank_order
 
     name, _, text = algorithm.partition(":")

@@ -1,5 +1,7 @@
 """Control: each node answers on a ZeroMQ socket, and a run's controller tells nodes what to do.
 
 ``protocol`` says what a request and an answer look like, ``server`` and ``client`` carry them,
-``agent`` answers for a node, ``controller`` for a run.
+``agent`` answers for a node, ``controller`` for a run: it keeps the ``groups``, has their
+``group_plans`` made and their rules installed (``placements``), and speaks to nodes through a
+``messenger``; ``attendance`` watches the workers' processes.
 """

@@ -18,7 +18,7 @@ from typing import Any
 
 from innet.control.agent import NodeAgent
 from innet.control.client import ControlClient, ipc_address
-from innet.control.controller import rule_messages
+from innet.control.placements import rule_messages
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
     CollectiveError,

@@ -16,7 +16,7 @@ from typing import Any
 from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
-from innet.control.controller import rule_messages
+from innet.control.placements import rule_messages
 from innet.emulation.routing import next_hops
 from innet.plans import Plan, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys

@@ -1,0 +1,226 @@
+"""The groups of a job: who is in them, who is missing, and what a failure ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from innet.control.group_plans import GroupPlans
+from innet.control.messenger import Messenger
+from innet.control.placements import Placements
+from innet.errors import ControlError
+from innet.plans import Plan
+
+
+@dataclass
+class Group:
+    """A group of ranks and its plans, one per algorithm it may use.
+
+    Attributes:
+        name: as users know it.
+        algorithm: as asked for; ``auto`` has several plans.
+        ranks: node of each rank.
+        plans: plan by name prefix of its rules, such as ``/j1/g0.inc``.
+        number: counts the groups of that name in the job, from 1.
+        joined: the ranks that have come.
+        ready: those of them that answer for their names.
+        left: those that need nothing more.
+    """
+
+    name: str
+    algorithm: str
+    ranks: tuple[str, ...]
+    plans: dict[str, Plan]
+    number: int
+    joined: set[int] = field(default_factory=set)
+    ready: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+
+    def ranks_but(self, others: set[int]) -> list[int]:
+        """All ranks except these."""
+        return sorted(set(range(len(self.ranks))) - others)
+
+
+class GroupRegistry:
+    """The groups of a job, and which of its nodes have failed or ended.
+
+    Not for several threads at once: the controller holds its lock around every call.
+    """
+
+    def __init__(self, plans: GroupPlans, placements: Placements, messenger: Messenger) -> None:
+        self._plans = plans
+        self._placements = placements
+        self._messenger = messenger
+        self._groups: list[Group] = []
+        self._failed: dict[str, str] = {}
+        self._failed_groups: dict[tuple[str, int], dict[str, Any]] = {}
+        self._gone: dict[str, str] = {}
+
+    def join(self, group: str, algorithm: str, ranks: tuple[str, ...], node: str) -> Group:
+        """The process on ``node`` is there; the first to come has the plan made and installed.
+
+        Raises:
+            PlanError: the algorithm is unknown or does not fit.
+            ControlError: ranks disagree about the group, a switch does not answer, or a node that
+                the group needs is gone.
+        """
+        known = self._group_of(group, node)
+        if known is None:
+            self._require_alive(group, ranks, frozenset())
+            known = self._create(group, algorithm, ranks)
+        elif (known.algorithm, known.ranks) != (algorithm, ranks):
+            raise ControlError(
+                f"{node} joins group {group!r} as {algorithm} over {list(ranks)}, others "
+                f"as {known.algorithm} over {list(known.ranks)}; call innet.init() with the "
+                "same arguments on every rank"
+            )
+        self._require_alive(group, ranks, known.joined)
+        known.joined.add(known.ranks.index(node))
+        return known
+
+    def ready(self, group: str, number: int, node: str) -> list[int]:
+        """``node`` answers for all its names of the group; the ranks that do not yet.
+
+        Raises:
+            ControlError: a node that is missing is gone or has left, or all have left the group.
+        """
+        known = self._numbered(group, number)
+        if known is None:
+            raise ControlError(f"group {group!r} is over; join another one")
+        known.ready.add(known.ranks.index(node))
+        self._require_alive(group, known.ranks, known.ready)
+        if early := known.left - known.ready:
+            rank = min(early)
+            raise ControlError(
+                f"rank {rank} ({known.ranks[rank]}) left group {group!r} before all its ranks "
+                "were ready; what did it end with?"
+            )
+        return known.ranks_but(known.ready)
+
+    def leave(self, group: str, number: int, node: str) -> list[int]:
+        """``node`` needs nothing more of the group; the ranks that still do.
+
+        When none does, the group is over, and all its members hear so. Ranks whose node is gone
+        are not waited for.
+        """
+        known = self._numbered(group, number)
+        if known is None:
+            return []
+        known.left.add(known.ranks.index(node))
+        return self._close_if_left(known)
+
+    def failure_of(self, group: str, number: int) -> dict[str, Any] | None:
+        """What the members of a group that has failed were told; ``None`` if it has not."""
+        return self._failed_groups.get((group, number))
+
+    def renew(self, node: str) -> None:
+        """Another process stands for ``node``: what the earlier was in ends."""
+        self._end_groups_of(node, "was started anew")
+        self._failed.pop(node, None)
+        self._gone.pop(node, None)
+
+    def fail(self, node: str, why: str) -> None:
+        """The process on ``node`` has failed: its groups end, and their members hear ``why``.
+
+        Groups that it had not joined yet wait for another process on that node.
+        """
+        if node not in self._failed:
+            self._failed[node] = why
+            self._end_groups_of(node, why)
+
+    def lose(self, node: str, why: str) -> None:
+        """``node`` has failed, and no other process will come for it."""
+        self.fail(node, why)
+        self._gone[node] = self._failed[node]
+
+    def end(self, node: str) -> None:
+        """The process of ``node`` has ended as it should; nobody waits for it any more."""
+        self._gone[node] = ""
+        for group in [group for group in self._groups if node in group.ranks]:
+            self._close_if_left(group)
+
+    def failures(self) -> list[str]:
+        """The nodes that failed in this job, the first to fail at the beginning."""
+        return list(self._failed)
+
+    def ended(self) -> list[str]:
+        """The nodes whose process has ended as it should, and has no successor."""
+        return [node for node, why in self._gone.items() if not why]
+
+    def forget(self) -> None:
+        """The job is over: drop its groups, and who failed in it."""
+        for group in list(self._groups):
+            self._remove(group)
+        self._plans.next_job()
+        self._failed.clear()
+        self._failed_groups.clear()
+        self._gone.clear()
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The groups there are, for status displays."""
+        return [
+            {
+                "name": group.name,
+                "algorithm": group.algorithm,
+                "ranks": list(group.ranks),
+                "joined": sorted(group.joined),
+            }
+            for group in self._groups
+        ]
+
+    def _group_of(self, name: str, node: str) -> Group | None:
+        """The group of that name that ``node`` may join or has joined, and not left."""
+        for group in self._groups:
+            members = group.ranks if group.name == name else ()
+            if node in members and members.index(node) not in group.left:
+                return group
+        return None
+
+    def _numbered(self, name: str, number: int) -> Group | None:
+        return next((g for g in self._groups if g.name == name and g.number == number), None)
+
+    def _end_groups_of(self, node: str, why: str) -> None:
+        for group in list(self._groups):
+            if node in group.ranks and (rank := group.ranks.index(node)) in group.joined:
+                said = {"why": f"rank {rank} ({node}) {why}", "rank": rank}
+                self._remove(group)
+                self._failed_groups[group.name, group.number] = said
+                self._tell_members(group, {node}, "fail_group", **said)
+
+    def _close_if_left(self, group: Group) -> list[int]:
+        """The ranks that still use the group; when there are none, it is over."""
+        absent = {rank for rank, other in enumerate(group.ranks) if other in self._gone}
+        using = group.ranks_but(group.left | absent)
+        if not using:
+            self._remove(group)
+            self._tell_members(group, set(self._gone), "end_group")
+        return using
+
+    def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
+        number, plans = self._plans.make(name, algorithm, ranks)
+        group = Group(name, algorithm, ranks, plans, number)
+        self._groups.append(group)
+        try:
+            self._placements.install(plans)
+        except ControlError:
+            self._remove(group)
+            raise
+        return group
+
+    def _remove(self, group: Group) -> None:
+        self._groups.remove(group)
+        self._placements.remove(group.plans)
+
+    def _require_alive(self, group: str, ranks: Sequence[str], joined: Set[int]) -> None:
+        for rank, node in enumerate(ranks):
+            if rank in joined or node not in self._gone:
+                continue
+            why = self._gone[node] or f"ended without joining group {group!r}"
+            raise ControlError(f"rank {rank} ({node}) {why}")
+
+    def _tell_members(
+        self, group: Group, but: Collection[str], method: str, **parameters: Any
+    ) -> None:
+        members = [group.ranks[r] for r in sorted(group.joined) if group.ranks[r] not in but]
+        self._messenger.tell(members, method, group=group.name, number=group.number, **parameters)

@@ -1,0 +1,60 @@
+"""What the controller says to nodes: asked on their control sockets, or told in the background."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from innet.control.client import ControlClient
+from innet.errors import ControlError
+
+ConnectToNode = Callable[[str], ControlClient]
+"""Opens a connection to the control socket of a node, by its name."""
+
+_TELL_TIMEOUT_S = 2.0
+_THREADS = 8
+"""Nodes that are told something at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class Messenger:
+    """Asks nodes and waits for the answer, or tells them in the background."""
+
+    def __init__(self, connect: ConnectToNode) -> None:
+        self._connect = connect
+        self._threads = ThreadPoolExecutor(_THREADS, "controller-messenger")
+        self._under_way: set[Future[None]] = set()
+
+    def ask(self, node: str, method: str, **parameters: Any) -> Any:
+        """The node's answer.
+
+        Raises:
+            ControlError: it does not answer, or refuses.
+        """
+        with self._connect(node) as client:
+            return client.ask(method, **parameters)
+
+    def tell(self, nodes: Iterable[str], method: str, **parameters: Any) -> None:
+        """Say something to each of ``nodes``: nobody waits for one that is busy or gone."""
+        for node in nodes:
+            sent = self._threads.submit(self._tell, node, method, parameters)
+            self._under_way.add(sent)
+            sent.add_done_callback(self._under_way.discard)
+
+    def wait(self) -> None:
+        """Until everything told so far has been heard, or given up."""
+        wait(set(self._under_way))
+
+    def close(self) -> None:
+        """Wait for what is under way, and end the threads."""
+        self._threads.shutdown()
+
+    def _tell(self, node: str, method: str, parameters: dict[str, Any]) -> None:
+        try:
+            with self._connect(node) as client:
+                client.ask(method, timeout_s=_TELL_TIMEOUT_S, **parameters)
+        except ControlError as error:
+            _log.info("%s heard no %s (%s): %s", node, method, parameters, error)
