@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <utility>
+
 namespace nb = nanobind;
 
 namespace innet::bindings {
@@ -124,12 +126,12 @@ nb::dict rule_dict(const reduction::Rule& rule) {
 
 }  // namespace
 
-NodeStatus read_status(driver::Engine& engine, const driver::NodeThread& thread) {
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links) {
     NodeStatus status;
     status.node = engine.node.counters();
     status.reducer = engine.node.reducer().counters();
     status.endpoint = engine.endpoint.counters();
-    status.links = thread.link_status();
+    status.links = std::move(links);
     status.routes = engine.node.routes();
     status.rules = engine.node.reducer().rules();
     status.operations = engine.endpoint.describe_operations();

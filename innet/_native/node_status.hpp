@@ -23,7 +23,7 @@ struct NodeStatus {
     std::size_t pool_bytes_reserved = 0;
 };
 
-NodeStatus read_status(driver::Engine& engine, const driver::NodeThread& thread);
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links);
 nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);
 
 }  // namespace innet::bindings

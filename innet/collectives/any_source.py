@@ -78,7 +78,7 @@ class AnySource:
 
     def __init__(
         self,
-        node: _core.Node,
+        node: _core.NodeHandle,
         collector: Collector,
         messages: PointToPoint,
         peers: list[int],

@@ -33,7 +33,7 @@ class Objects:
 
     def __init__(
         self,
-        node: _core.Node,
+        node: _core.NodeHandle,
         key: _core.SigningKey,
         variant: Variant,
         rank: int,

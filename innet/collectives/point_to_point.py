@@ -95,7 +95,7 @@ class PointToPoint:
 
     def __init__(
         self,
-        node: _core.Node,
+        node: _core.NodeHandle,
         collector: Collector,
         variant: Variant,
         rank: int,

@@ -30,7 +30,7 @@ class NodeAgent:
 
     def __init__(
         self,
-        node: _core.Node,
+        node: _core.NodeHandle,
         config: NodeConfig,
         groups: GroupListener | None = None,
     ) -> None:

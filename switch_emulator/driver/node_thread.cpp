@@ -38,18 +38,14 @@ struct NodeThread::Link {
 
 NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
                        security::Keyring keyring, std::unique_ptr<security::Signer> signer)
-    : keyring_(std::move(keyring)),
-      signer_(std::move(signer)),
-      node_(node_options, pool_, keyring_, signer_.get()),
-      endpoint_(endpoint_options, node_options.own_name, node_, pool_, *signer_),
-      streams_(endpoint_),
+    : stack_(std::move(node_options), endpoint_options, std::move(keyring), std::move(signer),
+             pool_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (!epoll_ || !wake_ || completions_.event_fd() < 0) {
         throw std::system_error(errno, std::generic_category(),
                                 "a node needs three more file descriptors");
     }
-    node_.set_application(&endpoint_);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kWakeTag;
@@ -76,7 +72,7 @@ std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::stri
         return std::nullopt;
     }
     // Last, so that a link's face is its place here whatever failed before.
-    const FaceId face = node_.add_face();
+    const FaceId face = stack_.node().add_face();
     auto link = std::make_unique<Link>(std::move(*socket), face);
     if (options.shape) {
         link->port.emplace(*options.shape);
@@ -158,14 +154,8 @@ void NodeThread::run() {
     while (true) {
         wait_for_events();
         run_posted();
-        run_timers();
-        // An end can start an operation that this node alone answers, and so ends it, too.
-        std::size_t seen;
-        do {
-            seen = finished_.size();
-            node_.run_pending(now_);
-            streams_.take_completions(finished_, now_);
-        } while (finished_.size() != seen);
+        stack_.run_timers(now_);
+        stack_.settle(now_, finished_);
         flush();
         if (!finished_.empty()) {
             completions_.post(finished_);
@@ -176,8 +166,7 @@ void NodeThread::run() {
             break;
         }
     }
-    streams_.abort(wire::Name(), stop_reason_, now_);
-    streams_.take_completions(finished_, now_);
+    stack_.abort(stop_reason_, now_, finished_);
     completions_.post(finished_);
 }
 
@@ -217,7 +206,7 @@ void NodeThread::receive(Link& link) {
     for (int round = 0; round < kReceiveRounds; ++round) {
         const bool more = link.socket.receive(pool_, received_);
         for (PacketRef& packet : received_) {
-            node_.on_packet(link.face, std::move(packet), now_);
+            stack_.node().on_packet(link.face, std::move(packet), now_);
         }
         received_.clear();
         if (!more) {
@@ -231,22 +220,11 @@ void NodeThread::run_posted() {
         const std::lock_guard lock(mutex_);
         running_.swap(posted_);
     }
-    Engine engine{node_, endpoint_, streams_, keyring_, pool_, now_};
+    Engine engine = stack_.engine(now_);
     for (auto& function : running_) {
         function(engine);
     }
     running_.clear();
-}
-
-void NodeThread::run_timers() {
-    if (node_.next_deadline() <= now_) {
-        node_.on_timer(now_);
-    }
-    // Before the endpoint's, which ends the operations that these wait for.
-    streams_.on_timer(now_);
-    if (endpoint_.next_deadline() <= now_) {
-        endpoint_.on_timer(now_);
-    }
 }
 
 void NodeThread::flush() {
@@ -256,7 +234,7 @@ void NodeThread::flush() {
 }
 
 void NodeThread::flush_link(Link& link) {
-    std::vector<OutgoingPacket>& queue = node_.outbox().queue(link.face);
+    std::vector<OutgoingPacket>& queue = stack_.node().outbox().queue(link.face);
     if (link.port) {
         for (OutgoingPacket& packet : queue) {
             link.port->enqueue(std::move(packet), now_);
@@ -304,8 +282,7 @@ void NodeThread::set_writable_interest(Link& link, bool wanted) {
 }
 
 TimePoint NodeThread::next_deadline() const {
-    TimePoint deadline =
-        std::min({node_.next_deadline(), endpoint_.next_deadline(), streams_.next_deadline()});
+    TimePoint deadline = stack_.next_deadline();
     for (const auto& link : links_) {
         if (link->port) {
             deadline = std::min(deadline, link->port->next_deadline());
@@ -319,7 +296,7 @@ std::vector<LinkStatus> NodeThread::link_status() const {
     for (const auto& link : links_) {
         LinkStatus status;
         status.face = link->face;
-        status.face_counters = node_.face_counters(link->face);
+        status.face_counters = stack_.node().face_counters(link->face);
         status.socket_counters = link->socket.counters();
         if (link->port) {
             status.port_counters = link->port->counters();

@@ -14,12 +14,9 @@
 #include <vector>
 
 #include "switch_emulator/driver/completion_board.hpp"
+#include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
-#include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/port/port_model.hpp"
-#include "transport/endpoint/endpoint.hpp"
-#include "transport/endpoint/operation_streams.hpp"
-#include "transport/security/keyring.hpp"
 
 namespace innet::driver {
 
@@ -39,16 +36,6 @@ struct LinkStatus {
     port::PortCounters port_counters;
     std::uint64_t backlog_packets = 0;
     std::uint64_t backlog_dropped = 0;
-};
-
-/// The parts of a running node, for functions run on its thread.
-struct Engine {
-    forwarding::Node& node;
-    Endpoint& endpoint;
-    OperationStreams& streams;
-    security::Keyring& keyring;
-    PacketPool& pool;
-    TimePoint now;
 };
 
 class NodeThread {
@@ -86,7 +73,6 @@ class NodeThread {
     void wait_for_events();
     void receive(Link& link);
     void run_posted();
-    void run_timers();
     void flush();
     void flush_link(Link& link);
     void set_writable_interest(Link& link, bool wanted);
@@ -94,11 +80,7 @@ class NodeThread {
 
     // Destroyed from the bottom up: whatever holds packets goes before the pool does.
     PacketPool pool_;
-    security::Keyring keyring_;
-    std::unique_ptr<security::Signer> signer_;
-    forwarding::Node node_;
-    Endpoint endpoint_;
-    OperationStreams streams_;
+    NodeStack stack_;
     CompletionBoard completions_;
     std::vector<OperationCompletion> finished_;
     std::vector<std::unique_ptr<Link>> links_;

@@ -27,7 +27,7 @@ class Transfers:
 
     def __init__(
         self,
-        node: _core.Node,
+        node: _core.NodeHandle,
         collector: Collector,
         trace: Recorder | None,
         prefix: str,

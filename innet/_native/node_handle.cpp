@@ -1,0 +1,231 @@
+#include "innet/_native/node_handle.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+
+#include "innet/_native/bindings.hpp"
+#include "innet/_native/name_argument.hpp"
+#include "innet/_native/node_settings.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+
+using driver::Engine;
+using nb::literals::operator""_a;
+
+OperationId NodeHandle::submit(const Publication* publication,
+                               const std::vector<const Fetch*>& fetches, const Call& how) {
+    OperationSpec spec;
+    std::vector<nb::object> owners;
+    if (publication != nullptr) {
+        spec.publication = publication->spec;
+        owners = publication->owners;
+    }
+    for (const Fetch* fetch : fetches) {
+        spec.fetches.push_back(fetch->spec);
+        owners.insert(owners.end(), fetch->owners.begin(), fetch->owners.end());
+    }
+    spec.in_place = how.in_place;
+    release_discarded();
+    const OperationId id = next_operation_++;
+    const Duration timeout = from_seconds(how.timeout_s);
+    owners_.emplace(id, std::move(owners));
+    const bool queued = post([id, timeout, how, spec = std::move(spec)](Engine& engine) mutable {
+        spec.deadline = engine.now + timeout;
+        if (how.stream) {
+            engine.streams.submit(*how.stream,
+                                  {id, how.seq, how.synchronising, std::move(spec), how.reserves},
+                                  engine.now);
+        } else {
+            engine.endpoint.submit(id, std::move(spec), engine.now);
+        }
+    });
+    if (!queued) {
+        release_owners(id);
+    }
+    require_running(queued);
+    return id;
+}
+
+OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
+                                       const SigningKey& key, std::size_t max_packet_bytes) {
+    auto signer = make_signer(key);
+    const OperationId id = next_operation_++;
+    const ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
+    call([&](Engine& engine) { engine.endpoint.publish_object(id, spec, std::move(signer)); });
+    owners_[id].push_back(nb::cast(bytes));  // nobody can wait for it before this returns
+    return id;
+}
+
+OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
+                                     const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
+                                     double timeout_s) {
+    const OperationId id = next_operation_++;
+    ObjectFetchSpec spec{name, hint, signer, nb::cast<const ObjectBuffer&>(into).memory, {}};
+    call([&](Engine& engine) {
+        spec.deadline = engine.now + from_seconds(timeout_s);
+        engine.endpoint.fetch_object(id, std::move(spec), engine.now);
+    });
+    owners_[id].push_back(nb::borrow(into));
+    return id;
+}
+
+StreamId NodeHandle::open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth) {
+    const StreamId stream = next_stream_++;
+    call([&](Engine& engine) { engine.streams.open(stream, std::move(prefixes), depth); });
+    return stream;
+}
+
+void NodeHandle::require_running(bool running) {
+    if (!running) {
+        throw std::runtime_error("the node is not running");
+    }
+}
+
+namespace {
+
+reduction::Rule make_rule(const std::string& group, const std::string& interval,
+                          const std::vector<std::pair<std::string, std::string>>& operands,
+                          bool primary) {
+    reduction::Rule rule;
+    rule.group = name_from_uri(group);
+    rule.interval = name_from_uri("/" + interval);
+    rule.primary = primary;
+    for (const auto& [operand, hint] : operands) {
+        rule.operands.push_back({name_from_uri("/" + operand), name_from_uri(hint)});
+    }
+    return rule;
+}
+
+void bind_control(nb::class_<NodeHandle>& node) {
+    node.def(
+            "add_route",
+            [](NodeHandle& self, const std::string& prefix, FaceId face, std::uint32_t cost) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.node.add_route(name, face, cost); });
+            },
+            "prefix"_a, "face"_a, "cost"_a = 0)
+        .def(
+            "install_rule",
+            [](NodeHandle& self, const std::string& group, const std::string& interval,
+               const std::vector<std::pair<std::string, std::string>>& operands, bool primary) {
+                const reduction::Rule rule = make_rule(group, interval, operands, primary);
+                self.call([&](Engine& engine) { engine.node.reducer().install(rule); });
+            },
+            "group"_a, "interval"_a, "operands"_a, "primary"_a = true)
+        .def(
+            "remove_group",
+            [](NodeHandle& self, const std::string& group) {
+                const wire::Name name = name_from_uri(group);
+                self.call([&](Engine& engine) { engine.node.reducer().remove_group(name); });
+            },
+            "group"_a)
+        .def("status", [](NodeHandle& self) {
+            NodeStatus status;
+            self.call([&](Engine& engine) { status = read_status(engine, self.link_status()); });
+            return status_dict(status);
+        });
+}
+
+void bind_operations_of(nb::class_<NodeHandle>& node) {
+    node.def(
+            "register_producer",
+            [](NodeHandle& self, const std::string& prefix, const std::string& label) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.endpoint.register_producer(name, label); });
+            },
+            "prefix"_a, "label"_a)
+        .def(
+            "unregister_producer",
+            [](NodeHandle& self, const std::string& prefix) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.endpoint.unregister_producer(name); });
+            },
+            "prefix"_a)
+        .def(
+            "retire",
+            [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq) {
+                self.post([prefix, seq](Engine& engine) { engine.endpoint.retire(prefix, seq); });
+            },
+            "prefix"_a, "seq"_a)
+        .def(
+            "submit",
+            [](NodeHandle& self, const Publication* publication,
+               const std::vector<const Fetch*>& fetches, double timeout_s, bool in_place,
+               std::optional<StreamId> stream, std::uint64_t seq, bool synchronising,
+               std::uint32_t reserves) {
+                return self.submit(publication, fetches,
+                                   {timeout_s, in_place, stream, seq, synchronising, reserves});
+            },
+            "publication"_a.none(), "fetches"_a, nb::kw_only(), "timeout_s"_a, "in_place"_a = false,
+            "stream"_a = nb::none(), "seq"_a = 0, "synchronising"_a = false, "reserves"_a = 0)
+        .def(
+            "release",
+            [](NodeHandle& self, StreamId stream, std::uint64_t seq) {
+                self.post([=](Engine& engine) { engine.streams.release(stream, seq, engine.now); });
+            },
+            "stream"_a, "seq"_a,
+            "Gives up a sequence number that an operation of the stream had reserved.")
+        .def("open_stream", &NodeHandle::open_stream, "prefixes"_a, "depth"_a)
+        .def(
+            "close_stream",
+            [](NodeHandle& self, StreamId stream) {
+                self.post([stream](Engine& engine) { engine.streams.close(stream); });
+            },
+            "stream"_a)
+        .def(
+            "cancel",
+            [](NodeHandle& self, OperationId id) {
+                self.post([id](Engine& engine) { engine.streams.cancel(id, engine.now); });
+            },
+            "operation"_a)
+        .def(
+            "abort",
+            [](NodeHandle& self, const std::string& prefix, const std::string& why) {
+                self.post([name = name_from_uri(prefix), why](Engine& engine) {
+                    engine.streams.abort(name, why, engine.now);
+                });
+            },
+            "prefix"_a, "why"_a);
+}
+
+void bind_objects_of(nb::class_<NodeHandle>& node) {
+    node.def(
+            "register_objects",
+            [](NodeHandle& self, const wire::Name& prefix, const std::string& label) {
+                self.call([&](Engine& engine) { engine.endpoint.register_objects(prefix, label); });
+            },
+            "prefix"_a, "label"_a)
+        .def(
+            "unregister_objects",
+            [](NodeHandle& self, const wire::Name& prefix) {
+                self.post([prefix](Engine& engine) { engine.endpoint.unregister_objects(prefix); });
+            },
+            "prefix"_a)
+        .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
+             "max_packet_bytes"_a)
+        .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
+             "timeout_s"_a)
+        .def(
+            "withdraw_object",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.call([&](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            },
+            "name"_a);
+}
+
+}  // namespace
+
+void bind_node_handle(nb::module_& module) {
+    nb::class_<NodeHandle> node(module, "NodeHandle", "A node, whoever drives it.");
+    bind_control(node);
+    bind_operations_of(node);
+    bind_objects_of(node);
+}
+
+}  // namespace innet::bindings

@@ -1,0 +1,63 @@
+#pragma once
+// What Python can do with any node, whoever drives it: a thread of its own or a simulation.
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "innet/_native/node_status.hpp"
+#include "innet/_native/operations.hpp"
+#include "innet/_native/signing.hpp"
+#include "switch_emulator/driver/node_stack.hpp"
+
+namespace innet::bindings {
+
+/// Keeps the Python owners of buffers alive while the packet path uses their memory.
+class NodeHandle {
+  public:
+    virtual ~NodeHandle() = default;
+
+    /// Runs `function` where the node runs and waits for it; throws when the node does not run.
+    virtual void call(const std::function<void(driver::Engine&)>& function) = 0;
+    /// The same without waiting. False when the node does not run.
+    virtual bool post(std::function<void(driver::Engine&)> function) = 0;
+    /// Where the node runs.
+    virtual std::vector<driver::LinkStatus> link_status() const = 0;
+
+    struct Call {
+        double timeout_s = 0;
+        bool in_place = false;
+        std::optional<StreamId> stream;
+        std::uint64_t seq = 0;
+        bool synchronising = false;
+        std::uint32_t reserves = 0;
+    };
+    OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
+                       const Call& how);
+    OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
+                               std::size_t max_packet_bytes);
+    OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
+                             const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
+                             double timeout_s);
+    StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
+
+  protected:
+    static void require_running(bool running);
+    /// The end of a buffer may run Python code that comes back here: the map is whole by then.
+    void release_owners(OperationId id) { const auto released = owners_.extract(id); }
+    /// Before another operation takes memory: lets go of that of operations nobody waits for.
+    virtual void release_discarded() {}
+
+  private:
+    std::unordered_map<OperationId, std::vector<nanobind::object>> owners_;
+    OperationId next_operation_ = 1;
+    StreamId next_stream_ = 1;
+};
+
+void bind_node_handle(nanobind::module_& module);
+
+}  // namespace innet::bindings

@@ -1,0 +1,51 @@
+#include "switch_emulator/driver/node_stack.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace innet::driver {
+
+NodeStack::NodeStack(forwarding::NodeOptions node_options, const EndpointOptions& endpoint_options,
+                     security::Keyring keyring, std::unique_ptr<security::Signer> signer,
+                     PacketPool& pool)
+    : pool_(pool),
+      keyring_(std::move(keyring)),
+      signer_(std::move(signer)),
+      node_(node_options, pool_, keyring_, signer_.get()),
+      endpoint_(endpoint_options, node_options.own_name, node_, pool_, *signer_),
+      streams_(endpoint_) {
+    node_.set_application(&endpoint_);
+}
+
+void NodeStack::run_timers(TimePoint now) {
+    if (node_.next_deadline() <= now) {
+        node_.on_timer(now);
+    }
+    // Before the endpoint's, which ends the operations that these wait for.
+    streams_.on_timer(now);
+    if (endpoint_.next_deadline() <= now) {
+        endpoint_.on_timer(now);
+    }
+}
+
+void NodeStack::settle(TimePoint now, std::vector<OperationCompletion>& ended) {
+    // An end can start an operation that this node alone answers, and so ends it, too.
+    std::size_t seen;
+    do {
+        seen = ended.size();
+        node_.run_pending(now);
+        streams_.take_completions(ended, now);
+    } while (ended.size() != seen);
+}
+
+void NodeStack::abort(const std::string& why, TimePoint now,
+                      std::vector<OperationCompletion>& ended) {
+    streams_.abort(wire::Name(), why, now);
+    streams_.take_completions(ended, now);
+}
+
+TimePoint NodeStack::next_deadline() const {
+    return std::min({node_.next_deadline(), endpoint_.next_deadline(), streams_.next_deadline()});
+}
+
+}  // namespace innet::driver
