@@ -125,6 +125,14 @@ void bind_control(nb::class_<NodeHandle>& node) {
                 self.call([&](Engine& engine) { engine.node.reducer().remove_group(name); });
             },
             "group"_a)
+        .def(
+            "drop_cache",
+            [](NodeHandle& self) {
+                std::size_t dropped = 0;
+                self.call([&](Engine& engine) { dropped = engine.node.drop_cache(); });
+                return dropped;
+            },
+            "Empties the content store; how many entries that were.")
         .def("status", [](NodeHandle& self) {
             NodeStatus status;
             self.call([&](Engine& engine) { status = read_status(engine, self.link_status()); });

@@ -21,6 +21,7 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["invalid_signature"] = c.invalid_signature;
     d["unknown_key"] = c.unknown_key;
     d["no_route"] = c.no_route;
+    d["no_rule"] = c.no_rule;
     d["hop_limit_exceeded"] = c.hop_limit_exceeded;
     d["cache_hits"] = c.cache_hits;
     d["cache_misses"] = c.cache_misses;
@@ -80,6 +81,7 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     d["bytes_in"] = c.bytes_in;
     d["bytes_out"] = c.bytes_out;
     d["malformed_in"] = c.malformed_in;
+    d["invalid_signature_in"] = c.invalid_signature_in;
     return d;
 }
 
@@ -134,6 +136,7 @@ NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> l
     status.links = std::move(links);
     status.routes = engine.node.routes();
     status.rules = engine.node.reducer().rules();
+    status.last_unroutable = engine.node.last_unroutable().to_uri();
     status.operations = engine.endpoint.describe_operations();
     status.pool_bytes_in_use = engine.pool.bytes_in_use();
     status.pool_bytes_reserved = engine.pool.bytes_reserved();
@@ -165,6 +168,7 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
         operations.append(nb::str(operation.c_str()));
     }
     d["operations"] = operations;
+    d["last_unroutable"] = status.last_unroutable;
     d["pool_bytes_in_use"] = status.pool_bytes_in_use;
     d["pool_bytes_reserved"] = status.pool_bytes_reserved;
     return nb::typed<nb::dict, nb::str, nb::any>(d);

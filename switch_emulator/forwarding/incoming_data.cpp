@@ -41,6 +41,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     } else if (waiting_by_digest.empty()) {
         // Who waits goes on waiting: a forger must not be able to make the true Data unsolicited.
         ++counters.invalid_signature;
+        ++faces[face].counters.invalid_signature_in;
     }
 }
 

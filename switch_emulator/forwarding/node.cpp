@@ -73,6 +73,12 @@ std::vector<Node::Route> Node::routes() const {
     return routes;
 }
 
+wire::NameView Node::last_unroutable() const {
+    return wire::NameView::trusted(state_->last_unroutable);
+}
+
+std::size_t Node::drop_cache() { return state_->content_store.clear(); }
+
 reduction::Reducer& Node::reducer() { return state_->reducer; }
 const reduction::Reducer& Node::reducer() const { return state_->reducer; }
 

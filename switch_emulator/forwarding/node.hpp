@@ -34,6 +34,7 @@ struct FaceCounters {
     std::uint64_t holds_in = 0, holds_out = 0;
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t malformed_in = 0;
+    std::uint64_t invalid_signature_in = 0;
 };
 
 struct NodeCounters {
@@ -46,7 +47,8 @@ struct NodeCounters {
     std::uint64_t unsolicited_data = 0;
     std::uint64_t invalid_signature = 0;
     std::uint64_t unknown_key = 0;  ///< not cached, not delivered, not added; forwarded on
-    std::uint64_t no_route = 0;
+    std::uint64_t no_route = 0;     ///< Interests refused as NoRoute
+    std::uint64_t no_rule = 0;      ///< asked to evaluate here what no rule makes: NoRule
     std::uint64_t hop_limit_exceeded = 0;
     std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
     std::uint64_t cache_bytes = 0, cache_entries = 0;
@@ -74,6 +76,11 @@ class Node final : public Forwarder {
         std::uint32_t cost;
     };
     std::vector<Route> routes() const;
+    /// Where the last Interest that was refused as NoRoute wanted to go (its hint, or else its
+    /// name); empty while there was none. Valid until the next packet.
+    wire::NameView last_unroutable() const;
+    /// Empties the content store; how many entries that were.
+    std::size_t drop_cache();
 
     reduction::Reducer& reducer();
     const reduction::Reducer& reducer() const;

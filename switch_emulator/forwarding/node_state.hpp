@@ -157,6 +157,7 @@ struct Node::State {
     tables::Fib fib;
     tables::Pit pit;
     tables::ContentStore content_store;
+    std::vector<std::uint8_t> last_unroutable;  ///< value of a name; keeps its room
     tables::DeadNonceList dead_nonces;
     security::Sha256 sha256;
     RequestQueue requests;

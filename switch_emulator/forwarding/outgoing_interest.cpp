@@ -46,11 +46,15 @@ void Node::State::on_hop_limit_exceeded(const IncomingInterest& interest, tables
 }
 
 void Node::State::on_no_route(const IncomingInterest& interest, tables::PitEntry& entry) {
+    const wire::NameView hint = interest.view.forwarding_hint();
+    if (is_own_hint(hint)) {
+        ++counters.no_rule;
+        return on_interest_unanswerable(interest, entry, wire::NackReason::kNoRule);
+    }
     ++counters.no_route;
-    const bool asked_to_evaluate = is_own_hint(interest.view.forwarding_hint());
-    on_interest_unanswerable(
-        interest, entry,
-        asked_to_evaluate ? wire::NackReason::kNoRule : wire::NackReason::kNoRoute);
+    const wire::ByteView wanted = (hint.empty() ? interest.name.name() : hint).value();
+    last_unroutable.assign(wanted.begin(), wanted.end());
+    on_interest_unanswerable(interest, entry, wire::NackReason::kNoRoute);
 }
 
 // The others may still get what they wait for; this one asked for a way that does not exist.

@@ -133,6 +133,12 @@ void ContentStore::make_room(std::size_t size_bytes) {
     }
 }
 
+std::size_t ContentStore::clear() {
+    const std::size_t dropped = entries_;
+    while (CacheItem* item = policy_->take_victim()) remove_packet(static_cast<Node&>(*item));
+    return dropped;
+}
+
 ContentStore::Node& ContentStore::make_path(const NamePrefixes& name) {
     std::size_t depth = name.depth();
     Node* node = nullptr;

@@ -46,6 +46,9 @@ class ContentStore {
                           const security::Sha256Digest& digest, const PacketRef& packet,
                           TimePoint now);
 
+    /// Forgets everything; how many entries that were. They do not count as evictions.
+    std::size_t clear();
+
     std::size_t size_bytes() const { return size_bytes_; }
     std::size_t entries() const { return entries_; }
     std::uint64_t insertions() const { return insertions_; }

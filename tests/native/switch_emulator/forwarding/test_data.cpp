@@ -41,6 +41,7 @@ TEST_CASE("tampered Data is dropped, and the good one that comes later is taken"
     star.receive(kUpstream, bad);
     CHECK(star.sent(0).empty());
     CHECK(star.node.counters().invalid_signature == 1);
+    CHECK(star.node.face_counters(kUpstream).invalid_signature_in == 1);
     CHECK(star.node.counters().cache_entries == 0);
     star.receive(kUpstream, good);
     CHECK(star.sent(0).size() == 1);

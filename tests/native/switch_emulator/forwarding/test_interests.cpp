@@ -191,6 +191,7 @@ TEST_CASE("no route: Nack NoRoute, and nothing stays") {
     CHECK(answers[0].reason == wire::NackReason::kNoRoute);
     CHECK(answers[0].nonce == 1);
     CHECK(star.node.counters().no_route == 1);
+    CHECK(star.node.last_unroutable().to_uri() == "/elsewhere/x");
     CHECK(star.node.counters().pit_entries == 0);
 }
 

@@ -203,3 +203,17 @@ TEST_CASE("names that were dropped leave nothing behind") {
     CHECK(cache.find("/job/group/17", true).empty());
     CHECK_FALSE(cache.find("/job/group/9999", true).empty());
 }
+
+TEST_CASE("a cleared store is empty, and takes Data again") {
+    for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
+        Cache cache(1 << 20, policy);
+        for (const std::string_view uri : {"/x/0", "/x/1", "/y"}) cache.insert(uri);
+        CHECK(cache.store.clear() == 3);
+        CHECK(cache.store.entries() == 0);
+        CHECK(cache.store.size_bytes() == 0);
+        CHECK(cache.store.evictions() == 0);
+        CHECK_FALSE(cache.has("/x/0"));
+        cache.insert("/x/0");
+        CHECK(cache.has("/x/0"));
+    }
+}
