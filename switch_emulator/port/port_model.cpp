@@ -8,14 +8,13 @@
 namespace innet::port {
 namespace {
 
-constexpr std::size_t kInitialCapacity = 64;
+constexpr std::size_t kFirstCapacity = 4;
 
 std::size_t wire_bytes(const OutgoingPacket& packet) { return packet.size() + kFramingBytes; }
 
 }  // namespace
 
-PortModel::PortModel(const PortOptions& options)
-    : options_(options), ring_(kInitialCapacity), random_state_(options.seed) {}
+PortModel::PortModel(const PortOptions& options) : options_(options), random_(options.seed) {}
 
 void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
     ++counters_.enqueued;
@@ -34,7 +33,8 @@ void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
     busy_until_ = std::max(now, busy_until_) + serialisation(size);
     counters_.depth_bytes += size;
     counters_.max_depth_bytes = std::max(counters_.max_depth_bytes, counters_.depth_bytes);
-    push({std::move(packet), busy_until_, busy_until_ + options_.delay, draw_loss()});
+    push({std::move(packet), busy_until_, busy_until_ + options_.delay,
+          random_.happens(options_.loss)});
 }
 
 void PortModel::take_ready(TimePoint now, std::vector<OutgoingPacket>& into) {
@@ -57,9 +57,21 @@ void PortModel::take_ready(TimePoint now, std::vector<OutgoingPacket>& into) {
 
 TimePoint PortModel::next_deadline() const { return count_ == 0 ? kNever : at(0).arrives; }
 
+std::size_t PortModel::clear() {
+    const std::size_t cleared = count_;
+    for (; count_ > 0; --count_) {
+        at(count_ - 1) = InFlight{};
+    }
+    serialised_count_ = 0;
+    counters_.depth_bytes = 0;
+    busy_until_ = TimePoint{};
+    unpaid_ns_ = 0;
+    return cleared;
+}
+
 void PortModel::push(InFlight&& entry) {
     if (count_ == ring_.size()) {
-        std::vector<InFlight> larger(ring_.size() * 2);
+        std::vector<InFlight> larger(std::max(kFirstCapacity, ring_.size() * 2));
         for (std::size_t i = 0; i < count_; ++i) {
             larger[i] = std::move(at(i));
         }
@@ -98,19 +110,6 @@ void PortModel::mark(OutgoingPacket& packet) {
     const std::size_t size = wire::encode_lp_header(fields, payload.size(), packet.header);
     packet.header_size = static_cast<std::uint8_t>(size);
     ++counters_.marked;
-}
-
-bool PortModel::draw_loss() {
-    if (options_.loss <= 0.0) {
-        return false;
-    }
-    // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-    random_state_ += 0x9e3779b97f4a7c15ULL;
-    std::uint64_t z = random_state_;
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
-    z ^= z >> 31U;
-    return static_cast<double>(z >> 11U) * 0x1.0p-53 < options_.loss;
 }
 
 Duration PortModel::serialisation(std::size_t bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/port/random_bits.hpp"
 #include "transport/time.hpp"
 
 namespace innet::port {
@@ -25,7 +26,8 @@ struct PortOptions {
 };
 
 struct PortCounters {
-    std::uint64_t enqueued = 0;  ///< = sent + dropped_queue + dropped_loss + still on the link
+    /// = sent + dropped_queue + dropped_loss + what `clear` took away + still on the link
+    std::uint64_t enqueued = 0;
     std::uint64_t sent = 0;
     std::uint64_t bytes = 0;  ///< sent, framing included
     std::uint64_t dropped_queue = 0;
@@ -45,6 +47,13 @@ class PortModel {
     /// Appends the packets that have arrived at the link's other end by `now`, in order.
     void take_ready(TimePoint now, std::vector<OutgoingPacket>& into);
     TimePoint next_deadline() const;
+    /// Holds for what comes after; what is queued or on the wire keeps its schedule, and nothing
+    /// overtakes it. The random draws go on: the new seed is not used.
+    void change(const PortOptions& options) { options_ = options; }
+    /// Takes away whatever is queued or on the wire; how many packets that were.
+    std::size_t clear();
+    /// Packets queued and on the wire.
+    std::size_t size() const { return count_; }
     const PortCounters& counters() const { return counters_; }
 
   private:
@@ -62,7 +71,6 @@ class PortModel {
     void push(InFlight&& entry);
     void drain_queue(TimePoint now);
     void mark(OutgoingPacket& packet);
-    bool draw_loss();
     Duration serialisation(std::size_t bytes);
 
     PortOptions options_;
@@ -73,7 +81,7 @@ class PortModel {
     std::size_t serialised_count_ = 0;  ///< of the first `count_`, how many have left the queue
     TimePoint busy_until_{};
     double unpaid_ns_ = 0;  ///< what rounding has cut from the serialisation times so far, below 1
-    std::uint64_t random_state_;
+    RandomBits random_;
 };
 
 }  // namespace innet::port

@@ -1,0 +1,86 @@
+#pragma once
+// One direction of a modelled link: a port (rate, delay, random loss, finite queue, marks) and what
+// real networks do to packets besides. Sans-IO and deterministic: all that is random comes from the
+// port's seed.
+
+#include <cstdint>
+#include <vector>
+
+#include "switch_emulator/port/port_model.hpp"
+#include "switch_emulator/port/random_bits.hpp"
+
+namespace innet::simulation {
+
+struct LinkOptions {
+    port::PortOptions port;
+    Duration jitter{0};         ///< a random delay up to this on top; order is kept
+    double reorder = 0.0;       ///< probability that a packet is held up, and may be overtaken
+    Duration reorder_delay{0};  ///< for how long
+    double duplicate = 0.0;     ///< probability that a packet arrives twice
+    double corrupt = 0.0;       ///< probability that one to three bits of a packet are flipped
+};
+
+/// entered + duplicated = delivered + port.dropped_queue + port.dropped_loss + dropped_down +
+/// inside
+struct LinkCounters {
+    port::PortCounters port;
+    std::uint64_t entered = 0;
+    std::uint64_t delivered = 0;
+    std::uint64_t duplicated = 0;
+    std::uint64_t corrupted = 0;
+    std::uint64_t reordered = 0;     ///< held up by `reorder_delay`
+    std::uint64_t dropped_down = 0;  ///< lost because the link was down, or went down
+    std::uint64_t inside = 0;        ///< queued, on the wire, or held up
+};
+
+/// Without impairments, all it does is hand packets to its port and take them from there.
+class Link {
+  public:
+    /// `pool` gives the memory of corrupted copies; it outlives the link and the packets.
+    Link(const LinkOptions& options, PacketPool& pool);
+
+    void enqueue(OutgoingPacket&& packet, TimePoint now);
+    /// Appends the packets that have arrived at the other end by `now`, in order of arrival. A
+    /// corrupted one has no header of its own: its bytes, whatever they say now, are all payload.
+    void take_arrived(TimePoint now, std::vector<OutgoingPacket>& into);
+    /// When to call `take_arrived` next. With impairments that may find nothing, and a later
+    /// deadline.
+    TimePoint next_deadline() const;
+
+    /// A link that goes down loses what has not arrived by `now`, and loses all that is enqueued
+    /// until it comes up again with an empty queue. A link starts up.
+    void set_up(bool up, TimePoint now);
+    bool up() const { return up_; }
+    /// The port's options hold for what is enqueued from `now` on, the others for what reaches the
+    /// far end from then on. The seed stays the first one.
+    void change(const LinkOptions& options, TimePoint now);
+
+    LinkCounters counters() const;
+
+  private:
+    struct Delayed {
+        TimePoint arrives;
+        std::uint64_t number;  ///< of two that arrive at once, the first comes first
+        OutgoingPacket packet;
+    };
+    static bool arrives_later(const Delayed& a, const Delayed& b);
+
+    void leave_port(TimePoint now);
+    void impair(OutgoingPacket&& packet, TimePoint crossed);
+    void schedule(OutgoingPacket&& packet, TimePoint crossed);
+    void corrupt(OutgoingPacket& packet);
+
+    LinkOptions options_;
+    port::PortModel port_;
+    PacketPool& pool_;
+    port::RandomBits random_;
+    bool up_ = true;
+    bool impaired_;
+    std::vector<Delayed> delayed_;  ///< a heap, the next to arrive in front
+    std::uint64_t next_number_ = 0;
+    TimePoint in_order_from_{};  ///< what is not held up arrives no earlier than the one before it
+    std::vector<OutgoingPacket> crossed_;  ///< scratch, kept for its capacity
+    LinkCounters counters_;                ///< but for those of the port, and `inside`
+};
+
+}  // namespace innet::simulation
