@@ -156,6 +156,16 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a)
         .def(
+            "end_producer",
+            [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq,
+               const std::string& why) {
+                self.post([prefix, seq, why](Engine& engine) {
+                    engine.endpoint.end_producer(prefix, seq, why);
+                });
+            },
+            "prefix"_a, "seq"_a, "why"_a,
+            "Who waits for a collective from `seq` on, or asks for one, is told `why`.")
+        .def(
             "retire",
             [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq) {
                 self.post([prefix, seq](Engine& engine) { engine.endpoint.retire(prefix, seq); });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -36,6 +37,9 @@ from innet.worker import Membership, Worker
 from innet.worker.context import before_close, no_more_before_close
 
 T = TypeVar("T")
+
+_LEAST_TIMEOUT_S = 1e-3
+"""What is left at least for a step of an operation whose earlier steps took all its time."""
 
 _TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
 
@@ -331,14 +335,20 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         if not self._closed:
             self._closed = True
             no_more_before_close(self.close)
+            self._publish_no_more(why)
             self._worker.abandon_group(self._membership, why)
 
     def close(self) -> None:
-        """Leave the group. What others may still need from this rank stays until all have left."""
+        """Leave the group. What others may still need from this rank stays until all have left.
+
+        Others that wait for a collective which this rank has not called get a
+        :class:`~innet.errors.RankFailed` at once.
+        """
         if self._closed:
             return
         self._closed = True
         no_more_before_close(self.close)
+        self._publish_no_more()
         self._worker.leave_group(self._membership)
 
     def __enter__(self) -> Self:
@@ -352,6 +362,18 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
     ) -> None:
         if error is None:
             self.close()
+
+    def _publish_no_more(self, why: str = "") -> None:
+        """Tell those who wait for what this rank will never call that it has left, and ``why``."""
+        failure = self._membership.failure
+        if failure is not None:
+            told = failure[0]  # the cause, not who heard of it
+        else:
+            host = self.nodes[self.rank]
+            told = f"rank {self.rank} ({host}) left the group without calling this operation"
+            told += f": {why}" if why else ""
+        for variant in self._variants.all:
+            self._node.end_producer(variant.own, self._seq, told)
 
     def _release(self) -> None:
         self._node.close_stream(self._stream)
@@ -394,19 +416,25 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         self._require_open(what)
         self._since_synchronised = 0
         numbers = self._take_numbers(most_steps)
+        deadline_s = time.monotonic() + self.timeout_s
+
+        def submit(operation: Operation[Any], seq: int, reserves: int) -> int:
+            self._require_open(operation.what)
+            # What comes too late still asks once, and so can say who was missing.
+            left_s = max(deadline_s - time.monotonic(), _LEAST_TIMEOUT_S)
+            return self._submit_as(operation, seq, left_s, reserves)
+
         staged = Staged(
             steps,
             numbers,
-            self._submit_next,
+            submit,
             lambda seq: self._node.release(self._stream, seq),
             self._collector,
         )
         staged.start()
-        return self._work(numbers[0], what, numbers[0], staged.result, staged)
-
-    def _submit_next(self, operation: Operation[Any], seq: int, reserves: int) -> int:
-        self._require_open(operation.what)
-        return self._submit_as(operation, seq, self.timeout_s, reserves)
+        return self._work(
+            numbers[0], what, numbers[0], staged.result, staged, timeout_s=self.timeout_s
+        )
 
     def _take_numbers(self, count: int) -> list[int]:
         numbers = list(range(self._seq, self._seq + count))

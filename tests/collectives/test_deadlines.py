@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,3 +70,24 @@ def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():
             error = work.exception()
             assert isinstance(error, DeadlineExceeded)
             assert "rank 1 (h1) left the group, and its process has ended" in str(error)
+
+
+def test_the_steps_of_one_call_share_its_deadline(monkeypatch):
+    clock_s = [0.0]
+    given_s = []
+    clock = SimpleNamespace(monotonic=lambda: clock_s[0])
+    monkeypatch.setattr("innet.collectives.communicator.time", clock)
+    with Cluster(load_topology("star:2"), timeout_s=20.0) as cluster:
+        first, second = cluster.communicators
+        submit_as = first._submit_as
+
+        def noted(operation, seq, timeout_s, reserves):
+            given_s.append(timeout_s)
+            clock_s[0] += 8.0
+            return submit_as(operation, seq, timeout_s, reserves)
+
+        monkeypatch.setattr(first, "_submit_as", noted)
+        theirs = second.iallreduce_blocks(np.ones(100, np.float32))
+        first.allreduce_blocks(np.ones(100, np.float32))
+        theirs.wait()
+    assert given_s == [20.0, 12.0]

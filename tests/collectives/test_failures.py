@@ -78,6 +78,36 @@ def test_an_operation_that_begins_after_a_failure_is_named_too():
             cluster.communicators[0].allreduce(np.ones(4, np.float32))
 
 
+@pytest.mark.parametrize("algorithm", ["inc", "ring"])
+def test_who_waits_for_a_rank_that_has_left_is_told_at_once(algorithm):
+    with Cluster(load_topology("star:3"), algorithm, timeout_s=3600) as cluster:
+        first, leaver, last = cluster.communicators
+        common = [communicator.iallreduce(np.ones(3)) for communicator in cluster.communicators]
+        waiting = first.iallreduce(np.ones(5))
+        leaver.close()
+        assert all((work.wait() == 3).all() for work in common)
+        for work in (waiting, last.iallreduce(np.ones(5)), last.ibarrier()):
+            with pytest.raises(RankFailed, match=r"rank 1 \(h1\) left the group without calling"):
+                work.wait()
+
+
+def test_who_leaves_because_of_a_failure_passes_on_its_cause():
+    with Cluster(load_topology("star:3"), timeout_s=3600) as cluster:
+        first, second, _ = cluster.communicators
+        waiting = first.iallreduce(np.ones(3))
+        cluster.fail(second, "rank 2 (h2) was killed", 2)
+        second.close()
+        with pytest.raises(RankFailed, match=r"rank 2 \(h2\) was killed"):
+            waiting.wait()
+
+
+def test_a_rank_that_ends_in_peace_too_early_is_named_to_those_who_wait(run_job):
+    result = run_job("ends_early.py", topology="star:3")
+    for node in ("h0", "h2"):
+        assert "RankFailed: allreduce" in result.said(node)
+        assert "rank 1 (h1) left the group without calling this operation" in result.said(node)
+
+
 def test_an_unknown_algorithm_is_refused_on_every_rank(run_job):
     result = run_job("raises.py", topology="star:2", algorithm="butterfly")
     for node in ("h0", "h1"):

@@ -133,6 +133,10 @@ void Endpoint::unregister_producer(const wire::Name& prefix) {
     state_->publisher.unregister_producer(prefix);
 }
 
+void Endpoint::end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why) {
+    state_->publisher.end_producer(prefix, seq, why);
+}
+
 void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     State& state = *state_;
     state.now = now;

@@ -65,6 +65,9 @@ class Endpoint final : public Application {
     /// askers are told that `label` (a rank) is late.
     void register_producer(const wire::Name& prefix, std::string label);
     void unregister_producer(const wire::Name& prefix);
+    /// Collectives under `prefix` with a sequence number of `seq` or more will never be published:
+    /// who waits for one, or asks for one later, gets a kAborted error with the text `why`.
+    void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
 
     /// Starts an operation; its completion tells how it ended. kNoRoute: at the deadline, a Nack
     /// was the last word on every missing target. kDeadlineExceeded: `detail` names the ranks that

@@ -16,6 +16,9 @@ constexpr std::size_t kMaxOverhead = 1024;
 /// What the names may take of it; the rest is for numbers, metadata and the signature.
 constexpr std::size_t kMaxNames = 768;
 
+/// Of a collective's name behind its producer's prefix: what is called, and its sequence number.
+constexpr std::size_t kCollectiveComponents = 2;
+
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
     const wire::Element last = tensor.last_component();
     if (last.type != wire::kSequenceNumComponent) return std::nullopt;
@@ -72,11 +75,23 @@ struct Publisher::Producer {
         std::uint64_t seq = 0;
     };
 
+    /// Collectives from `seq` on are never published here.
+    struct End {
+        std::uint64_t seq = 0;
+        std::string why;
+    };
+
     wire::Name prefix;
     std::string label;
     std::vector<Entry> entries;
     std::vector<WaitingTensor> waiting;
     std::vector<Watermark> watermarks;
+    std::optional<End> end;
+
+    bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
+        return end && seq >= end->seq &&
+               tensor.size() == prefix.view().size() + kCollectiveComponents;
+    }
 
     bool retired(wire::NameView kind, std::uint64_t seq) const {
         return std::ranges::any_of(watermarks, [&](const Watermark& watermark) {
@@ -128,6 +143,14 @@ void Publisher::unregister_producer(const wire::Name& prefix) {
         }
     }
     producers_.erase(found);
+}
+
+void Publisher::end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why) {
+    const auto found = std::ranges::find_if(
+        producers_, [&](const auto& producer) { return producer->prefix == prefix; });
+    if (found == producers_.end()) return;
+    (*found)->end = {seq, why};
+    refuse_waiting(**found);
 }
 
 const Publisher::Producer* Publisher::producer_at(const wire::Name& prefix) const {
@@ -208,6 +231,28 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     return publication;
 }
 
+template <typename MakePacket>
+void Publisher::answer_all(WaitingTensor& tensor, MakePacket make_packet) {
+    std::ranges::sort(tensor.segments);
+    const auto repeated = std::ranges::unique(tensor.segments);
+    waiting_count_ -= tensor.segments.size();
+    tensor.segments.erase(repeated.begin(), repeated.end());
+    SegmentNamer namer(tensor.name.view());
+    for (const std::uint64_t segment : tensor.segments) {
+        PacketRef packet = make_packet(namer.segment(segment), segment);
+        if (packet) forwarder_.put_data(RequesterId::kApplication, std::move(packet), false);
+    }
+}
+
+void Publisher::refuse_waiting(Producer& producer) {
+    std::erase_if(producer.waiting, [&](WaitingTensor& tensor) {
+        if (!producer.never_publishes(tensor.name.view(), tensor.seq)) return false;
+        answer_all(tensor,
+                   [&](wire::NameView name, std::uint64_t) { return never_comes(name, producer); });
+        return true;
+    });
+}
+
 void Publisher::answer_waiting(Producer& producer, const Entry& published) {
     Publication& publication = *published.publication;
     for (std::size_t i = 0; i < producer.waiting.size();) {
@@ -217,20 +262,10 @@ void Publisher::answer_waiting(Producer& producer, const Entry& published) {
             ++i;
             continue;
         }
-        std::ranges::sort(tensor.segments);
-        const auto repeated = std::ranges::unique(tensor.segments);
-        waiting_count_ -= tensor.segments.size();
-        tensor.segments.erase(repeated.begin(), repeated.end());
-        SegmentNamer namer(tensor.name.view());
-        for (const std::uint64_t segment : tensor.segments) {
-            const wire::NameView name = namer.segment(segment);
-            // Askers may sit on this node and on the network: a signed packet serves both.
-            PacketRef packet =
-                same ? answer(publication, name, segment, true) : mismatch(name, publication);
-            if (packet) {
-                forwarder_.put_data(RequesterId::kApplication, std::move(packet), false);
-            }
-        }
+        // Askers may sit on this node and on the network: a signed packet serves both.
+        answer_all(tensor, [&](wire::NameView name, std::uint64_t segment) {
+            return same ? answer(publication, name, segment, true) : mismatch(name, publication);
+        });
         producer.waiting.erase(producer.waiting.begin() + static_cast<std::ptrdiff_t>(i));
     }
 }
@@ -251,6 +286,11 @@ void Publisher::retire(const wire::Name& prefix, std::uint64_t seq) {
 
 PacketRef Publisher::mismatch(wire::NameView name, const Publication& published) {
     return make_tensor_error(name, wire::TensorErrorCode::kMismatch, published.description(), pool_,
+                             signer_);
+}
+
+PacketRef Publisher::never_comes(wire::NameView name, const Producer& producer) {
+    return make_tensor_error(name, wire::TensorErrorCode::kAborted, producer.end->why, pool_,
                              signer_);
 }
 
@@ -278,6 +318,7 @@ Production Publisher::produce(wire::NameView name, bool for_network, Duration li
     if (const Entry* entry = producer->rival(parsed->tensor, *seq)) {
         return data(mismatch(name, *entry->publication));
     }
+    if (producer->never_publishes(parsed->tensor, *seq)) return data(never_comes(name, *producer));
     return wait(*producer, *parsed, *seq, lifetime, now);
 }
 

@@ -24,6 +24,8 @@ class Publisher {
     void register_producer(const wire::Name& prefix, std::string label);
     /// Drops the prefix with its publications; who waits for one is told that there is none.
     void unregister_producer(const wire::Name& prefix);
+    /// What `Endpoint::end_producer` says.
+    void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
 
     /// Why `spec` cannot be published; nothing when it can.
     std::optional<std::string> refusal(const PublicationSpec& spec) const;
@@ -47,12 +49,17 @@ class Publisher {
     Producer* producer_of(wire::NameView name);
     const Producer* producer_at(const wire::Name& prefix) const;
     PacketRef mismatch(wire::NameView name, const Publication& published);
+    PacketRef never_comes(wire::NameView name, const Producer& producer);
     PacketRef answer(Publication& publication, wire::NameView name, std::uint64_t segment,
                      bool for_network);
     Production wait(Producer& producer, const SegmentName& name, std::uint64_t seq,
                     Duration lifetime, TimePoint now);
     void forget_expired(Producer& producer, TimePoint now);
     void answer_waiting(Producer& producer, const Entry& published);
+    /// Puts the packet that `make_packet(name, segment)` gives for each segment, if it gives one.
+    template <typename MakePacket>
+    void answer_all(WaitingTensor& tensor, MakePacket make_packet);
+    void refuse_waiting(Producer& producer);
 
     Forwarder& forwarder_;
     PacketPool& pool_;

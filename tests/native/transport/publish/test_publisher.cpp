@@ -114,6 +114,24 @@ TEST_CASE("what is retired is gone, what was never published is still waited for
     CHECK(fixture.publisher.refusal(fixture.spec("/sum.u8", 2)).has_value());
 }
 
+TEST_CASE("who waits for what an ended producer never publishes gets an error, early or late") {
+    Fixture fixture;
+    fixture.ask("/job/g0/3/sum.u8/seq=4/seg=0");
+    fixture.ask("/job/g0/3/sum.u8/seq=5/seg=1");
+    fixture.ask("/job/g0/3/p2p.u8/0/0/seq=5/seg=0");
+    fixture.publisher.end_producer(name("/job/g0/3"), 5, "rank 3 left");
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=5/seg=1"});
+    CHECK(fixture.publisher.waiting_count() == 2);
+    const Production late = fixture.ask("/job/g0/3/max.u8/seq=9/seg=0");
+    REQUIRE(late.kind == Kind::kData);
+    const auto error = wire::DataView::parse(late.data.bytes());
+    CHECK(error->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kAborted));
+    // Called before the end, and waiting for its turn.
+    fixture.publisher.publish(fixture.spec("/sum.u8", 4));
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=4/seg=0") == Kind::kData);
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=6/seg=0") == Kind::kPending);
+}
+
 TEST_CASE("messages are retired by their own name") {
     Fixture fixture;
     PublicationSpec message = fixture.spec("/p2p.u8/0/7", 1);
