@@ -13,7 +13,16 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from innet.collectives import Communicator, Cost, Work, init, measure, present_nodes
+    from innet.collectives import (
+        Communicator,
+        Cost,
+        KOfN,
+        PartialSum,
+        Work,
+        init,
+        measure,
+        present_nodes,
+    )
     from innet.launch import Session
     from innet.topology import Topology, load_topology
 
@@ -21,6 +30,8 @@ __version__ = version("innet")
 __all__ = [
     "Communicator",
     "Cost",
+    "KOfN",
+    "PartialSum",
     "Session",
     "Topology",
     "Work",
@@ -34,6 +45,8 @@ __all__ = [
 _HOMES = {
     "Communicator": "innet.collectives",
     "Cost": "innet.collectives",
+    "KOfN": "innet.collectives",
+    "PartialSum": "innet.collectives",
     "Work": "innet.collectives",
     "init": "innet.collectives",
     "measure": "innet.collectives",

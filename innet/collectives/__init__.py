@@ -7,6 +7,16 @@ publishes and what it fetches. ``work`` is an operation under way, ``arrays`` th
 from innet.collectives.communicator import Communicator
 from innet.collectives.cost import Cost, measure
 from innet.collectives.joining import init, present_nodes
+from innet.collectives.partial import KOfN, PartialSum
 from innet.collectives.work import Work
 
-__all__ = ["Communicator", "Cost", "Work", "init", "measure", "present_nodes"]
+__all__ = [
+    "Communicator",
+    "Cost",
+    "KOfN",
+    "PartialSum",
+    "Work",
+    "init",
+    "measure",
+    "present_nodes",
+]

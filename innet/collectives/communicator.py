@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -24,6 +25,7 @@ from innet.collectives.object_calls import ObjectCalls
 from innet.collectives.objects import Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
 from innet.collectives.operation import Operation
+from innet.collectives.partial import PartialCalls, Rounds
 from innet.collectives.point_to_point import PointToPoint, describe_receipt
 from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
@@ -44,7 +46,7 @@ _LEAST_TIMEOUT_S = 1e-3
 _TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
 
 
-class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
+class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -73,7 +75,6 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         self._seq = 0
         self._since_synchronised = 0
         self._closed = False
-        self._kinds: dict[str, _core.Name] = {}
         prefixes = [variant.own for variant in variants.all]
         for prefix in prefixes:
             self._node.register_producer(str(prefix), str(self.rank))
@@ -92,20 +93,15 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         first = variants.first
         objects = Objects(self._node, worker.object_key, first, self.rank, self._segment_bytes)
         ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
-        transfers = Transfers(
-            self._node,
-            self._collector,
-            self._trace,
-            f"{first.prefix}/arrays",
-            self.nodes,
-            self.rank,
-            self._segment_bytes,
+        one_sided = OneSided(
+            self._transfers("arrays"), self.size, self.rank, lambda: membership.failure
         )
-        one_sided = OneSided(transfers, self.size, self.rank, lambda: membership.failure)
         OneSidedCalls.__init__(self, one_sided, self._check_member)
         KeyedCalls.__init__(
             self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank
         )
+        rounds = Rounds(self._transfers("rounds"), variants, self.size, self.rank)
+        PartialCalls.__init__(self, variants, rounds, self._start_round)
         membership.release = self._release
         before_close(self.close)
 
@@ -379,9 +375,21 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         self._node.close_stream(self._stream)
         self._objects.close()
         self._one_sided.close()
+        self._rounds.close()
         self._messages.close()
         for variant in self._variants.all:
             self._node.unregister_producer(str(variant.own))
+
+    def _transfers(self, room: str) -> Transfers:
+        return Transfers(
+            self._node,
+            self._collector,
+            self._trace,
+            f"{self._variants.first.prefix}/{room}",
+            self.nodes,
+            self.rank,
+            self._segment_bytes,
+        )
 
     @property
     def timeout_s(self) -> float:
@@ -399,22 +407,26 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
 
     def _start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
         self._require_open(operation.what)
-        limit_s = timeout_or(timeout_s, self.timeout_s)
-        if operation.synchronising:
-            self._since_synchronised = 0
-        else:
-            self._since_synchronised += 1
-        work = self._submit(operation, limit_s)
+        work = self._submit(operation, timeout_or(timeout_s, self.timeout_s))
+        self._keep_in_step(operation.synchronising)
+        return work
+
+    def _keep_in_step(self, synchronising: bool) -> None:
+        """Count what has been started, and start a barrier when nothing else would be one."""
+        self._since_synchronised = 0 if synchronising else self._since_synchronised + 1
         if self._since_synchronised >= self._in_flight:
             # Nothing in a row of broadcasts and their like tells their root that all have them; a
             # barrier that nobody waits for does, and lets it drop what it kept.
             self._since_synchronised = 0
             self._submit(barrier(self._variants), self.timeout_s).add_done_callback(lambda _: None)
-        return work
 
-    def _start_steps(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+    def _start_round(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+        return self._start_steps(steps, most_steps, what, synchronising=False)
+
+    def _start_steps(
+        self, steps: Steps[T], most_steps: int, what: str, synchronising: bool = True
+    ) -> Work[T]:
         self._require_open(what)
-        self._since_synchronised = 0
         numbers = self._take_numbers(most_steps)
         deadline_s = time.monotonic() + self.timeout_s
 
@@ -432,6 +444,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
             self._collector,
         )
         staged.start()
+        self._keep_in_step(synchronising)
         return self._work(
             numbers[0], what, numbers[0], staged.result, staged, timeout_s=self.timeout_s
         )
@@ -450,7 +463,8 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
     ) -> int:
         """Start an operation under a sequence number; the packet path's number of it."""
-        kind = self._kind(operation.kind)
+        kind = _kind(operation.kind)
+        number_in_names = seq if operation.number is None else operation.number
         segmentation = _core.Segmentation(
             operation.blocks,
             operation.block_bytes,
@@ -461,14 +475,14 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
             publication = _core.Publication(
                 operation.variant.own,
                 kind,
-                seq,
+                number_in_names,
                 byte_view(operation.publishes),
                 segmentation,
                 operation.elements,
                 f"rank {self.rank}: {operation.what}",
                 segment_ends=operation.segment_ends,
             )
-        fetches = self._fetches(operation, kind, seq, segmentation)
+        fetches = self._fetches(operation, kind, number_in_names, segmentation)
         number = self._node.submit(
             publication,
             fetches,
@@ -567,12 +581,6 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
 
         return Work(operation, self._collector, finish, error)
 
-    def _kind(self, text: str) -> _core.Name:
-        kind = self._kinds.get(text)
-        if kind is None:
-            kind = self._kinds[text] = _core.Name(f"/{text}")
-        return kind
-
     def _require_open(self, what: str = "") -> None:
         if self._closed:
             raise Cancelled("the communicator is closed")
@@ -592,3 +600,8 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls):
         self._check_rank(peer)
         if peer == self.rank:
             raise CollectiveError(f"rank {peer} cannot send messages to itself; copy the array")
+
+
+@functools.lru_cache(maxsize=256)
+def _kind(text: str) -> _core.Name:
+    return _core.Name(f"/{text}")

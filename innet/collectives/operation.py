@@ -44,6 +44,7 @@ class Operation(Generic[T]):
         finish: makes the result once all is there.
         in_place: the fetch lands over the published tensor.
         synchronising: the end of it proves that every rank had started it.
+        number: stands in its names in place of its sequence number, if given.
         granule_bytes: what must not be cut: a segment holds a whole number of these.
     """
 
@@ -59,6 +60,7 @@ class Operation(Generic[T]):
     wants: Sequence[Wanted] = field(default_factory=tuple)
     in_place: bool = False
     synchronising: bool = True
+    number: int | None = None
     granule_bytes: int = 1
 
     def segment_bytes(self, room_bytes: int) -> int:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from innet._native import _core
 from innet.collectives.operation import Operation
+from innet.collectives.work import Work
 from innet.worker import Collector
 
 T = TypeVar("T")
 
 Steps = Generator[Operation[Any], Any, T]
 """Yields operations, is sent the result of each, and returns the collective's own result."""
+
+
+class StartSteps(Protocol):
+    """Starts a collective of several operations, at most ``most_steps``."""
+
+    def __call__(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+        """The collective under way; ``what`` names it for people."""
 
 
 class Staged(Generic[T]):

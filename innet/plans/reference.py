@@ -11,7 +11,7 @@ that ``sum`` and ``prod`` make are not defined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,11 +77,17 @@ def evaluate(plan: Plan, shard: int, contributions: Sequence[Array], op: str) ->
 
 
 def evaluate_allreduce(
-    plan: Plan, contributions: Sequence[Array], op: str, segment_elements: int
+    plan: Plan,
+    contributions: Sequence[Array],
+    op: str,
+    segment_elements: int,
+    contributors: Collection[int] | None = None,
 ) -> Array:
     """The result of an allreduce whose tensors are cut into segments of ``segment_elements``.
 
-    Segment k is evaluated by the root of shard k. Arguments and errors: see :func:`evaluate`.
+    Segment k is evaluated by the root of shard k. With ``contributors``, positions of the plan, the
+    others are left out, and so are intervals without any of them. Other arguments and errors: see
+    :func:`evaluate`.
     """
     if segment_elements < 1:
         raise CollectiveError(f"a segment of {segment_elements} elements is empty; use 1 or more")
@@ -92,7 +98,8 @@ def evaluate_allreduce(
     for interval in dict.fromkeys(root.interval for root in plan.roots):
         shards = [s for s, root in enumerate(plan.roots) if root.interval == interval]
         mine = np.isin(shard_of, shards)
-        result[mine] = _evaluate_interval(plan, interval, [array[mine] for array in flat], op)
+        parts = [array[mine] for array in flat]
+        result[mine] = _evaluate_interval(plan, interval, parts, op, contributors)
     return result.reshape(np.shape(contributions[0]))
 
 
@@ -122,11 +129,18 @@ def _step(dtype: np.dtype[Any], op: str) -> Callable[[Array, Array], Array]:
 
 
 def _evaluate_interval(
-    plan: Plan, interval: Interval, contributions: Sequence[Array], op: str
+    plan: Plan,
+    interval: Interval,
+    contributions: Sequence[Array],
+    op: str,
+    contributors: Collection[int] | None = None,
 ) -> Array:
-    values = {Interval.single(rank): array for rank, array in enumerate(contributions)}
+    taking_part = range(plan.size) if contributors is None else contributors
+    values = {Interval.single(rank): contributions[rank] for rank in taking_part}
     for part in _postorder(plan, interval):
-        values[part] = reduce_operands([values[o] for o in plan.expression(part)], op)
+        operands = [values[operand] for operand in plan.expression(part) if operand in values]
+        if operands:
+            values[part] = reduce_operands(operands, op)
     return np.array(values[interval], copy=True)
 
 

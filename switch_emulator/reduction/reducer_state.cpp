@@ -58,7 +58,8 @@ Reducer::State::State(ReducerOptions options_, Forwarder& forwarder_, PacketPool
 
 Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
     const InstalledRule* rule = rules.find(name);
-    if (rule == nullptr || !results.can_sign() || !(rule->rule.primary || allow_fallback)) {
+    if (rule == nullptr || !results.can_sign() || !(rule->rule.primary || allow_fallback) ||
+        !rule->has_part_in(name.contributors())) {
         return Admission::kNoRule;
     }
     if (const std::uint32_t place = slots.find(name); place != kNoPlace) {
@@ -90,13 +91,18 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
     slot.rule = &rule;
     slot.allow_fallback = allow_fallback;
     slot.operands.resize(rule.operands());
-    slot.missing = rule.operands();
+    const ContributorSet contributors = slots.name(place).contributors();
+    for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
+        slot.operands[operand].takes_part = contributors.intersects(rule.operand_interval(operand));
+        if (slot.operands[operand].takes_part) ++slot.missing;
+    }
     ++counters.reductions_started;
     if (!rule.rule.primary) ++counters.fallback_evaluations;
     counters.slots_in_use = slots.size();
     counters.slots_in_use_max = std::max(counters.slots_in_use_max, counters.slots_in_use);
 
     for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
+        if (!slot.operands[operand].takes_part) continue;
         if (given != nullptr && given->operand == operand) continue;
         if (!ask_operand(place, operand, now)) {
             release_slot(place);

@@ -21,6 +21,21 @@ std::string_view text_of(ByteView bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// `<op>.<dtype>`, and the digits of the set behind it; without digits when there is no set.
+struct Kind {
+    std::string_view format;
+    std::string_view set;
+};
+
+std::optional<Kind> split_kind(std::string_view text) {
+    constexpr std::string_view kSetMark = ".of-";
+    const std::size_t mark = text.find(kSetMark);
+    if (mark == std::string_view::npos) return Kind{text, {}};
+    const std::string_view set = text.substr(mark + kSetMark.size());
+    if (!ContributorSet::parse(set)) return std::nullopt;
+    return Kind{text.substr(0, mark), set};
+}
+
 std::optional<std::uint64_t> number_of(const Element& component, std::uint32_t type) {
     if (component.type != type) return std::nullopt;
     return wire::read_nonnegative(component.value);
@@ -55,19 +70,31 @@ std::optional<ReductionName> ReductionName::parse(NameView name) {
         kind.type != wire::kGenericComponent || interval.whole.size() > kMaxInterval) {
         return std::nullopt;
     }
-    const Format* format = find_format(text_of(kind.value));
+    const auto parts = split_kind(text_of(kind.value));
+    if (!parts) return std::nullopt;
+    const Format* format = find_format(parts->format);
     if (format == nullptr) return std::nullopt;
 
     ReductionName parsed;
     parsed.bytes_ = bytes;
     parsed.interval_size_ = interval.whole.size();
     parsed.group_size_ = static_cast<std::size_t>(interval.whole.data() - bytes.data());
+    parsed.set_size_ = parts->set.size();
+    // The set is the end of its component.
+    parsed.set_offset_ = static_cast<std::size_t>(kind.value.data() - bytes.data()) +
+                         kind.value.size() - parts->set.size();
     parsed.rule_hash_ = hash_after.front();
     parsed.hash_ = hash;
     parsed.sequence_ = *sequence_number;
     parsed.segment_ = *segment_number;
     parsed.format_ = format;
     return parsed;
+}
+
+ContributorSet ReductionName::contributors() const {
+    const auto set = ContributorSet::parse(text_of(bytes_.subspan(set_offset_, set_size_)));
+    return set.value_or(
+        ContributorSet());  // parsed once already: only without digits is there none
 }
 
 ReductionName ReductionName::moved_to(ByteView copy) const {

@@ -1,6 +1,6 @@
 #pragma once
-// Names of reductions: /<job>/<group>/<interval>/<op>.<dtype>/seq=<n>/seg=<k> (docs/protocol.md,
-// Names).
+// Names of reductions: /<job>/<group>/<interval>/<op>.<dtype>/seq=<n>/seg=<k>, or with
+// <op>.<dtype>.of-<set> over some of the ranks (docs/protocol.md, Names).
 
 #include <array>
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "switch_emulator/reduction/contributor_set.hpp"
 #include "switch_emulator/reduction/formats/format.hpp"
 #include "transport/wire/name.hpp"
 
@@ -32,6 +33,8 @@ class ReductionName {
     wire::ByteView interval() const { return bytes_.subspan(group_size_, interval_size_); }
     /// What `<op>.<dtype>` stands for.
     const Format& format() const { return *format_; }
+    /// Whose contributions are reduced; operands without any are left out.
+    ContributorSet contributors() const;
     std::uint64_t sequence() const { return sequence_; }
     std::uint64_t segment() const { return segment_; }
     wire::NameHash hash() const { return hash_; }
@@ -59,6 +62,8 @@ class ReductionName {
     wire::ByteView bytes_;
     std::size_t group_size_ = 0;
     std::size_t interval_size_ = 0;
+    std::size_t set_offset_ = 0;
+    std::size_t set_size_ = 0;  ///< 0: all ranks
     wire::NameHash rule_hash_ = 0;
     wire::NameHash hash_ = 0;
     std::uint64_t sequence_ = 0;

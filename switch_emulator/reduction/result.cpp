@@ -85,9 +85,9 @@ std::string failure_text(const ReductionName& name, ReduceStatus status) {
 ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slot& slot) {
     operands_.clear();
     for (const SlotOperand& operand : slot.operands) {
-        operands_.push_back(operand.arrived->content.bytes());
+        if (operand.takes_part) operands_.push_back(operand.arrived->content.bytes());
     }
-    const ArrivedOperand& first = *slot.operands.front().arrived;
+    const ArrivedOperand& first = *slot.operands[first_arrived(slot)].arrived;
     wire::DataFields fields;
     fields.name = name.whole();
     fields.freshness = kResultFreshness;

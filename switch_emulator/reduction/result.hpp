@@ -37,8 +37,8 @@ class ResultBuilder {
         PacketRef data;  ///< empty when it cannot be encoded or signed
         ReduceStatus status = ReduceStatus::kOk;
     };
-    /// The reduction of a slot's operands, all of which have arrived and agree. No Data unless the
-    /// status is kOk.
+    /// The reduction of a slot's operands that take part, all of which have arrived and agree. No
+    /// Data unless the status is kOk.
     Outcome value(const ReductionName& name, const Slot& slot);
     /// A TensorError; empty when it cannot be encoded or signed.
     PacketRef error(const ReductionName& name, wire::TensorErrorCode code, std::string_view text);

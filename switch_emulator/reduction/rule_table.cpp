@@ -59,6 +59,12 @@ void check(const Rule& rule) {
 
 }  // namespace
 
+bool InstalledRule::has_part_in(const ContributorSet& contributors) const {
+    return std::ranges::any_of(rule.operands, [&](const Operand& operand) {
+        return contributors.intersects(operand.interval.view().value());
+    });
+}
+
 bool InstalledRule::same_expression(const Rule& other) const {
     return std::equal(
         rule.operands.begin(), rule.operands.end(), other.operands.begin(), other.operands.end(),

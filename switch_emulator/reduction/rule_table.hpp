@@ -21,6 +21,8 @@ struct InstalledRule {
     wire::ByteView operand_interval(std::size_t operand) const {
         return rule.operands[operand].interval.view().value();
     }
+    /// Whether some operand has a contributor: a reduction over none has no value.
+    bool has_part_in(const ContributorSet& contributors) const;
     /// Both add the same intervals in the same order (hints may differ).
     bool same_expression(const Rule& other) const;
 };

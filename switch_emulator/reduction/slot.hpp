@@ -19,8 +19,9 @@ struct ArrivedOperand {
     std::optional<std::uint64_t> final_segment;
 };
 
-/// An operand of a slot: asked for, or arrived.
+/// An operand of a slot: asked for, or arrived, or left out.
 struct SlotOperand {
+    bool takes_part = true;  ///< false: no rank of its interval is among the name's contributors
     std::optional<ArrivedOperand> arrived;
     std::uint32_t request = kNoPlace;
     bool late = false;  ///< waited for, and its request is late

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -16,17 +15,8 @@ from innet.collectives.keyed.pairs import Pairs
 from innet.collectives.keyed.reduction import MOST_STEPS, reduce_by_key
 from innet.collectives.keyed.sparse import as_keys, as_vector
 from innet.collectives.operation import describe
-from innet.collectives.staged import Steps
+from innet.collectives.staged import StartSteps
 from innet.collectives.work import Work
-
-T = TypeVar("T")
-
-
-class StartSteps(Protocol):
-    """Starts a collective of several operations, at most ``most_steps``."""
-
-    def __call__(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
-        """The collective under way; ``what`` names it for people."""
 
 
 class KeyedCalls:

@@ -1,0 +1,68 @@
+"""What a rank has of its group's rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from innet._native import _core
+from innet.collectives.group import Variants
+from innet.collectives.one_sided import Transfers
+from innet.collectives.operation import Operation, Wanted
+from innet.collectives.partial.coordinator import (
+    READY_KIND,
+    ROUNDS_KEPT,
+    SET_KIND,
+    Coordinator,
+)
+from innet.collectives.partial.policy import KOfN
+from innet.collectives.partial.records import Decision, Terms, decision_bytes
+
+COORDINATOR = 0
+"""The rank whose host decides. When its process dies, the group ends: no other must ever decide."""
+
+
+class Rounds:
+    """Numbers the rounds that this rank calls, and says that it is ready for them."""
+
+    def __init__(self, transfers: Transfers, variants: Variants, size: int, rank: int) -> None:
+        self._transfers = transfers
+        self._variants = variants
+        self._size = size
+        self._rank = rank
+        self._next = 0
+        self._coordinator: Coordinator | None = None
+        first = variants.first
+        self._decider = _core.Targets(
+            [(f"{first.prefix}/rounds/{COORDINATOR}", f"/n/{first.nodes[COORDINATOR]}", False)]
+        )
+
+    def begin(self, policy: KOfN, timeout_s: float, what: str) -> int:
+        """The number of the round that this rank is ready for, which others now hear."""
+        if self._rank == COORDINATOR and self._coordinator is None:
+            self._coordinator = Coordinator(self._transfers, self._size)
+        number = self._next
+        self._next += 1
+        self._transfers.publish(READY_KIND, number, Terms(policy, timeout_s).encode(), what)
+        if number >= ROUNDS_KEPT:
+            self._transfers.retire(READY_KIND, number - ROUNDS_KEPT)
+        return number
+
+    def decision(self, number: int, what: str) -> Operation[Decision]:
+        """Fetch who is in round ``number``."""
+        content = np.empty(decision_bytes(self._size), np.uint8)
+        return Operation(
+            what=what,
+            variant=self._variants.first,
+            kind=SET_KIND.strip("/"),
+            number=number,
+            elements=content.size,
+            block_bytes=content.size,
+            wants=(Wanted(self._decider, content),),
+            finish=lambda: Decision.decode(content, self._size),
+            synchronising=False,
+        )
+
+    def close(self) -> None:
+        """Decide no more, if this rank's host does."""
+        if self._coordinator is not None:
+            self._coordinator.close()

@@ -1,0 +1,91 @@
+"""Rounds are decided once, with those who were ready by then, when the policy says so."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.collectives.partial.policy import KOfN
+from innet.collectives.partial.records import Decision, Outcome, Terms, decision_bytes
+from innet.collectives.partial.round_table import RoundTable
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> tuple[int, Terms, list[tuple[float, int, int]]]:
+    """Group size, terms, and at which time which rank is ready for which round, each in order."""
+    size = draw(st.integers(1, 6))
+    terms = Terms(KOfN(draw(st.integers(1, size)), draw(st.floats(0, 3))), draw(st.floats(1, 20)))
+    events = []
+    for rank in range(size):
+        pauses = draw(st.lists(st.floats(0, 10), max_size=6))
+        at_s = 0.0
+        for number, pause_s in enumerate(pauses):
+            at_s += pause_s
+            events.append((at_s, rank, number))
+    return size, terms, sorted(events)
+
+
+@given(arrivals())
+def test_each_round_is_decided_once_as_its_policy_says(case):
+    size, terms, events = case
+    table = RoundTable(size)
+    decisions: dict[int, tuple[float, Decision]] = {}
+
+    def note(decided, now_s):
+        for number, decision in decided:
+            assert number not in decisions, "decided twice"
+            decisions[number] = now_s, decision
+
+    for at_s, rank, number in [*events, (math.inf, -1, -1)]:
+        while (due_s := table.next_deadline_s()) <= at_s and due_s < math.inf:
+            decided = table.decide(due_s)
+            assert decided, "a deadline that decides nothing would be waited for again at once"
+            note(decided, due_s)
+        if rank >= 0:
+            note(table.ready(rank, number, terms, at_s), at_s)
+
+    for number in {number for _, _, number in events}:
+        came = {rank: at_s for at_s, rank, of in events if of == number}
+        decided_s, decision = decisions[number]
+        in_time = {rank for rank, at_s in came.items() if at_s < decided_s}
+        assert in_time <= set(decision.ranks) <= {r for r, s in came.items() if s <= decided_s}
+        first_s = min(came.values())
+        if decision.outcome is Outcome.IN_VAIN:
+            assert len(decision.ranks) < terms.policy.k or decided_s < (
+                first_s + terms.policy.deadline_s
+            )
+            assert decided_s < first_s + terms.timeout_s
+        else:
+            assert len(decision.ranks) >= terms.policy.k
+            assert len(decision.ranks) == size or decided_s >= first_s + terms.policy.deadline_s
+
+
+def test_a_rank_is_asked_next_for_what_is_not_decided():
+    table = RoundTable(2)
+    terms = Terms(KOfN(1), 10)
+    table.ready(0, 0, terms, 0.0)
+    table.ready(0, 2, terms, 0.0)
+    assert table.next_for(0) == 1
+    table.ready(1, 1, terms, 0.0)
+    assert table.next_for(0) == 3
+    assert table.ready(1, 0, terms, 1.0) == [], "it came too late"
+
+
+def test_ranks_with_other_terms_are_told_at_once():
+    table = RoundTable(3)
+    assert table.ready(0, 0, Terms(KOfN(2, 5.0), 60), 0.0) == []
+    ((number, decision),) = table.ready(2, 0, Terms(KOfN(3, 5.0), 60), 0.1)
+    assert (number, decision.outcome, decision.ranks) == (0, Outcome.DISAGREEMENT, (0, 2))
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
+def test_decisions_and_terms_come_back_as_they_were_told(case):
+    size, ranks = case
+    decision = Decision(Outcome.CLOSED, tuple(sorted(ranks)))
+    content = decision.encode(size)
+    assert content.nbytes == decision_bytes(size)
+    assert Decision.decode(content, size) == decision
+    terms = Terms(KOfN(size, 0.125), 3.5)
+    assert Terms.decode(terms.encode()) == terms
