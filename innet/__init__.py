@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         present_nodes,
     )
     from innet.launch import Session
+    from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
 
 __version__ = version("innet")
@@ -33,6 +34,7 @@ __all__ = [
     "KOfN",
     "PartialSum",
     "Session",
+    "Simulation",
     "Topology",
     "Work",
     "init",
@@ -52,6 +54,7 @@ _HOMES = {
     "measure": "innet.collectives",
     "present_nodes": "innet.collectives",
     "Session": "innet.launch",
+    "Simulation": "innet.simulation",
     "Topology": "innet.topology",
     "load_topology": "innet.topology",
 }

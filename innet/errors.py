@@ -36,6 +36,10 @@ class EmulationError(InnetError):
     """A network could not be launched, reached or taken down."""
 
 
+class SimulationError(InnetError):
+    """A simulation cannot be set up, or has come to a point from which nothing can follow."""
+
+
 class JobFailed(EmulationError):
     """Workers of a job ended with an error; the message names them and what they said last.
 

@@ -13,5 +13,6 @@ void bind_names(nanobind::module_& module);
 void bind_operations(nanobind::module_& module);
 void bind_reductions(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
+void bind_simulation(nanobind::module_& module);
 
 }  // namespace innet::bindings

@@ -14,4 +14,5 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_operations(module);
     innet::bindings::bind_reductions(module);
     innet::bindings::bind_node(module);
+    innet::bindings::bind_simulation(module);
 }

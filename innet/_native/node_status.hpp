@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "switch_emulator/driver/node_thread.hpp"
+#include "switch_emulator/driver/link_status.hpp"
+#include "switch_emulator/driver/node_stack.hpp"
 
 namespace innet::bindings {
 

@@ -18,8 +18,8 @@ from innet._native import _core
 from innet.collectives.arrays import Array
 from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.posted import Posted
+from innet.collectives.work import Completion
 from innet.errors import CollectiveError
-from innet.worker import Collector
 
 _SHORTEST_S = 0.001
 """For a question whose receive is about to end; so that asking again takes no processor."""
@@ -79,7 +79,7 @@ class AnySource:
     def __init__(
         self,
         node: _core.NodeHandle,
-        collector: Collector,
+        collector: Completion,
         messages: PointToPoint,
         peers: list[int],
     ) -> None:

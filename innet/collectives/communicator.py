@@ -30,13 +30,13 @@ from innet.collectives.point_to_point import PointToPoint, describe_receipt
 from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
 from innet.collectives.scatter import scatter
+from innet.collectives.services import Services
 from innet.collectives.staged import Staged, Steps
 from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError, ControlError
 from innet.plans import Plan
-from innet.worker import Membership, Worker
-from innet.worker.context import before_close, no_more_before_close
+from innet.worker import Membership
 
 T = TypeVar("T")
 
@@ -60,18 +60,18 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
     """
 
     def __init__(
-        self, worker: Worker, membership: Membership, variants: Variants, timeout_s: float
+        self, services: Services, membership: Membership, variants: Variants, timeout_s: float
     ) -> None:
-        self._worker = worker
-        self._node = worker.node
+        self._services = services
+        self._node = services.node
         self._membership = membership
         self._variants = variants
         self.timeout_s = timeout_s
         self.rank = membership.rank
         self.size = membership.size
         self.nodes = membership.nodes
-        self._segment_bytes = worker.job.segment_bytes
-        self._in_flight = worker.settings.collectives.operations_in_flight
+        self._segment_bytes = services.segment_bytes
+        self._in_flight = services.settings.collectives.operations_in_flight
         self._seq = 0
         self._since_synchronised = 0
         self._closed = False
@@ -79,8 +79,8 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
         for prefix in prefixes:
             self._node.register_producer(str(prefix), str(self.rank))
         self._stream = self._node.open_stream(prefixes, self._in_flight)
-        self._collector = worker.collector
-        self._trace = worker.trace
+        self._collector = services.collector
+        self._trace = services.trace
         self._messages = PointToPoint(
             self._node, self._collector, variants.first, self.rank, self._segment_bytes
         )
@@ -91,7 +91,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
             [peer for peer in range(self.size) if peer != self.rank],
         )
         first = variants.first
-        objects = Objects(self._node, worker.object_key, first, self.rank, self._segment_bytes)
+        objects = Objects(self._node, services.object_key, first, self.rank, self._segment_bytes)
         ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
         one_sided = OneSided(
             self._transfers("arrays"), self.size, self.rank, lambda: membership.failure
@@ -103,7 +103,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
         rounds = Rounds(self._transfers("rounds"), variants, self.size, self.rank)
         PartialCalls.__init__(self, variants, rounds, self._start_round)
         membership.release = self._release
-        before_close(self.close)
+        services.before_close(self.close)
 
     # Collectives, each as a future and blocking.
 
@@ -330,9 +330,9 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
         """
         if not self._closed:
             self._closed = True
-            no_more_before_close(self.close)
+            self._services.no_more_before_close(self.close)
             self._publish_no_more(why)
-            self._worker.abandon_group(self._membership, why)
+            self._services.abandon_group(self._membership, why)
 
     def close(self) -> None:
         """Leave the group. What others may still need from this rank stays until all have left.
@@ -343,9 +343,9 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
         if self._closed:
             return
         self._closed = True
-        no_more_before_close(self.close)
+        self._services.no_more_before_close(self.close)
         self._publish_no_more()
-        self._worker.leave_group(self._membership)
+        self._services.leave_group(self._membership)
 
     def __enter__(self) -> Self:
         return self
@@ -559,7 +559,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
     def _who_has_ended(self) -> str:
         """What is to say of ranks whose process has ended, which nobody can ask any more."""
         try:
-            ended = self._worker.ended()
+            ended = self._services.ended()
         except ControlError:
             return ""
         return "".join(

@@ -20,7 +20,6 @@ from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.group import Variant
 from innet.collectives.posted import Posted
 from innet.collectives.work import Completion
-from innet.worker import Collector
 
 MESSAGES_IN_FLIGHT = 64
 """Messages from one rank to another with one tag that may wait for their receipt."""
@@ -96,7 +95,7 @@ class PointToPoint:
     def __init__(
         self,
         node: _core.NodeHandle,
-        collector: Collector,
+        collector: Completion,
         variant: Variant,
         rank: int,
         segment_bytes: int,

@@ -8,8 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from innet._native import _core
 from innet.collectives.operation import Operation
-from innet.collectives.work import Work
-from innet.worker import Collector
+from innet.collectives.work import Completion, Work
 
 T = TypeVar("T")
 
@@ -46,7 +45,7 @@ class Staged(Generic[T]):
         numbers: Sequence[int],
         submit: Callable[[Operation[Any], int, int], int],
         release: Callable[[int], None],
-        collector: Collector,
+        collector: Completion,
     ) -> None:
         self._steps = steps
         self._left = list(numbers)

@@ -15,9 +15,10 @@ from typing import Any, Self
 from innet.control.client import ControlClient, ipc_address
 from innet.control.controller import Controller
 from innet.emulation.network import Network
-from innet.emulation.node_config import IP_UDP_HEADER_BYTES, Mode
+from innet.emulation.node_config import Mode
 from innet.emulation.output import OutputSink
 from innet.emulation.processes import SupervisedProcess
+from innet.emulation.segmentation import segment_bytes
 from innet.errors import ControlError, EmulationError
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.server import SessionServer
@@ -32,10 +33,6 @@ from innet.trace import JobTrace
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, RESTARTS_VARIABLE, JobFile
 
 JOB_NAME = "j"
-SEGMENT_OVERHEAD_BYTES = 224
-"""Room left in a packet for names, metadata, signature and link headers around a segment."""
-SEGMENT_ALIGNMENT_BYTES = 64
-MAX_SEGMENT_BYTES = 32768
 NETNS_MASTER_PORT = 29500
 _SWITCH_START_TIMEOUT_S = 30.0
 
@@ -328,20 +325,3 @@ class Session:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
-
-
-def segment_bytes(topology: Topology) -> int:
-    """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
-
-    Raises:
-        EmulationError: an MTU leaves no room for a segment.
-    """
-    mtu_bytes = min(link.mtu_bytes for link in topology.links)
-    room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, MAX_SEGMENT_BYTES)
-    aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
-    if aligned <= 0:
-        raise EmulationError(
-            f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name "
-            "and signature needs at least 576"
-        )
-    return aligned

@@ -6,6 +6,7 @@ from innet._native import _core
 from innet.emulation.link_sockets import link_sockets
 from innet.emulation.node_config import FaceConfig, NodeConfig, PortShape
 from innet.errors import EmulationError
+from innet.node.native_settings import native_settings
 from innet.security import NodeKeys
 from innet.settings import Settings
 
@@ -26,23 +27,15 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
 
 
 def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings:
-    result = _core.NodeSettings()
-    result.own_name = f"/n/{config.node}"
-    result.seed = config.seed
     is_switch = config.kind == "switch"
-    result.reduction_slots = config.slots if is_switch else settings.collectives.host_slots
-    result.cache_bytes = config.cache_bytes
-    result.cache_policy = config.cache_policy
-    transport = settings.transport
-    result.pit_capacity = transport.pit_capacity
-    result.interest_lifetime_s = transport.interest_lifetime_s
-    result.min_rto_s = transport.min_rto_s
-    result.max_rto_s = transport.max_rto_s
-    result.timeouts_before_self_evaluation = transport.timeouts_before_self_evaluation
-    result.initial_window = transport.initial_window
-    result.max_window = transport.max_window
-    result.target_queue_delay_s = transport.target_queue_delay_s
-    return result
+    return native_settings(
+        config.node,
+        settings,
+        seed=config.seed,
+        slots=config.slots if is_switch else settings.collectives.host_slots,
+        cache_bytes=config.cache_bytes,
+        cache_policy=config.cache_policy,
+    )
 
 
 def _add_link(

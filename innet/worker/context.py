@@ -113,6 +113,19 @@ class Worker:
             JobFile.load(paths[3]),
         )
 
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a tensor that one packet carries."""
+        return self.job.segment_bytes
+
+    def before_close(self, hook: Callable[[], None]) -> None:
+        """Run ``hook`` before the process's worker closes."""
+        before_close(hook)
+
+    def no_more_before_close(self, hook: Callable[[], None]) -> None:
+        """Take back what :meth:`before_close` was told: what the hook ends has ended."""
+        no_more_before_close(hook)
+
     def topology(self) -> Topology:
         """The network this worker runs on."""
         return parse_yaml(self.job.topology)

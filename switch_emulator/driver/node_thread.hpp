@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "switch_emulator/driver/completion_board.hpp"
+#include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
 #include "switch_emulator/port/port_model.hpp"
@@ -27,15 +28,6 @@ struct LinkOptions {
     /// What the emulator's own port must do; absent when the kernel shapes the link, or nobody
     /// does.
     std::optional<port::PortOptions> shape;
-};
-
-struct LinkStatus {
-    FaceId face = kNoFace;
-    forwarding::FaceCounters face_counters;
-    SocketCounters socket_counters;
-    port::PortCounters port_counters;
-    std::uint64_t backlog_packets = 0;
-    std::uint64_t backlog_dropped = 0;
 };
 
 class NodeThread {

@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from innet._native import _core
@@ -28,29 +27,32 @@ Tamper = Callable[[bytes], Sequence[bytes]]
 """Given a datagram, what to pass on instead of it."""
 
 
-@dataclass
-class _Job:
-    ranks: tuple[str, ...]
-    segment_bytes: int
-
-
 class _Member:
     """What a communicator needs of a worker process."""
 
     def __init__(
-        self, node: _core.Node, rank: int, job: _Job, settings: Settings, keys: NodeKeys
+        self, node: _core.Node, host: str, segment_bytes: int, settings: Settings, keys: NodeKeys
     ) -> None:
         self.node = node
         self.collector = Collector(node)
         self.object_key = keys.object_key()
-        self.rank = rank
-        self.job = job
+        self.host = host
+        self.segment_bytes = segment_bytes
         self.settings = settings
         self.trace = None
         self.gone: set[str] = set()
 
     def leave_group(self, membership: Membership) -> None:
         """Nobody leaves before the cluster closes."""
+
+    def abandon_group(self, membership: Membership, why: str) -> None:
+        """Nobody gives up."""
+
+    def before_close(self, hook: Callable[[], None]) -> None:
+        """The cluster closes what there is by itself."""
+
+    def no_more_before_close(self, hook: Callable[[], None]) -> None:
+        """There is nothing to take back."""
 
     def ended(self) -> frozenset[str]:
         """The hosts whose process has ended."""
@@ -117,10 +119,9 @@ class Cluster:
         for name, node in self.nodes.items():
             node.start()
             self._route(name, node)
-        job = _Job(self.plan.ranks, segment_bytes)
         self.members = [
-            _Member(self.nodes[name], rank, job, self._settings, self._keys[name])
-            for rank, name in enumerate(self.plan.ranks)
+            _Member(self.nodes[name], name, segment_bytes, self._settings, self._keys[name])
+            for name in self.plan.ranks
         ]
         self.communicators = self.group("g0", self.plan.ranks, self.plan, timeout_s=timeout_s)
 
@@ -133,7 +134,7 @@ class Cluster:
         prefix = f"/j/{name}"
         for node_name, node in self.nodes.items():
             _install(node, node_name, prefix, plan)
-        members = {member.job.ranks[member.rank]: member for member in self.members}
+        members = {member.host: member for member in self.members}
         made = []
         for rank, node_name in enumerate(nodes):
             membership = Membership(name, 1, tuple(nodes), rank, {prefix: plan})

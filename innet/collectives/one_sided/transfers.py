@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from innet._native import _core
+from innet.collectives.work import Completion
 from innet.errors import CollectiveError
-from innet.worker import Collector
 
 if TYPE_CHECKING:
     from innet.trace.recorder import Recorder
@@ -28,7 +28,7 @@ class Transfers:
     def __init__(
         self,
         node: _core.NodeHandle,
-        collector: Collector,
+        collector: Completion,
         trace: Recorder | None,
         prefix: str,
         nodes: Sequence[str],

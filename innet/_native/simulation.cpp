@@ -1,0 +1,228 @@
+// `Simulation` and `SimulatedNode`: the simulator driver, as Python sees it.
+
+#include "switch_emulator/simulation/simulation.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <tuple>
+
+#include "innet/_native/bindings.hpp"
+#include "innet/_native/node_handle.hpp"
+#include "innet/_native/node_settings.hpp"
+#include "innet/_native/signing.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+namespace {
+
+using driver::Engine;
+using nb::literals::operator""_a;
+using simulation::LinkIndex;
+using simulation::LinkOptions;
+using simulation::NodeIndex;
+using simulation::Simulation;
+
+/// Where, which operation, its status, and what there is to say.
+using EndedThere = std::tuple<NodeIndex, OperationId, int, std::string>;
+
+class SimulatedNode final : public NodeHandle {
+  public:
+    SimulatedNode(Simulation& simulation, NodeIndex index)
+        : simulation_(simulation), index_(index) {}
+
+    void call(const std::function<void(Engine&)>& function) override {
+        require_running(simulation_.call(index_, function));
+    }
+
+    bool post(std::function<void(Engine&)> function) override {
+        return simulation_.call(index_, function);
+    }
+
+    std::vector<driver::LinkStatus> link_status() const override {
+        return simulation_.link_status(index_);
+    }
+
+    void on_ended(OperationId id) { release_owners(id); }
+    NodeIndex index() const { return index_; }
+
+  private:
+    Simulation& simulation_;
+    NodeIndex index_;
+};
+
+simulation::NodeMakings makings(const NodeSettings& settings, const SigningKey& signing_key,
+                                const std::vector<SigningKey>& trusted_keys) {
+    return {node_options(settings), endpoint_options(settings), make_keyring(trusted_keys),
+            make_signer(signing_key)};
+}
+
+class PythonSimulation {
+  public:
+    SimulatedNode& add_node(const NodeSettings& settings, const SigningKey& signing_key,
+                            const std::vector<SigningKey>& trusted_keys) {
+        const NodeIndex index = simulation_.add_node(makings(settings, signing_key, trusted_keys));
+        handles_.push_back(std::make_unique<SimulatedNode>(simulation_, index));
+        return *handles_.back();
+    }
+
+    std::tuple<LinkIndex, LinkIndex> connect(NodeIndex first, NodeIndex second,
+                                             const LinkOptions& forth, const LinkOptions& back) {
+        require_node(first);
+        require_node(second);
+        const simulation::Connection made = simulation_.connect(first, second, forth, back);
+        return {made.forth, made.back};
+    }
+
+    int run(std::optional<std::int64_t> until_ns, std::uint64_t most_packets) {
+        const Duration until = until_ns ? Duration(*until_ns) : Duration::max();
+        nb::gil_scoped_release release;
+        return static_cast<int>(simulation_.run(until, most_packets));
+    }
+
+    std::vector<EndedThere> take_ended() {
+        std::vector<EndedThere> result;
+        for (auto& [node, completion] : simulation_.take_ended()) {
+            handles_[node]->on_ended(completion.id);
+            result.emplace_back(node, completion.id, static_cast<int>(completion.status),
+                                std::move(completion.detail));
+        }
+        return result;
+    }
+
+    void crash(NodeIndex node, const std::string& why) {
+        require_node(node);
+        simulation_.crash(node, why);
+    }
+
+    void restart(NodeIndex node, const NodeSettings& settings, const SigningKey& signing_key,
+                 const std::vector<SigningKey>& trusted_keys) {
+        require_node(node);
+        if (simulation_.is_alive(node)) {
+            throw nb::value_error("the node has not crashed");
+        }
+        simulation_.restart(node, makings(settings, signing_key, trusted_keys));
+    }
+
+    Simulation& at(NodeIndex node) {
+        require_node(node);
+        return simulation_;
+    }
+
+    Simulation& at_link(LinkIndex link) {
+        if (link >= simulation_.links()) {
+            throw nb::index_error("there is no such link");
+        }
+        return simulation_;
+    }
+
+    const Simulation& simulation() const { return simulation_; }
+
+  private:
+    void require_node(NodeIndex node) const {
+        if (node >= handles_.size()) {
+            throw nb::index_error("there is no such node");
+        }
+    }
+
+    // Destroyed last: what the nodes may still write to belongs to the handles.
+    std::vector<std::unique_ptr<SimulatedNode>> handles_;
+    Simulation simulation_;
+};
+
+nb::typed<nb::dict, nb::str, std::uint64_t> counters_dict(const Simulation& simulation) {
+    const simulation::SimulationCounters& counters = simulation.counters();
+    nb::dict d;
+    d["packets"] = counters.packets;
+    d["rounds"] = counters.rounds;
+    d["dropped_dead"] = counters.dropped_dead;
+    d["dropped_paused"] = counters.dropped_paused;
+    d["digest"] = counters.digest;
+    d["pool_bytes_reserved"] = simulation.pool_bytes_reserved();
+    return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
+}
+
+void bind_link_shape(nb::module_& module) {
+    nb::class_<LinkOptions>(module, "LinkShape", "What one direction of a simulated link does.")
+        .def(
+            "__init__",
+            [](LinkOptions* self, const port::PortOptions& port, double jitter_s, double reorder,
+               double reorder_delay_s, double duplicate, double corrupt) {
+                new (self) LinkOptions{port,      from_seconds(jitter_s),
+                                       reorder,   from_seconds(reorder_delay_s),
+                                       duplicate, corrupt};
+            },
+            "port"_a, nb::kw_only(), "jitter_s"_a = 0.0, "reorder"_a = 0.0,
+            "reorder_delay_s"_a = 0.0, "duplicate"_a = 0.0, "corrupt"_a = 0.0);
+}
+
+void bind_faults(nb::class_<PythonSimulation>& simulation) {
+    simulation
+        .def("crash", &PythonSimulation::crash, "node"_a, "why"_a,
+             "The node loses everything; its operations end as aborted because of `why`.")
+        .def("restart", &PythonSimulation::restart, "node"_a, "settings"_a, "signing_key"_a,
+             "trusted_keys"_a)
+        .def(
+            "is_alive",
+            [](PythonSimulation& self, NodeIndex node) { return self.at(node).is_alive(node); },
+            "node"_a)
+        .def(
+            "pause", [](PythonSimulation& self, NodeIndex node) { self.at(node).pause(node); },
+            "node"_a)
+        .def(
+            "resume", [](PythonSimulation& self, NodeIndex node) { self.at(node).resume(node); },
+            "node"_a)
+        .def(
+            "advance_clock",
+            [](PythonSimulation& self, NodeIndex node, double by_s) {
+                self.at(node).advance_clock(node, from_seconds(by_s));
+            },
+            "node"_a, "by_s"_a, "The node's clock jumps ahead.")
+        .def(
+            "set_link_up",
+            [](PythonSimulation& self, LinkIndex link, bool up) {
+                self.at_link(link).set_link_up(link, up);
+            },
+            "link"_a, "up"_a)
+        .def(
+            "change_link",
+            [](PythonSimulation& self, LinkIndex link, const LinkOptions& shape) {
+                self.at_link(link).change_link(link, shape);
+            },
+            "link"_a, "shape"_a);
+}
+
+}  // namespace
+
+void bind_simulation(nb::module_& module) {
+    bind_link_shape(module);
+    module.attr("STOP_ENDED") = static_cast<int>(simulation::Stop::kEnded);
+    module.attr("STOP_TIME") = static_cast<int>(simulation::Stop::kTime);
+    module.attr("STOP_SLICE") = static_cast<int>(simulation::Stop::kSlice);
+    module.attr("STOP_STUCK") = static_cast<int>(simulation::Stop::kStuck);
+    nb::class_<SimulatedNode, NodeHandle>(module, "SimulatedNode", "A node of a simulation.")
+        .def_prop_ro("index", &SimulatedNode::index);
+    nb::class_<PythonSimulation> simulation(module, "Simulation",
+                                            "Nodes and links under a virtual clock.");
+    simulation.def(nb::init<>())
+        .def("add_node", &PythonSimulation::add_node, "settings"_a, "signing_key"_a,
+             "trusted_keys"_a, nb::rv_policy::reference_internal)
+        .def("connect", &PythonSimulation::connect, "first"_a, "second"_a, "forth"_a, "back"_a,
+             "Adds a link, and a face to each of the two nodes; its two directions.")
+        .def_prop_ro("now_ns",
+                     [](const PythonSimulation& self) { return self.simulation().now().count(); })
+        .def("run", &PythonSimulation::run, "until_ns"_a.none(), "most_packets"_a,
+             "Lets time pass; why it stopped: one of STOP_*.")
+        .def("take_ended", &PythonSimulation::take_ended,
+             "(node, operation, status, detail) of what ended since the last call.")
+        .def_prop_ro("idle", [](const PythonSimulation& self) { return self.simulation().idle(); })
+        .def("counters",
+             [](const PythonSimulation& self) { return counters_dict(self.simulation()); });
+    bind_faults(simulation);
+}
+
+}  // namespace innet::bindings

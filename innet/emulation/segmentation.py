@@ -1,0 +1,29 @@
+"""How much of a tensor goes into one packet of a topology."""
+
+from __future__ import annotations
+
+from innet.emulation.node_config import IP_UDP_HEADER_BYTES
+from innet.errors import EmulationError
+from innet.topology import Topology
+
+SEGMENT_OVERHEAD_BYTES = 224
+"""Room left in a packet for names, metadata, signature and link headers around a segment."""
+SEGMENT_ALIGNMENT_BYTES = 64
+MAX_SEGMENT_BYTES = 32768
+
+
+def segment_bytes(topology: Topology) -> int:
+    """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
+
+    Raises:
+        EmulationError: an MTU leaves no room for a segment.
+    """
+    mtu_bytes = min(link.mtu_bytes for link in topology.links)
+    room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, MAX_SEGMENT_BYTES)
+    aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
+    if aligned <= 0:
+        raise EmulationError(
+            f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name "
+            "and signature needs at least 576"
+        )
+    return aligned

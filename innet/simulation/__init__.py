@@ -1,0 +1,5 @@
+"""Virtual time: topologies larger than the machine, and faults that can be repeated."""
+
+from innet.simulation.simulation import Simulation
+
+__all__ = ["Simulation"]

@@ -1,0 +1,103 @@
+"""A host of a simulation, as the communicators on it see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from innet._native import _core
+from innet.collectives.services import Services
+from innet.control.placements import rule_messages
+from innet.plans import Plan
+from innet.settings import Settings
+from innet.simulation.collector import SimulatedCollector
+from innet.worker.membership import Membership
+
+
+class SimulatedHost(Services):
+    """Stands for a worker's process: its node, and the groups that it is in.
+
+    Attributes:
+        name: of the host.
+        groups: the groups that it has joined and not left, by their names.
+    """
+
+    trace = None
+
+    def __init__(
+        self,
+        name: str,
+        node: _core.SimulatedNode,
+        key: _core.SigningKey,
+        settings: Settings,
+        segment_bytes: int,
+    ) -> None:
+        self.name = name
+        self.groups: dict[str, Membership] = {}
+        self._node = node
+        self._collector = SimulatedCollector(node)
+        self._key = key
+        self._settings = settings
+        self._segment_bytes = segment_bytes
+
+    @property
+    def node(self) -> _core.NodeHandle:
+        """The host's node."""
+        return self._node
+
+    @property
+    def collector(self) -> SimulatedCollector:
+        """Where the ends of the node's operations come from."""
+        return self._collector
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the simulation."""
+        return self._settings
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of an array that one packet carries."""
+        return self._segment_bytes
+
+    @property
+    def object_key(self) -> _core.SigningKey:
+        """What this rank's objects are signed with."""
+        return self._key
+
+    def join(self, membership: Membership) -> None:
+        """Become a member: the host's own rules of the group's plans are installed."""
+        self.groups[membership.name] = membership
+        for prefix, plan in membership.plans.items():
+            install_rules(self._node, prefix, plan, self.name)
+
+    def ended(self) -> frozenset[str]:
+        """Nobody: a program's end here takes nothing away from others."""
+        return frozenset()
+
+    def leave_group(self, membership: Membership) -> None:
+        """Leave the group; what others may still need of it stays until the simulation's end."""
+        self.groups.pop(membership.name, None)
+
+    def abandon_group(self, membership: Membership, why: str) -> None:
+        """End what is under way in the group, because of ``why``, and leave it."""
+        self.fail(membership, why, None)
+        self.leave_group(membership)
+
+    def fail(self, membership: Membership, why: str, rank: int | None) -> None:
+        """The group can go on no longer: ``rank`` of it has failed, if one has."""
+        membership.failure = (why, rank)
+        for prefix in membership.plans:
+            self._node.abort(prefix, why)
+
+    def before_close(self, hook: Callable[[], None]) -> None:
+        """Nothing is closed before the simulation is."""
+
+    def no_more_before_close(self, hook: Callable[[], None]) -> None:
+        """There is nothing to take back."""
+
+
+def install_rules(node: _core.NodeHandle, prefix: str, plan: Plan, name: str) -> None:
+    """Install what ``plan`` has for the node called ``name``."""
+    for rule in rule_messages(plan, name):
+        operands = [(interval, f"/n/{place}") for interval, place in rule["operands"]]
+        node.install_rule(prefix, rule["interval"], operands, rule["primary"])

@@ -1,0 +1,152 @@
+"""The nodes and links of a topology in a simulation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from innet._native import _core
+from innet.emulation.network import HOST_CACHE_POLICY
+from innet.errors import SimulationError
+from innet.node.native_settings import native_settings
+from innet.settings import Settings
+from innet.topology import Link, Topology
+from innet.topology.routes import Routes
+
+_KEY_NAME = "/g/k"
+
+
+class SimulatedNetwork:
+    """A topology's nodes and links, and the routes between its nodes.
+
+    Attributes:
+        topology: what is simulated.
+        native: the packet path's simulation.
+        nodes: the node of each name.
+    """
+
+    def __init__(self, topology: Topology, settings: Settings, seed: int) -> None:
+        self.topology = topology
+        self.native = _core.Simulation()
+        self.nodes: dict[str, _core.SimulatedNode] = {}
+        self._settings = settings
+        self._seed = seed
+        self._incarnations: dict[str, int] = {}
+        self._faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
+        self._directions: dict[tuple[str, str], int] = {}
+        self._routes = Routes(topology)
+        self._routed: set[tuple[str, str]] = set()
+        for name in topology.nodes:
+            self.nodes[name] = self.native.add_node(*self._makings(name))
+        for link in topology.links:
+            self._connect(link)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the simulation began."""
+        return self.native.now_ns / 1e9
+
+    def add_paths(self, node: str, destinations: Iterable[str]) -> None:
+        """Let ``node`` reach ``destinations``, by the routes of the topology."""
+        for destination in destinations:
+            here = node
+            while here != destination and (here, destination) not in self._routed:
+                following = self._routes.next_hop(here, destination)
+                self.nodes[here].add_route(f"/n/{destination}", self._faces[here][following])
+                self._routed.add((here, destination))
+                here = following
+
+    def direction(self, source: str, to: str) -> int:
+        """The number of the link's direction from ``source`` to its neighbour ``to``.
+
+        Raises:
+            SimulationError: they are not neighbours.
+        """
+        found = self._directions.get((source, to))
+        if found is None:
+            raise SimulationError(
+                f"there is no link from {source} to {to} in {self.topology.name}; "
+                "`innet topology show` lists its links"
+            )
+        return found
+
+    def crash(self, node: str) -> None:
+        """The node loses all that it has; what reaches it is lost."""
+        self.native.crash(self._known(node), f"{node} crashed")
+        self._routed = {route for route in self._routed if route[0] != node}
+
+    def restart(self, node: str) -> None:
+        """A crashed node comes back with empty tables.
+
+        Raises:
+            SimulationError: it has not crashed.
+        """
+        index = self._known(node)
+        if self.native.is_alive(index):
+            raise SimulationError(f"{node} has not crashed, and cannot start again")
+        self._incarnations[node] = self._incarnations.get(node, 0) + 1
+        self.native.restart(index, *self._makings(node))
+
+    def is_alive(self, node: str) -> bool:
+        """Whether the node has not crashed, or has come back."""
+        return self.native.is_alive(self._known(node))
+
+    def _known(self, node: str) -> int:
+        if node not in self.nodes:
+            raise SimulationError(
+                f"topology {self.topology.name} has no node {node!r}; "
+                f"its nodes: {', '.join(self.topology.nodes)}"
+            )
+        return self.nodes[node].index
+
+    def _makings(
+        self, name: str
+    ) -> tuple[_core.NodeSettings, _core.SigningKey, list[_core.SigningKey]]:
+        node = self.topology.nodes[name]
+        is_switch = node.kind == "switch"
+        incarnation = self._incarnations.get(name, 0)
+        settings = native_settings(
+            name,
+            self._settings,
+            seed=self._number("node", name, incarnation),
+            slots=node.slots if node.kind == "switch" else self._settings.collectives.host_slots,
+            cache_bytes=node.cache_bytes,
+            cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
+        )
+        del is_switch
+        return settings, self.key(name), [self.key()]
+
+    def key(self, node: str = "") -> _core.SigningKey:
+        """The key that all nodes share; with the salt of ``node`` to sign there."""
+        secret = self._digest("key")[:16]
+        salt = self._digest("salt", node, self._incarnations.get(node, 0))[:6] if node else b""
+        return _core.SigningKey("gmac", _KEY_NAME, secret, salt)
+
+    def _connect(self, link: Link) -> None:
+        first, second = link.a.node, link.b.node
+        shapes = [self._shape(link, near, far) for near, far in ((first, second), (second, first))]
+        forth, back = self.native.connect(
+            self.nodes[first].index, self.nodes[second].index, *shapes
+        )
+        for near, far, number in ((first, second, forth), (second, first, back)):
+            self._directions[near, far] = number
+            self._faces[near][far] = len(self._faces[near])
+
+    def _shape(self, link: Link, source: str, to: str) -> _core.LinkShape:
+        return _core.LinkShape(
+            _core.PortShape(
+                rate_bps=link.rate_bps,
+                delay_s=link.delay_s,
+                loss=link.loss,
+                queue_bytes=link.queue_bytes,
+                mark_bytes=None,
+                seed=self._number("link", source, to),
+            )
+        )
+
+    def _number(self, *parts: str | int) -> int:
+        return int.from_bytes(self._digest(*parts)[:6], "big")
+
+    def _digest(self, *parts: str | int) -> bytes:
+        text = "/".join(str(part) for part in (self._seed, *parts))
+        return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,242 @@
+"""The simulation that users hold: the product's own nodes and programs in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from innet._native import _core
+from innet.collectives import Communicator
+from innet.collectives.group import Variants
+from innet.collectives.timeouts import timeout_or
+from innet.control.group_plans import GroupPlans
+from innet.emulation.segmentation import segment_bytes
+from innet.errors import SimulationError
+from innet.plans import Plan, PlanChooser
+from innet.settings import Settings
+from innet.simulation.event_loop import VirtualTimeLoop
+from innet.simulation.host import SimulatedHost, install_rules
+from innet.simulation.network import SimulatedNetwork
+from innet.topology import Topology
+from innet.worker.membership import Membership
+
+T = TypeVar("T")
+
+_SLICE_PACKETS = 20_000
+"""Delivered between two looks at what else there is to do, such as Ctrl-C."""
+
+
+class Simulation:
+    """A topology in virtual time, with programs on its hosts.
+
+    The nodes, plans and collectives are those of a real run; the links are models, and computing
+    takes no time but what a program sleeps. Nothing is random but what follows from ``seed``: the
+    same program has the same results at the same times, always.
+
+    Programs are coroutines. Operations are awaited (``await comm.iallreduce(x)``), never waited for
+    by a blocking call, and time passes by ``await asyncio.sleep(seconds)``. Groups come about, and
+    rules are installed, in no time.
+
+    Example::
+
+        import asyncio, innet, numpy as np
+
+        async def step(comm):
+            gradient = np.ones(1 << 20, np.float32)
+            await asyncio.sleep(0.030)                        # the backward pass
+            await comm.iallreduce(gradient, out=gradient)
+
+        with innet.Simulation(innet.load_topology("fat-tree:4"), seed=7) as sim:
+            sim.run(*(step(comm) for comm in sim.group(algorithm="inc")))
+            print(sim.now_s)
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        settings: Settings | None = None,
+        seed: int = 1,
+    ) -> None:
+        """
+        Args:
+            topology: the network.
+            settings: of the nodes; the defaults are those of a real run.
+            seed: of everything random: losses, jitter, nonces, keys.
+
+        Raises:
+            EmulationError: a link's MTU leaves no room for a segment.
+        """
+        self.topology = topology
+        self.settings = settings or Settings()
+        self.network = SimulatedNetwork(topology, self.settings, seed)
+        self._segment_bytes = segment_bytes(topology)
+        self._plans = GroupPlans(topology, "j")
+        self._hosts = {name: self._make_host(name) for name in topology.hosts}
+        self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
+        self._switch_rules: dict[str, list[tuple[str, Plan]]] = {}
+        self._runner = asyncio.Runner(loop_factory=self._make_loop)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds of virtual time since the simulation began."""
+        return self.network.now_s
+
+    def group(
+        self,
+        hosts: Sequence[str] | None = None,
+        *,
+        algorithm: str = "auto",
+        name: str = "g0",
+        timeout_s: float | None = None,
+    ) -> list[Communicator]:
+        """Make a group of ``hosts``, and give the communicator of each of its ranks.
+
+        Args:
+            hosts: the host of each rank; by default all of the topology, in the order of its ranks.
+            algorithm: as :func:`innet.init` takes it.
+            name: of the group; groups with a host in common need different ones.
+            timeout_s: deadline of operations, by default the setting ``collectives.timeout_s``.
+
+        Raises:
+            PlanError: the algorithm is unknown or does not fit.
+            SimulationError: there is no such host, or it is in a group of that name.
+        """
+        members = tuple(self.topology.hosts if hosts is None else hosts)
+        for host in members:
+            self._require_free(host, name)
+        number, plans = self._plans.make(name, algorithm, members)
+        for prefix, plan in plans.items():
+            self._place(prefix, plan)
+        timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)
+        communicators = []
+        for rank, host in enumerate(members):
+            membership = Membership(name, number, members, rank, plans)
+            self._hosts[host].join(membership)
+            chooser = (
+                PlanChooser(self.topology, membership.positions) if algorithm == "auto" else None
+            )
+            variants = Variants(membership, chooser)
+            communicators.append(Communicator(self._hosts[host], membership, variants, timeout_s))
+        return communicators
+
+    def run(self, *programs: Coroutine[Any, Any, T]) -> list[T]:
+        """Run coroutines until all have ended, each with its result.
+
+        The first one that raises ends the others, and its error is raised here.
+
+        Raises:
+            SimulationError: nothing is left to happen, and some program still waits.
+        """
+
+        async def together() -> list[T]:
+            tasks = [asyncio.ensure_future(program) for program in programs]
+            try:
+                return list(await asyncio.gather(*tasks))
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+        return self._runner.run(together())
+
+    def at(self, time_s: float, action: Callable[..., object], *arguments: Any) -> None:
+        """Call ``action`` when time reaches ``time_s``: ``sim.at(0.5, sim.crash, "s0")``."""
+        self._runner.get_loop().call_at(time_s, action, *arguments)
+
+    def counters(self) -> dict[str, int]:
+        """How much has happened: packets delivered, instants, and the digest of them all."""
+        return self.network.native.counters()
+
+    def close(self) -> None:
+        """End what still runs."""
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # What can happen to the network.
+
+    def crash(self, node: str) -> None:
+        """A node loses all that it has, and is gone until :meth:`restart`."""
+        self.network.crash(node)
+        self._deliver_ended()
+
+    def restart(self, node: str) -> None:
+        """A crashed node comes back empty; its routes and rules are installed again.
+
+        Raises:
+            SimulationError: it has not crashed.
+        """
+        self.network.restart(node)
+        for prefix, plan in self._switch_rules.get(node, ()):
+            install_rules(self.network.nodes[node], prefix, plan, node)
+            self._add_paths(plan, node)
+
+    # How it runs.
+
+    def _make_host(self, name: str) -> SimulatedHost:
+        key = self.network.key(name)
+        return SimulatedHost(
+            name, self.network.nodes[name], key, self.settings, self._segment_bytes
+        )
+
+    def _make_loop(self) -> VirtualTimeLoop:
+        return VirtualTimeLoop(lambda: self.now_s, self._advance)
+
+    def _require_free(self, host: str, group: str) -> None:
+        if host not in self._hosts:
+            raise SimulationError(
+                f"{host!r} is no host of {self.topology.name}; "
+                f"its hosts: {', '.join(self.topology.hosts)}"
+            )
+        if group in self._hosts[host].groups:
+            raise SimulationError(
+                f"{host} is in group {group!r} already; give this one another name"
+            )
+
+    def _place(self, prefix: str, plan: Plan) -> None:
+        for switch in self.topology.switches:
+            if plan.rules_for(switch):
+                install_rules(self.network.nodes[switch], prefix, plan, switch)
+                self._switch_rules.setdefault(switch, []).append((prefix, plan))
+        for node in {rule.node for rule in plan.rules} | set(plan.ranks):
+            self._add_paths(plan, node)
+
+    def _add_paths(self, plan: Plan, node: str) -> None:
+        """Whom ``node`` may have to ask: as a member, or for the operands of its rules."""
+        places = {operand.node for rule in plan.rules_for(node) for operand in rule.operands}
+        if node in plan.ranks:
+            places |= {root.node for root in plan.roots} | set(plan.ranks)
+        self.network.add_paths(node, sorted(places - {node}))
+
+    def _advance(self, limit_s: float | None) -> None:
+        native = self.network.native
+        until_ns = None if limit_s is None else native.now_ns + math.ceil(limit_s * 1e9)
+        stop = native.run(until_ns, _SLICE_PACKETS)
+        if stop == _core.STOP_ENDED:
+            self._deliver_ended()
+        elif stop == _core.STOP_STUCK:
+            raise SimulationError(
+                f"time stands still at {self.now_s:.9f} s: some node is always due at once. "
+                "This is a defect of innet; please report it with the topology and the program"
+            )
+        elif stop == _core.STOP_TIME and limit_s is None:
+            raise SimulationError(
+                f"nothing is left to happen at {self.now_s:.6f} s, and programs still wait: "
+                "for something that none of them does?"
+            )
+
+    def _deliver_ended(self) -> None:
+        for node, operation, status, detail in self.network.native.take_ended():
+            self._by_index[node].collector.on_ended(operation, status, detail)

@@ -1,0 +1,21 @@
+#pragma once
+// What a link of a node tells about itself. A driver leaves at 0 what it has not got.
+
+#include <cstdint>
+
+#include "switch_emulator/driver/udp_socket.hpp"
+#include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/port/port_model.hpp"
+
+namespace innet::driver {
+
+struct LinkStatus {
+    FaceId face = kNoFace;
+    forwarding::FaceCounters face_counters;
+    SocketCounters socket_counters;
+    port::PortCounters port_counters;
+    std::uint64_t backlog_packets = 0;
+    std::uint64_t backlog_dropped = 0;
+};
+
+}  // namespace innet::driver

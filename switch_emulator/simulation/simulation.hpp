@@ -1,0 +1,147 @@
+#pragma once
+// The simulator driver: any number of nodes on modelled links under one virtual clock.
+//
+// The nodes, their endpoints and reducers are the ones that the socket driver runs; the links are
+// `Link`s. Whatever happens at one instant happens in a fixed order (links by number, then nodes by
+// number), and nothing but the seeds in the options is random: the same calls give the same events.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "switch_emulator/driver/link_status.hpp"
+#include "switch_emulator/driver/node_stack.hpp"
+#include "switch_emulator/simulation/deadline_heap.hpp"
+#include "switch_emulator/simulation/link.hpp"
+
+namespace innet::simulation {
+
+using NodeIndex = std::uint32_t;
+using LinkIndex = std::uint32_t;  ///< of one direction
+
+/// What a node is made from, at the start and again after a crash.
+struct NodeMakings {
+    forwarding::NodeOptions node;
+    EndpointOptions endpoint;
+    security::Keyring keyring;
+    std::unique_ptr<security::Signer> signer;
+};
+
+/// The two directions of a link, and its face at each end.
+struct Connection {
+    LinkIndex forth = 0;  ///< from the first node to the second
+    LinkIndex back = 0;
+    FaceId first_face = kNoFace;
+    FaceId second_face = kNoFace;
+};
+
+/// Why `Simulation::run` came back.
+enum class Stop : std::uint8_t {
+    kEnded,  ///< operations have ended: see `take_ended`
+    kTime,   ///< the time given was reached
+    kSlice,  ///< as many packets as asked for have been delivered
+    kStuck,  ///< time stands still: something is always due again at once
+};
+
+struct SimulationCounters {
+    std::uint64_t packets = 0;         ///< delivered to a node
+    std::uint64_t rounds = 0;          ///< instants at which something happened
+    std::uint64_t dropped_dead = 0;    ///< for a node that had crashed
+    std::uint64_t dropped_paused = 0;  ///< for a paused node whose receive buffer was full
+    /// Of when what size arrived on which link: equal for equal runs.
+    std::uint64_t digest = 0;
+};
+
+class Simulation {
+  public:
+    /// What a paused node's sockets hold for it.
+    static constexpr std::size_t kReceiveBufferBytes = 4 << 20;
+
+    Simulation();
+
+    NodeIndex add_node(NodeMakings makings);
+    Connection connect(NodeIndex first, NodeIndex second, const LinkOptions& forth,
+                       const LinkOptions& back);
+    std::size_t links() const { return links_.size(); }
+
+    /// Time since the simulation began.
+    Duration now() const { return now_ - kStart; }
+    /// Runs `function` on a node, at its own time. False when the node has crashed.
+    bool call(NodeIndex node, const std::function<void(driver::Engine&)>& function);
+    /// Lets time pass until operations have ended, or `until` is reached, or about `most_packets`
+    /// were delivered.
+    Stop run(Duration until, std::uint64_t most_packets);
+    /// The operations that ended since the last call, and where.
+    std::vector<std::pair<NodeIndex, OperationCompletion>> take_ended();
+    /// Whether anything is left that could happen by itself.
+    bool idle() const;
+
+    /// The node loses everything; its operations end as aborted because of `why`.
+    void crash(NodeIndex node, const std::string& why);
+    /// The crashed node starts again with as many faces, and nothing in its tables.
+    void restart(NodeIndex node, NodeMakings makings);
+    bool is_alive(NodeIndex node) const { return nodes_[node]->stack != nullptr; }
+    /// A paused node does nothing; its sockets hold what arrives (`kReceiveBufferBytes` of it).
+    void pause(NodeIndex node);
+    void resume(NodeIndex node);
+    /// The node's clock jumps ahead, as after a machine's sleep. (A monotonic clock never goes
+    /// back.)
+    void advance_clock(NodeIndex node, Duration by);
+
+    void set_link_up(LinkIndex link, bool up);
+    void change_link(LinkIndex link, const LinkOptions& options);
+    /// The node's links, by face.
+    std::vector<driver::LinkStatus> link_status(NodeIndex node) const;
+
+    const SimulationCounters& counters() const { return counters_; }
+    std::size_t pool_bytes_reserved() const { return pool_.bytes_reserved(); }
+
+  private:
+    /// Away from the clock's own zero, which some take for "never yet".
+    static constexpr TimePoint kStart{std::chrono::hours(1)};
+
+    struct Node {
+        std::unique_ptr<driver::NodeStack> stack;  ///< null: crashed
+        std::vector<LinkIndex> links;              ///< outgoing, by face
+        Duration clock_offset{0};
+        bool paused = false;
+        bool touched = false;  ///< in `touched_`
+        std::vector<std::pair<FaceId, PacketRef>> held;
+        std::size_t held_bytes = 0;
+    };
+    struct OneWay {
+        OneWay(const LinkOptions& options, PacketPool& pool) : link(options, pool) {}
+        Link link;
+        NodeIndex to = 0;
+        FaceId face = kNoFace;  ///< at `to`
+    };
+
+    std::unique_ptr<driver::NodeStack> make_stack(NodeMakings makings);
+    TimePoint time_of(const Node& node) const { return now_ + node.clock_offset; }
+    void touch(NodeIndex node);
+    void do_due();
+    void deliver(LinkIndex link);
+    void receive(NodeIndex to, FaceId face, PacketRef packet);
+    PacketRef contiguous(OutgoingPacket&& packet);
+    void settle_touched();
+    void settle(NodeIndex node);
+    void flush(Node& node);
+
+    // Destroyed from the bottom up: whatever holds packets goes before the pool does.
+    PacketPool pool_;
+    std::vector<std::unique_ptr<Node>> nodes_;
+    std::vector<std::unique_ptr<OneWay>> links_;
+    DeadlineHeap node_deadlines_;
+    DeadlineHeap link_deadlines_;
+    std::vector<NodeIndex> touched_;
+    std::vector<OutgoingPacket> arrived_;
+    std::vector<OperationCompletion> ended_here_;
+    std::vector<std::pair<NodeIndex, OperationCompletion>> ended_;
+    SimulationCounters counters_;
+    TimePoint now_ = kStart;
+};
+
+}  // namespace innet::simulation

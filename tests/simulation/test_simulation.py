@@ -1,0 +1,155 @@
+"""The same programs, nodes and plans in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import innet
+from innet.collectives import Communicator
+from innet.errors import CollectiveError, DeadlineExceeded, SimulationError
+from innet.plans import evaluate_allreduce
+from innet.topology import load_topology
+
+ALGORITHMS = ("inc", "ring", "ps", "halving-doubling", "auto")
+
+
+def star(hosts: int) -> innet.Topology:
+    return load_topology(f"star:{hosts}").with_overrides(rate_bps=1e9)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_sums_have_the_bits_of_their_plan(algorithm: str) -> None:
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(4, 30_001)).astype(np.float32)
+
+    async def program(comm: Communicator) -> np.ndarray:
+        return await comm.iallreduce(inputs[comm.rank])
+
+    with innet.Simulation(star(4)) as sim:
+        group = sim.group(algorithm=algorithm)
+        results = sim.run(*(program(comm) for comm in group))
+        plan = group[0].plan_for(inputs[0].nbytes)
+        expected = evaluate_allreduce(plan, list(inputs), "sum", group[0].segment_bytes // 4)
+    for result in results:
+        assert result.tobytes() == expected.tobytes()
+
+
+def test_an_in_network_sum_takes_little_more_than_its_bound() -> None:
+    size_bytes = 8 << 20
+
+    async def program(comm: Communicator) -> float:
+        await comm.iallreduce(np.ones(size_bytes // 4, np.float32))
+        return sim.now_s
+
+    with innet.Simulation(star(8)) as sim:
+        ends_s = sim.run(*(program(comm) for comm in sim.group(algorithm="inc")))
+    bound_s = size_bytes * 8 / 1e9
+    assert bound_s < max(ends_s) < 1.1 * bound_s
+
+
+def test_sleeping_takes_virtual_time_only() -> None:
+    async def program() -> float:
+        await asyncio.sleep(3600.0)
+        return sim.now_s
+
+    with innet.Simulation(star(2)) as sim:
+        assert sim.run(program()) == [pytest.approx(3600.0, abs=1e-6)]
+
+
+DIGEST_PROGRAM = """
+import innet, numpy as np
+from innet.topology import load_topology
+
+async def program(comm):
+    for _ in range(3):
+        await comm.iallreduce(np.ones(50_000, np.float32))
+
+topology = load_topology("star:4").with_overrides(rate_bps=1e8, loss=0.02)
+with innet.Simulation(topology, seed={seed}) as sim:
+    sim.run(*(program(comm) for comm in sim.group(algorithm="inc")))
+    print(sim.counters()["digest"], sim.counters()["packets"], sim.now_s)
+"""
+
+
+def digest(seed: int) -> str:
+    program = DIGEST_PROGRAM.format(seed=seed)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_a_seed_decides_everything() -> None:
+    # Processes of their own: name hashes, addresses and the like differ between them.
+    assert digest(3) == digest(3)
+    assert digest(3) != digest(4)
+
+
+def test_a_blocking_call_is_refused_with_what_to_write_instead() -> None:
+    async def program(comm: Communicator) -> None:
+        comm.allreduce(np.ones(4, np.float32))
+
+    with innet.Simulation(star(2)) as sim, pytest.raises(SimulationError, match="await"):
+        sim.run(program(sim.group()[0]))
+
+
+def test_programs_that_wait_for_nothing_are_told_so() -> None:
+    async def program() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with innet.Simulation(star(2)) as sim, pytest.raises(SimulationError, match="nothing is left"):
+        sim.run(program())
+
+
+def test_a_rank_that_never_comes_is_named_at_the_deadline() -> None:
+    async def program(comm: Communicator) -> None:
+        if comm.rank != 2:
+            await comm.iallreduce(np.ones(4, np.float32))
+
+    with innet.Simulation(star(3)) as sim, pytest.raises(DeadlineExceeded, match="rank 2"):
+        sim.run(*(program(comm) for comm in sim.group(algorithm="inc", timeout_s=5.0)))
+    assert sim.now_s == pytest.approx(5.0, abs=0.1)
+
+
+def test_a_switch_that_dies_is_done_without() -> None:
+    topology = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=1e9)
+    switch = next(name for name in topology.switches if name.startswith("spine"))
+
+    async def program(comm: Communicator) -> list[float]:
+        sums = []
+        for step in range(20):
+            total = await comm.iallreduce(np.full(20_000, step, np.float32))
+            sums.append(float(total[-1]))
+        return sums
+
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc", timeout_s=10.0)
+        sim.at(0.003, sim.crash, switch)
+        sim.at(0.5, sim.restart, switch)
+        results = sim.run(*(program(comm) for comm in group))
+    assert results == [[step * 8.0 for step in range(20)]] * 8
+
+
+def test_a_crashed_host_ends_its_own_operations() -> None:
+    async def program(comm: Communicator) -> None:
+        await comm.iallreduce(np.ones(1 << 20, np.float32))
+
+    with innet.Simulation(star(2)) as sim:
+        sim.at(0.001, sim.crash, "h1")
+        with pytest.raises(CollectiveError, match="h1 crashed"):
+            sim.run(*(program(comm) for comm in sim.group(algorithm="inc")))
+
+
+def test_unknown_nodes_and_hosts_are_refused_by_name() -> None:
+    with innet.Simulation(star(2)) as sim:
+        with pytest.raises(SimulationError, match="no node 's9'"):
+            sim.crash("s9")
+        with pytest.raises(SimulationError, match="'h7' is no host"):
+            sim.group(["h0", "h7"])
+        with pytest.raises(SimulationError, match="has not crashed"):
+            sim.restart("s0")
