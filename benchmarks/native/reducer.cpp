@@ -69,7 +69,8 @@ double time_reductions(std::size_t content_bytes) {
     CountingForwarder forwarder;
     const std::vector<std::uint8_t> key(16, 7);
     const auto signer = security::make_gmac_signer(wire::Name().append("key"), key, {});
-    reduction::Reducer reducer({}, forwarder, pool, signer.get());
+    const jobs::JobTable jobs;
+    reduction::Reducer reducer({}, jobs, forwarder, pool, signer.get());
     reducer.install(eight_ranks());
     std::vector<wire::Name> sums;
     std::vector<PacketRef> operands;

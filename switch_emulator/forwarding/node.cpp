@@ -29,7 +29,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
     : options(std::move(node_options)),
       pool(packet_pool),
       keyring(verification_keys),
-      reducer(reducer_options(options), node, packet_pool, reduction_signer),
+      reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
       pit(options.pit_capacity),
       content_store(options.cache_bytes, make_policy(options), packet_pool),
       nonce_state(options.seed) {}

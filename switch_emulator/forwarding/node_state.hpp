@@ -153,6 +153,7 @@ struct Node::State {
     PacketPool& pool;
     const security::Keyring& keyring;
     Application* application = nullptr;
+    jobs::JobTable job_table;
     reduction::Reducer reducer;
     tables::Fib fib;
     tables::Pit pit;

@@ -1,61 +1,26 @@
 #pragma once
-// A fixed number of records, each for one name of a sum.
+// A fixed number of records, each for one name of a sum, shared by jobs.
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "switch_emulator/jobs/weighted_shares.hpp"
+#include "switch_emulator/reduction/place_queues.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/fetch/request_index.hpp"
 
 namespace innet::reduction {
 
-/// Places in the order in which they were added, each at most once. Every operation is O(1).
-class PlaceQueue {
-  public:
-    static constexpr std::uint32_t kNone = RequestIndex::kNone;
-
-    explicit PlaceQueue(std::size_t capacity) : links_(capacity) {}
-
-    std::uint32_t oldest() const { return head_; }
-    bool contains(std::uint32_t place) const { return links_[place].linked; }
-
-    void add(std::uint32_t place) {
-        assert(!contains(place));
-        links_[place] = {tail_, kNone, true};
-        (tail_ == kNone ? head_ : links_[tail_].next) = place;
-        tail_ = place;
-    }
-
-    void remove(std::uint32_t place) {
-        assert(contains(place));
-        const Link link = links_[place];
-        (link.previous == kNone ? head_ : links_[link.previous].next) = link.next;
-        (link.next == kNone ? tail_ : links_[link.next].previous) = link.previous;
-        links_[place].linked = false;
-    }
-
-  private:
-    struct Link {
-        std::uint32_t previous = kNone;
-        std::uint32_t next = kNone;
-        bool linked = false;
-    };
-
-    std::vector<Link> links_;
-    std::uint32_t head_ = kNone;
-    std::uint32_t tail_ = kNone;
-};
-
 /// `Record` is default-constructible; `reset()` makes it empty but keeps its memory for the next
-/// use.
+/// use. All places are guaranteed to the jobs, by weight.
 template <typename Record>
 class BoundedTable {
   public:
     static constexpr std::uint32_t kNone = RequestIndex::kNone;
 
-    explicit BoundedTable(std::size_t capacity) : entries_(capacity), in_use_(capacity) {
+    explicit BoundedTable(std::size_t capacity)
+        : entries_(capacity), in_use_(capacity), shares_(capacity, capacity) {
         free_.reserve(capacity);
         for (std::size_t place = capacity; place > 0; --place) {
             free_.push_back(static_cast<std::uint32_t>(place - 1));
@@ -64,8 +29,12 @@ class BoundedTable {
 
     bool full() const { return free_.empty(); }
     std::size_t size() const { return entries_.size() - free_.size(); }
-    /// The record that was added first; kNone when there is none.
-    std::uint32_t oldest() const { return in_use_.oldest(); }
+    /// The job's record that was added first, and last; kNone when it has none.
+    std::uint32_t oldest(jobs::JobId job) const { return in_use_.oldest(job); }
+    std::uint32_t newest(jobs::JobId job) const { return in_use_.newest(job); }
+    jobs::JobId job(std::uint32_t place) const { return in_use_.queue(place); }
+    const jobs::WeightedShares& shares() const { return shares_; }
+    void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
 
     Record& operator[](std::uint32_t place) { return entries_[place].record; }
     const ReductionName& name(std::uint32_t place) const { return entries_[place].name; }
@@ -76,9 +45,9 @@ class BoundedTable {
         return place != kNone && entries_[place].name.whole() == name.whole() ? place : kNone;
     }
 
-    /// A record for `name`, which has none; kNone when the table is full or another name has the
-    /// hash.
-    std::uint32_t add(const ReductionName& name) {
+    /// A record of `job` for `name`, which has none; kNone when the table is full or another name
+    /// has the hash.
+    std::uint32_t add(const ReductionName& name, jobs::JobId job) {
         if (full() || index_.find(name.hash()) != kNone) return kNone;
         const std::uint32_t place = free_.back();
         free_.pop_back();
@@ -87,12 +56,14 @@ class BoundedTable {
         entry.bytes.assign(bytes.begin(), bytes.end());
         entry.name = name.moved_to(entry.bytes);
         index_.insert(name.hash(), place);
-        in_use_.add(place);
+        in_use_.add(place, job);
+        shares_.take(job);
         return place;
     }
 
     void remove(std::uint32_t place) {
         index_.erase(entries_[place].name.hash());
+        shares_.give(job(place));
         in_use_.remove(place);
         entries_[place].record.reset();
         free_.push_back(place);
@@ -118,7 +89,8 @@ class BoundedTable {
 
     std::vector<Entry> entries_;
     std::vector<std::uint32_t> free_;
-    PlaceQueue in_use_;
+    PlaceQueues in_use_;
+    jobs::WeightedShares shares_;
     RequestIndex index_;
 };
 

@@ -1,14 +1,15 @@
 #include "switch_emulator/reduction/reducer.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "switch_emulator/reduction/reducer_state.hpp"
 
 namespace innet::reduction {
 
-Reducer::Reducer(ReducerOptions options, Forwarder& forwarder, PacketPool& pool,
-                 security::Signer* signer)
-    : state_(std::make_unique<State>(std::move(options), forwarder, pool, signer)) {}
+Reducer::Reducer(ReducerOptions options, const jobs::JobTable& jobs, Forwarder& forwarder,
+                 PacketPool& pool, security::Signer* signer)
+    : state_(std::make_unique<State>(std::move(options), jobs, forwarder, pool, signer)) {}
 
 Reducer::~Reducer() = default;
 
@@ -16,7 +17,9 @@ void Reducer::install(const Rule& rule) {
     State& state = *state_;
     const InstalledRule* before = state.rules.find(rule.group, rule.interval);
     const bool same_expression = before != nullptr && before->same_expression(rule);
-    const InstalledRule& installed = state.rules.install(rule);
+    const InstalledRule& installed =
+        state.rules.install(rule, state.job_table.of(rule.group.view()));
+    state.divide_slots();
     if (same_expression) {
         state.ask_new_hints(installed, state.last_now);
     } else {
@@ -29,11 +32,40 @@ void Reducer::remove_group(const wire::Name& group) {
         state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
         state_->rules.remove(*rule);
     }
+    state_->divide_slots();
 }
 
 std::vector<Rule> Reducer::rules() const { return state_->rules.all(); }
 
-void Reducer::set_signer(security::Signer* signer) { state_->results.set_signer(signer); }
+void Reducer::set_signer(security::Signer* signer) { state_->parts[jobs::kNoJob].signer = signer; }
+
+void Reducer::install_job(const jobs::Job& job, security::Signer* signer) {
+    for (const InstalledRule* rule : state_->rules.of_job(jobs::kNoJob)) {
+        if (job.prefix.view().is_prefix_of(rule->rule.group.view())) {
+            throw std::invalid_argument("there are rules of " + job.prefix.view().to_uri() +
+                                        " already; install a job before its rules");
+        }
+    }
+    state_->parts[job.id].signer = signer;
+    state_->divide_slots();
+}
+
+void Reducer::remove_job(jobs::JobId job) {
+    for (const InstalledRule* rule : state_->rules.of_job(job)) {
+        state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
+        state_->rules.remove(*rule);
+    }
+    state_->parts[job] = {};
+    state_->divide_slots();
+}
+
+JobSlots Reducer::job_slots(jobs::JobId job) const {
+    const jobs::WeightedShares& shares = state_->slots.shares();
+    JobSlots slots = state_->parts[job].counters;
+    slots.in_use = shares.used(job);
+    slots.guaranteed = shares.guaranteed(job);
+    return slots;
+}
 
 Admission Reducer::admit(wire::NameView name, bool allow_fallback, TimePoint now) {
     state_->last_now = now;

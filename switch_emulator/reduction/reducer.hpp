@@ -7,6 +7,11 @@
 // taken away when no other is free: the oldest such reduction is parked, and starts anew when the
 // late operand comes, if a slot is free then; else whoever waits is nacked (NoSlot) and evaluates
 // it elsewhere.
+//
+// Jobs share the slots by weight (`switch_emulator/jobs/`): a job without any rule here leaves its
+// part to the others, and what is not in use may be borrowed. A job below its guarantee is never
+// refused for want of a slot: the job that has borrowed most gives one back at once, its oldest
+// late one (parked) or else its newest (nacked NoSlot).
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "switch_emulator/jobs/job_table.hpp"
 #include "transport/application/application.hpp"
 #include "transport/security/keyring.hpp"
 
@@ -48,6 +54,7 @@ struct ReducerCounters {
     std::uint64_t reductions_abandoned = 0;  ///< nobody waited any more
     std::uint64_t reductions_parked = 0;     ///< gave their slot up while a rank was late
     std::uint64_t refused_no_slot = 0;
+    std::uint64_t slots_taken_back = 0;  ///< nacked for a job below its guarantee
     std::uint64_t fallback_evaluations = 0;
     std::uint64_t operand_retransmissions = 0;
     std::uint64_t mismatches = 0;
@@ -57,13 +64,23 @@ struct ReducerCounters {
     std::uint64_t flows = 0;  ///< pairs of node and interval asked for lately
 };
 
+/// A job's part of the slots.
+struct JobSlots {
+    std::uint64_t in_use = 0;
+    std::uint64_t in_use_max = 0;
+    std::uint64_t guaranteed = 0;
+    std::uint64_t refused_no_slot = 0;
+    std::uint64_t taken_back = 0;  ///< borrowed ones that another job needed
+};
+
 enum class Admission : std::uint8_t { kAccepted, kNoRule, kNoSlot };
 
 class Reducer final : public Requester {
   public:
-    /// `signer` may be null on a node that holds no rules.
-    Reducer(ReducerOptions options, Forwarder& forwarder, PacketPool& pool,
-            security::Signer* signer);
+    /// `jobs` tells whose a rule is, and must outlive the reducer. `signer` signs the sums of jobs
+    /// that have no signer of their own, and may be null without such rules.
+    Reducer(ReducerOptions options, const jobs::JobTable& jobs, Forwarder& forwarder,
+            PacketPool& pool, security::Signer* signer);
     ~Reducer() override;
 
     /// Adds a rule, or replaces the one for the same group and interval: with the same operands,
@@ -75,6 +92,14 @@ class Reducer final : public Requester {
     void remove_group(const wire::Name& group);
     std::vector<Rule> rules() const;
     void set_signer(security::Signer* signer);
+
+    /// A job was added to the table, or has another weight or signer now. Null: the node's own. The
+    /// signer must outlive the job. Throws std::invalid_argument when the node has rules below a
+    /// new job's prefix already.
+    void install_job(const jobs::Job& job, security::Signer* signer);
+    /// Takes the job's rules away like `remove_group`, before the job leaves the table.
+    void remove_job(jobs::JobId job);
+    JobSlots job_slots(jobs::JobId job) const;
 
     /// Somebody waits for `name` (its PIT entry exists). `allow_fallback`: also by a rule that is
     /// not primary. A name already in work is kAccepted.

@@ -43,23 +43,26 @@ wire::TensorErrorCode error_code(std::uint64_t value) {
 
 }  // namespace
 
-Reducer::State::State(ReducerOptions options_, Forwarder& forwarder_, PacketPool& pool_,
-                      security::Signer* signer)
+Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
+                      Forwarder& forwarder_, PacketPool& pool_, security::Signer* signer)
     : options(std::move(options_)),
+      job_table(job_table_),
       forwarder(forwarder_),
       pool(pool_),
       requests(forwarder_, options.min_rto, options.max_rto, options.interest_lifetime),
-      results(pool_, signer),
+      results(pool_),
       slots(options.slots),
       late_slots(options.slots),
-      parked(parked_capacity(options.slots)) {}
+      parked(parked_capacity(options.slots)) {
+    parts[jobs::kNoJob].signer = signer;
+}
 
 // Starting.
 
 Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
     const InstalledRule* rule = rules.find(name);
-    if (rule == nullptr || !results.can_sign() || !(rule->rule.primary || allow_fallback) ||
-        !rule->has_part_in(name.contributors())) {
+    if (rule == nullptr || signer_of(*rule) == nullptr ||
+        !(rule->rule.primary || allow_fallback) || !rule->has_part_in(name.contributors())) {
         return Admission::kNoRule;
     }
     if (const std::uint32_t place = slots.find(name); place != kNoPlace) {
@@ -70,22 +73,24 @@ Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, 
     }
     if (const std::uint32_t place = parked.find(name); place != kNoPlace) {
         // Started before it stops being parked, so that the awaited operand is not asked for again.
-        if (!start(name, *rule, parked[place].allow_fallback, nullptr, now)) {
+        if (!make_room_for_parked(rule->job) ||
+            !start(name, *rule, parked[place].allow_fallback, nullptr, now)) {
             repeat_hold(name, parked[place].request);
         } else {
             release_parked(place);
         }
         return Admission::kAccepted;
     }
-    if (slots.full()) park_oldest_late();
-    if (start(name, *rule, allow_fallback, nullptr, now)) return Admission::kAccepted;
-    ++counters.refused_no_slot;
+    if (make_room(rule->job) && start(name, *rule, allow_fallback, nullptr, now)) {
+        return Admission::kAccepted;
+    }
+    count_no_slot(rule->job);
     return Admission::kNoSlot;
 }
 
 bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
                            bool allow_fallback, Given* given, TimePoint now) {
-    const std::uint32_t place = slots.add(name);
+    const std::uint32_t place = slots.add(name, rule.job);
     if (place == kNoPlace) return false;
     Slot& slot = slots[place];
     slot.rule = &rule;
@@ -100,6 +105,8 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
     if (!rule.rule.primary) ++counters.fallback_evaluations;
     counters.slots_in_use = slots.size();
     counters.slots_in_use_max = std::max(counters.slots_in_use_max, counters.slots_in_use);
+    std::uint64_t& job_max = parts[rule.job].counters.in_use_max;
+    job_max = std::max<std::uint64_t>(job_max, slots.shares().used(rule.job));
 
     for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
         if (!slot.operands[operand].takes_part) continue;
@@ -133,14 +140,13 @@ bool Reducer::State::ask_operand(std::uint32_t place, std::uint32_t operand, Tim
     return true;
 }
 
-bool Reducer::State::park_oldest_late() {
-    const std::uint32_t place = late_slots.oldest();
+bool Reducer::State::park_oldest_late(jobs::JobId job) {
+    const std::uint32_t place = late_slots.oldest(job);
     if (place == kNoPlace) return false;
-    if (parked.full()) {
-        refuse({Waiter::Kind::kParked, parked.oldest(), 0}, wire::NackReason::kNoSlot);
-    }
+    const bool has_room = make_room_to_park(job);
     const Slot& slot = slots[place];
-    const std::uint32_t parked_place = parked.add(slots.name(place));
+    const std::uint32_t parked_place =
+        has_room ? parked.add(slots.name(place), job) : BoundedTable<Parked>::kNone;
     if (parked_place == kNoPlace) {
         refuse({Waiter::Kind::kSlot, place, 0}, wire::NackReason::kNoSlot);
         return true;
@@ -153,6 +159,72 @@ bool Reducer::State::park_oldest_late() {
     release_slot(place);
     ++counters.reductions_parked;
     return true;
+}
+
+bool Reducer::State::make_room_to_park(jobs::JobId job) {
+    if (!parked.full()) return true;
+    std::uint32_t victim = parked.oldest(job);
+    if (victim == kNoPlace || parked.shares().is_below_guarantee(job)) {
+        const jobs::JobId debtor = parked.shares().furthest_over();
+        if (debtor == jobs::WeightedShares::kNoneOver) return false;
+        victim = parked.oldest(debtor);
+    }
+    refuse({Waiter::Kind::kParked, victim, 0}, wire::NackReason::kNoSlot);
+    return true;
+}
+
+// Sharing.
+
+void Reducer::State::divide_slots() {
+    std::array<std::uint32_t, jobs::kMaxJobIds> weights{};
+    for (const jobs::Job& job : job_table.all()) {
+        if (rules.has_any_of(job.id)) weights[job.id] = job.weight;
+    }
+    const bool alone = std::ranges::all_of(weights, [](std::uint32_t weight) { return !weight; });
+    weights[jobs::kNoJob] = alone || rules.has_any_of(jobs::kNoJob) ? 1 : 0;
+    for (jobs::JobId job = 0; job < weights.size(); ++job) {
+        slots.set_weight(job, weights[job]);
+        parked.set_weight(job, weights[job]);
+    }
+}
+
+bool Reducer::State::make_room(jobs::JobId job) {
+    if (!slots.full()) return true;
+    const jobs::WeightedShares& shares = slots.shares();
+    const jobs::JobId debtor = shares.furthest_over();
+    if (shares.is_below_guarantee(job)) {
+        // All slots are in use and this job lacks some of its own, so another has borrowed them.
+        if (!park_oldest_late(debtor)) take_slot_back(debtor);
+        return true;
+    }
+    if (park_oldest_late(job)) return true;
+    return debtor != jobs::WeightedShares::kNoneOver &&
+           shares.excess(debtor) > shares.excess(job) + 1 && park_oldest_late(debtor);
+}
+
+bool Reducer::State::make_room_for_parked(jobs::JobId job) {
+    if (!slots.full()) return true;
+    if (!slots.shares().is_below_guarantee(job)) return false;
+    take_slot_back(slots.shares().furthest_over());
+    return true;
+}
+
+void Reducer::State::take_slot_back(jobs::JobId debtor) {
+    const std::uint32_t late = late_slots.oldest(debtor);
+    const std::uint32_t place = late != kNoPlace ? late : slots.newest(debtor);
+    ++counters.slots_taken_back;
+    ++parts[debtor].counters.taken_back;
+    refuse({Waiter::Kind::kSlot, place, 0}, wire::NackReason::kNoSlot);
+}
+
+security::Signer* Reducer::State::signer_of(const InstalledRule& rule) const {
+    security::Signer* own = parts[rule.job].signer;
+    return own != nullptr ? own : parts[jobs::kNoJob].signer;
+}
+
+void Reducer::State::count_no_slot(jobs::JobId job) {
+    ++counters.refused_no_slot;
+    ++parts[job].counters.refused_no_slot;
 }
 
 // While operands are awaited.
@@ -194,10 +266,11 @@ void Reducer::State::resume(std::uint32_t parked_place, ArrivedOperand arrived, 
                             TimePoint now) {
     const Parked waiting = parked[parked_place];
     Given given{waiting.operand, std::move(arrived), marked};
-    if (start(parked.name(parked_place), *waiting.rule, waiting.allow_fallback, &given, now)) {
+    if (make_room_for_parked(waiting.rule->job) &&
+        start(parked.name(parked_place), *waiting.rule, waiting.allow_fallback, &given, now)) {
         release_parked(parked_place);
     } else {
-        ++counters.refused_no_slot;
+        count_no_slot(waiting.rule->job);
         refuse({Waiter::Kind::kParked, parked_place, 0}, wire::NackReason::kNoSlot);
     }
 }
@@ -260,7 +333,7 @@ void Reducer::State::mark_late(std::uint32_t place, std::uint32_t operand) {
     Slot& slot = slots[place];
     if (slot.operands[operand].late) return;
     slot.operands[operand].late = true;
-    if (++slot.late == 1) late_slots.add(place);
+    if (++slot.late == 1) late_slots.add(place, slots.job(place));
 }
 
 void Reducer::State::clear_late(std::uint32_t place, std::uint32_t operand) {
@@ -279,7 +352,8 @@ void Reducer::State::repeat_hold(const ReductionName& name, std::uint32_t reques
 
 void Reducer::State::finish(std::uint32_t place) {
     const ReductionName& name = slots.name(place);
-    ResultBuilder::Outcome outcome = results.value(name, slots[place]);
+    ResultBuilder::Outcome outcome =
+        results.value(name, slots[place], *signer_of(*slots[place].rule));
     if (outcome.status != ReduceStatus::kOk) {
         ++counters.overflows;
         finish_with_error({Waiter::Kind::kSlot, place, 0}, wire::TensorErrorCode::kOverflow,
@@ -293,7 +367,8 @@ void Reducer::State::finish(std::uint32_t place) {
 void Reducer::State::finish_with_error(const Waiter& waiter, wire::TensorErrorCode code,
                                        std::string_view text) {
     const bool marked = waiter.kind == Waiter::Kind::kSlot && slots[waiter.place].marked;
-    answer(name_of(waiter), results.error(name_of(waiter), code, text), marked);
+    security::Signer& signer = *signer_of(rule_of(waiter));
+    answer(name_of(waiter), results.error(name_of(waiter), code, text, signer), marked);
     release(waiter);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The state of a Reducer and the steps of a reduction's life.
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -14,10 +15,17 @@
 namespace innet::reduction {
 
 struct Reducer::State {
-    State(ReducerOptions options_, Forwarder& forwarder_, PacketPool& pool_,
-          security::Signer* signer);
+    State(ReducerOptions options_, const jobs::JobTable& job_table_, Forwarder& forwarder_,
+          PacketPool& pool_, security::Signer* signer);
+
+    /// What the reducer keeps for a job.
+    struct JobPart {
+        security::Signer* signer = nullptr;  ///< null: that of kNoJob
+        JobSlots counters;
+    };
 
     ReducerOptions options;
+    const jobs::JobTable& job_table;
     Forwarder& forwarder;
     PacketPool& pool;
     ReducerCounters counters;
@@ -25,8 +33,9 @@ struct Reducer::State {
     OperandRequests requests;
     ResultBuilder results;
     BoundedTable<Slot> slots;
-    PlaceQueue late_slots;  ///< slots with a late operand, in the order in which they became late
+    PlaceQueues late_slots;  ///< slots with a late operand, in the order in which they became late
     BoundedTable<Parked> parked;
+    std::array<JobPart, jobs::kMaxJobIds> parts{};
     std::size_t pinned_bytes =
         0;                 ///< of buffers that operands in slots keep alive, each operand counted
     TimePoint last_now{};  ///< for what happens outside of packets and timers (installing rules)
@@ -45,8 +54,21 @@ struct Reducer::State {
     bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback,
                Given* given, TimePoint now);
     bool ask_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
-    /// Parks the oldest reduction with a late operand. False when there is none.
-    bool park_oldest_late();
+    /// Parks the job's oldest reduction with a late operand. False when there is none.
+    bool park_oldest_late(jobs::JobId job);
+    /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.
+    bool make_room_to_park(jobs::JobId job);
+
+    // Sharing.
+    /// Gives every job with rules here its part of the slots.
+    void divide_slots();
+    /// Sees to a free slot for a job that asks anew. False when it must do without.
+    bool make_room(jobs::JobId job);
+    /// The same for a parked reduction: nothing is parked for it, and so its own place stays.
+    bool make_room_for_parked(jobs::JobId job);
+    void take_slot_back(jobs::JobId debtor);
+    security::Signer* signer_of(const InstalledRule& rule) const;
+    void count_no_slot(jobs::JobId job);
 
     // While operands are awaited.
     /// Ends the request of an operand that came, for everyone who waits for it.

@@ -82,7 +82,8 @@ std::string failure_text(const ReductionName& name, ReduceStatus status) {
                           : " leaves the range of its integer type");
 }
 
-ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slot& slot) {
+ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slot& slot,
+                                            security::Signer& signer) {
     operands_.clear();
     for (const SlotOperand& operand : slot.operands) {
         if (operand.takes_part) operands_.push_back(operand.arrived->content.bytes());
@@ -94,7 +95,7 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
     fields.final_segment = first.final_segment;
     fields.tensor_elements = first.tensor_elements;
     const Format& format = name.format();
-    Draft result;
+    Draft result{signer, {}, {}, {}};
     const ReduceStatus status = format.has_fixed_size() ? draft_fixed(format, fields, result)
                                                         : draft_varying(format, fields, result);
     if (status != ReduceStatus::kOk || !result.packet) return {{}, status};
@@ -103,7 +104,7 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
 
 ReduceStatus ResultBuilder::draft_fixed(const Format& format, const wire::DataFields& fields,
                                         Draft& into) {
-    into = draft(fields, operands_.front().size());
+    encode(fields, operands_.front().size(), into);
     if (!into.packet) return ReduceStatus::kOk;
     return format.reduce(operands_, into.content).status;
 }
@@ -113,18 +114,19 @@ ReduceStatus ResultBuilder::draft_varying(const Format& format, const wire::Data
     varying_.resize(std::min(format.max_result_size(operands_), kMaxPacket));
     const Reduced reduced = format.reduce(operands_, varying_);
     if (reduced.status != ReduceStatus::kOk) return reduced.status;
-    into = draft(fields, reduced.size);
+    encode(fields, reduced.size, into);
     if (!into.packet) return ReduceStatus::kTooLarge;
     std::copy_n(varying_.begin(), reduced.size, into.content.begin());
     return ReduceStatus::kOk;
 }
 
 PacketRef ResultBuilder::error(const ReductionName& name, wire::TensorErrorCode code,
-                               std::string_view text) {
+                               std::string_view text, security::Signer& signer) {
     wire::DataFields fields;
     fields.name = name.whole();
     fields.tensor_error = code;
-    Draft result = draft(fields, std::min(text.size(), kMaxErrorText));
+    Draft result{signer, {}, {}, {}};
+    encode(fields, std::min(text.size(), kMaxErrorText), result);
     if (!result.packet) return {};
     if (!result.content.empty()) {
         std::memcpy(result.content.data(), text.data(), result.content.size());
@@ -132,18 +134,19 @@ PacketRef ResultBuilder::error(const ReductionName& name, wire::TensorErrorCode 
     return sign(std::move(result));
 }
 
-ResultBuilder::Draft ResultBuilder::draft(wire::DataFields fields, std::size_t content_size) {
-    fields.signature_type = signer_->type();
-    fields.key_name = signer_->key_name();
-    const std::size_t signature_size = signer_->signature_size();
+void ResultBuilder::encode(wire::DataFields fields, std::size_t content_size, Draft& into) {
+    fields.signature_type = into.signer.type();
+    fields.key_name = into.signer.key_name();
+    const std::size_t signature_size = into.signer.signature_size();
     const std::size_t bound = fields.name.value().size() + fields.key_name.value().size() +
                               content_size + signature_size + kDataOverhead;
-    Draft draft;
-    draft.packet = pool_.allocate(std::min(bound, kMaxPacket));
-    draft.layout = wire::encode_data(fields, content_size, signature_size, draft.packet.writable());
-    if (draft.layout.size == 0) return {};
-    draft.content = draft.packet.writable().subspan(draft.layout.content_offset, content_size);
-    return draft;
+    into.packet = pool_.allocate(std::min(bound, kMaxPacket));
+    into.layout = wire::encode_data(fields, content_size, signature_size, into.packet.writable());
+    if (into.layout.size == 0) {
+        into.packet = PacketRef();
+        return;
+    }
+    into.content = into.packet.writable().subspan(into.layout.content_offset, content_size);
 }
 
 PacketRef ResultBuilder::sign(Draft draft) {
@@ -152,8 +155,8 @@ PacketRef ResultBuilder::sign(Draft draft) {
     const std::size_t header_size = 1 + wire::var_number_size(layout.signature_size);
     const std::size_t signed_size = layout.signature_offset - header_size - layout.signed_offset;
     const std::span<std::uint8_t> bytes = draft.packet.writable();
-    if (!signer_->sign(bytes.subspan(layout.signed_offset, signed_size),
-                       bytes.subspan(layout.signature_offset, layout.signature_size))) {
+    if (!draft.signer.sign(bytes.subspan(layout.signed_offset, signed_size),
+                           bytes.subspan(layout.signature_offset, layout.signature_size))) {
         return {};
     }
     draft.packet.truncate(layout.size);

@@ -28,10 +28,7 @@ std::string failure_text(const ReductionName& name, ReduceStatus status);
 /// Makes signed Data of reductions.
 class ResultBuilder {
   public:
-    ResultBuilder(PacketPool& pool, security::Signer* signer) : pool_(pool), signer_(signer) {}
-
-    void set_signer(security::Signer* signer) { signer_ = signer; }
-    bool can_sign() const { return signer_ != nullptr; }
+    explicit ResultBuilder(PacketPool& pool) : pool_(pool) {}
 
     struct Outcome {
         PacketRef data;  ///< empty when it cannot be encoded or signed
@@ -39,25 +36,27 @@ class ResultBuilder {
     };
     /// The reduction of a slot's operands that take part, all of which have arrived and agree. No
     /// Data unless the status is kOk.
-    Outcome value(const ReductionName& name, const Slot& slot);
+    Outcome value(const ReductionName& name, const Slot& slot, security::Signer& signer);
     /// A TensorError; empty when it cannot be encoded or signed.
-    PacketRef error(const ReductionName& name, wire::TensorErrorCode code, std::string_view text);
+    PacketRef error(const ReductionName& name, wire::TensorErrorCode code, std::string_view text,
+                    security::Signer& signer);
 
   private:
     struct Draft {
+        security::Signer& signer;
         PacketRef packet;
         wire::DataLayout layout;
         std::span<std::uint8_t> content;
     };
-    Draft draft(wire::DataFields fields, std::size_t content_size);
+    /// Encodes all but content and signature; no packet when they do not fit.
+    void encode(wire::DataFields fields, std::size_t content_size, Draft& into);
     /// Drafts the reduction of `operands_`, which has their size.
     ReduceStatus draft_fixed(const Format& format, const wire::DataFields& fields, Draft& into);
     /// The same where only the reduction tells its size.
     ReduceStatus draft_varying(const Format& format, const wire::DataFields& fields, Draft& into);
-    PacketRef sign(Draft draft);
+    static PacketRef sign(Draft draft);
 
     PacketPool& pool_;
-    security::Signer* signer_;
     // Scratch, kept for its memory.
     std::vector<wire::ByteView> operands_;
     std::vector<std::uint8_t> varying_;

@@ -91,7 +91,7 @@ InstalledRule* RuleTable::find(NameHash hash, ByteView group, ByteView interval)
     return nullptr;
 }
 
-InstalledRule& RuleTable::install(const Rule& rule) {
+InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
     check(rule);
     InstalledRule* installed = find(rule.group, rule.interval);
     if (installed == nullptr) {
@@ -99,6 +99,7 @@ InstalledRule& RuleTable::install(const Rule& rule) {
         installed = &rules_.emplace(hash, InstalledRule{})->second;
     }
     installed->rule = rule;
+    installed->job = job;
     installed->operand_rule_hashes.clear();
     for (const Operand& operand : rule.operands) {
         installed->operand_rule_hashes.push_back(rule_hash(rule.group, operand.interval));
@@ -116,6 +117,18 @@ std::vector<InstalledRule*> RuleTable::of_group(const wire::Name& group) {
         if (installed.rule.group == group) found.push_back(&installed);
     }
     return found;
+}
+
+std::vector<InstalledRule*> RuleTable::of_job(jobs::JobId job) {
+    std::vector<InstalledRule*> found;
+    for (auto& [hash, installed] : rules_) {
+        if (installed.job == job) found.push_back(&installed);
+    }
+    return found;
+}
+
+bool RuleTable::has_any_of(jobs::JobId job) const {
+    return std::ranges::any_of(rules_, [&](const auto& entry) { return entry.second.job == job; });
 }
 
 std::vector<Rule> RuleTable::all() const {

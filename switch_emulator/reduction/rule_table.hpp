@@ -13,6 +13,7 @@ namespace innet::reduction {
 /// A rule with what is needed to evaluate it quickly.
 struct InstalledRule {
     Rule rule;
+    jobs::JobId job = jobs::kNoJob;
     /// For each operand: hash of the group prefix and the operand's interval.
     std::vector<wire::NameHash> operand_rule_hashes;
 
@@ -36,9 +37,11 @@ class RuleTable {
     /// Adds a rule for an interval that has none, or replaces the one that it has in place.
     /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval
     /// bytes, the group is empty, or there are no operands, equal ones or more than kMaxOperands.
-    InstalledRule& install(const Rule& rule);
+    InstalledRule& install(const Rule& rule, jobs::JobId job);
     void remove(const InstalledRule& rule);
     std::vector<InstalledRule*> of_group(const wire::Name& group);
+    std::vector<InstalledRule*> of_job(jobs::JobId job);
+    bool has_any_of(jobs::JobId job) const;
     std::vector<Rule> all() const;
 
   private:

@@ -111,7 +111,7 @@ class ReducerFixture {
 
     explicit ReducerFixture(std::uint32_t slots = 64)
         : options_{.own_name = name_of("/n/me"), .slots = slots},
-          reducer(options_, forwarder, pool, signer.get()) {}
+          reducer(options_, jobs, forwarder, pool, signer.get()) {}
 
     /// Name of operation 41's segment.
     static std::string operand_uri(std::string_view interval, std::uint64_t segment = 9,
@@ -205,6 +205,7 @@ class ReducerFixture {
     }
 
     PacketPool pool;
+    jobs::JobTable jobs;
     RecordingForwarder forwarder;
     std::unique_ptr<security::Signer> signer = security::make_digest_signer();
 
