@@ -242,6 +242,7 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
 void bind_node_handle(nb::module_& module) {
     nb::class_<NodeHandle> node(module, "NodeHandle", "A node, whoever drives it.");
     bind_control(node);
+    bind_jobs_of(node);
     bind_operations_of(node);
     bind_objects_of(node);
 }

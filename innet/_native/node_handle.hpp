@@ -59,5 +59,6 @@ class NodeHandle {
 };
 
 void bind_node_handle(nanobind::module_& module);
+void bind_jobs_of(nanobind::class_<NodeHandle>& node);
 
 }  // namespace innet::bindings

@@ -20,6 +20,9 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["unsolicited_data"] = c.unsolicited_data;
     d["invalid_signature"] = c.invalid_signature;
     d["unknown_key"] = c.unknown_key;
+    d["key_out_of_scope"] = c.key_out_of_scope;
+    d["forbidden_interests"] = c.forbidden_interests;
+    d["forbidden_answers"] = c.forbidden_answers;
     d["no_route"] = c.no_route;
     d["no_rule"] = c.no_rule;
     d["hop_limit_exceeded"] = c.hop_limit_exceeded;
@@ -39,6 +42,7 @@ nb::dict reducer_dict(const reduction::ReducerCounters& c) {
     d["reductions_abandoned"] = c.reductions_abandoned;
     d["reductions_parked"] = c.reductions_parked;
     d["refused_no_slot"] = c.refused_no_slot;
+    d["slots_taken_back"] = c.slots_taken_back;
     d["fallback_evaluations"] = c.fallback_evaluations;
     d["operand_retransmissions"] = c.operand_retransmissions;
     d["mismatches"] = c.mismatches;
@@ -82,6 +86,7 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     d["bytes_out"] = c.bytes_out;
     d["malformed_in"] = c.malformed_in;
     d["invalid_signature_in"] = c.invalid_signature_in;
+    d["forbidden_in"] = c.forbidden_in;
     return d;
 }
 
@@ -126,6 +131,23 @@ nb::dict rule_dict(const reduction::Rule& rule) {
     return d;
 }
 
+nb::dict job_dict(const forwarding::JobStatus& job) {
+    nb::dict d;
+    d["prefix"] = job.prefix.view().to_uri();
+    d["weight"] = job.weight;
+    d["slots_in_use"] = job.slots.in_use;
+    d["slots_in_use_max"] = job.slots.in_use_max;
+    d["slots_guaranteed"] = job.slots.guaranteed;
+    d["refused_no_slot"] = job.slots.refused_no_slot;
+    d["slots_taken_back"] = job.slots.taken_back;
+    d["pit_entries"] = job.pit_entries;
+    d["pit_guaranteed"] = job.pit_guaranteed;
+    d["pit_refused"] = job.pit_refused;
+    d["cache_bytes"] = job.cache_bytes;
+    d["cache_guaranteed_bytes"] = job.cache_guaranteed_bytes;
+    return d;
+}
+
 }  // namespace
 
 NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links) {
@@ -136,6 +158,7 @@ NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> l
     status.links = std::move(links);
     status.routes = engine.node.routes();
     status.rules = engine.node.reducer().rules();
+    status.jobs = engine.node.jobs();
     status.last_unroutable = engine.node.last_unroutable().to_uri();
     status.operations = engine.endpoint.describe_operations();
     status.pool_bytes_in_use = engine.pool.bytes_in_use();
@@ -163,6 +186,11 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
         rules.append(rule_dict(rule));
     }
     d["rules"] = rules;
+    nb::list jobs;
+    for (const forwarding::JobStatus& job : status.jobs) {
+        jobs.append(job_dict(job));
+    }
+    d["jobs"] = jobs;
     nb::list operations;
     for (const std::string& operation : status.operations) {
         operations.append(nb::str(operation.c_str()));

@@ -19,6 +19,7 @@ struct NodeStatus {
     std::vector<driver::LinkStatus> links;
     std::vector<forwarding::Node::Route> routes;
     std::vector<reduction::Rule> rules;
+    std::vector<forwarding::JobStatus> jobs;
     std::vector<std::string> operations;
     std::string last_unroutable;
     std::size_t pool_bytes_in_use = 0;

@@ -62,12 +62,12 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
     return signer;
 }
 
-bool add_key(security::Keyring& keyring, const SigningKey& key) {
+bool add_key(security::Keyring& keyring, const SigningKey& key, const wire::Name& scope) {
     if (key.type == wire::SignatureType::kDigestSha256) {
         keyring.accept_digest(true);
         return true;
     }
-    return keyring.add(key.type, key.name, key.secret);
+    return keyring.add(key.type, key.name, key.secret, scope);
 }
 
 security::Keyring make_keyring(const std::vector<SigningKey>& keys) {

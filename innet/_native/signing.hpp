@@ -22,7 +22,9 @@ struct SigningKey {
 /// Throws ValueError when the key is malformed.
 std::unique_ptr<security::Signer> make_signer(const SigningKey& key);
 security::Keyring make_keyring(const std::vector<SigningKey>& keys);
-[[nodiscard]] bool add_key(security::Keyring& keyring, const SigningKey& key);
+/// The key vouches for names below `scope` alone, when there is one. False when it is malformed.
+[[nodiscard]] bool add_key(security::Keyring& keyring, const SigningKey& key,
+                           const wire::Name& scope = wire::Name());
 
 void bind_signing(nanobind::module_& module);
 

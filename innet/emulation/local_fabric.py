@@ -30,6 +30,7 @@ class LocalFabric:
         Raises:
             EmulationError: the kernel has no port or descriptor left.
         """
+        self._kinds = {name: node.kind for name, node in topology.nodes.items()}
         self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
         with ExitStack() as sockets:
             for link in topology.links:
@@ -92,6 +93,7 @@ class LocalFabric:
             self._faces[near.node].append(
                 FaceConfig(
                     peer=far.node,
+                    peer_kind=self._kinds[far.node],
                     local_address=_LOOPBACK,
                     local_port=mine.getsockname()[1],
                     peer_address=_LOOPBACK,

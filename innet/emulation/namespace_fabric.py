@@ -225,6 +225,7 @@ def _faces(topology: Topology, spec: KernelNetwork) -> dict[str, list[FaceConfig
             faces[near.node].append(
                 FaceConfig(
                     peer=far.node,
+                    peer_kind=topology.nodes[far.node].kind,
                     local_address=near.address,
                     local_port=UDP_PORT,
                     peer_address=far.address,

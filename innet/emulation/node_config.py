@@ -49,6 +49,7 @@ class FaceConfig(_Model):
     """One end of a link: a UDP socket bound to the local address and connected to the peer."""
 
     peer: str = Field(description="name of the neighbouring node")
+    peer_kind: Literal["host", "switch"]
     local_address: str
     local_port: int = Field(ge=1, le=65535)
     peer_address: str

@@ -23,6 +23,8 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (!data) return on_malformed_packet(face);
     ++faces[face].counters.data_in;
     const tables::NamePrefixes name(data->name());
+    const jobs::JobId job = job_of(name);
+    if (!carries(face, job)) return on_forbidden_answer(face);
     const auto digest = collect_waiting(*data, name);
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
@@ -30,19 +32,27 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     const security::Verdict verdict = keyring.verify(*data);
     if (verdict == security::Verdict::kValid) {
         if (!data->tensor_error() && passes_through())
-            content_store.insert(*data, name, packet, now);
+            content_store.insert(*data, name, packet, job, now);
         satisfy_waiting(answer);
         return;
     }
     if (!waiting_by_digest.empty()) on_data_named_by_digest(answer, name, *digest);
+    if (!waiting.empty()) on_untrusted_data(answer, job, verdict);
+}
+
+// Who waits goes on waiting: a forger must not be able to make the true Data unsolicited. Only
+// where this node cannot know all keys, others must judge: whose names they are is not known here.
+void Node::State::on_untrusted_data(const Answer& answer, jobs::JobId job,
+                                    security::Verdict verdict) {
     if (verdict == security::Verdict::kUnknownKey) {
-        if (!waiting.empty()) ++counters.unknown_key;
+        ++counters.unknown_key;
+        if (job != jobs::kNoJob) return;
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
-    } else if (waiting_by_digest.empty()) {
-        // Who waits goes on waiting: a forger must not be able to make the true Data unsolicited.
-        ++counters.invalid_signature;
-        ++faces[face].counters.invalid_signature_in;
+        return;
     }
+    ++(verdict == security::Verdict::kOutOfScope ? counters.key_out_of_scope
+                                                 : counters.invalid_signature);
+    ++faces[answer.from].counters.invalid_signature_in;
 }
 
 // These are the bytes that the asker named, whoever signed them. The digest vouches for nothing
@@ -50,7 +60,8 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
 void Node::State::on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                           const security::Sha256Digest& digest) {
     if (std::ranges::any_of(waiting_by_digest, wanted_by_network)) {
-        content_store.insert_by_digest(answer.view, name, digest, answer.packet, answer.now);
+        content_store.insert_by_digest(answer.view, name, digest, answer.packet, job_of(name),
+                                       answer.now);
     }
     for (tables::PitEntry* entry : waiting_by_digest) {
         satisfy(*entry, answer, Recipients::kEveryone);
@@ -70,7 +81,7 @@ void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool
     // An application's own publications would only take the room of sums and of what passes
     // through.
     if (maker == RequesterId::kReducer && !data->tensor_error()) {
-        content_store.insert(*data, name, packet, now);
+        content_store.insert(*data, name, packet, job_of(name), now);
     }
     for (tables::PitEntry* entry : waiting) entry->in_reduction = false;  // it has come to its end
     satisfy_waiting({packet, *data, kNoFace, marked, now});

@@ -9,6 +9,7 @@ namespace innet::forwarding {
 void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& interest,
                                    wire::ByteView missing, TimePoint now) {
     const tables::NamePrefixes name(interest.name());
+    if (!carries(face, job_of(name))) return on_forbidden_answer(face);
     tables::PitEntry* entry = pit.find(key_of(interest, name));
     if (entry == nullptr) return;
     const tables::OutRecord* upstream = entry->find_out_record(face);

@@ -54,7 +54,9 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
                                        const wire::InterestView& view, wire::ByteView pit_token,
                                        TimePoint now) {
     const tables::NamePrefixes name(view.name());
-    const IncomingInterest interest{face, packet, view, name, pit_token, now};
+    const jobs::JobId job = job_of(name);
+    if (!carries(face, job)) return on_forbidden_interest(face, packet, pit_token);
+    const IncomingInterest interest{face, packet, view, name, job, pit_token, now};
 
     tables::PitEntry* entry = pit.find(key_of(view, name));
     if (entry != nullptr && is_duplicate(interest, *entry)) {
@@ -161,6 +163,7 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest) {
 
 void Node::State::on_pit_full(const IncomingInterest& interest) {
     ++counters.pit_full;
+    ++job_parts[interest.job].pit_refused;
     if (is_network(interest.face)) {
         send_nack(interest.face, interest.pit_token, interest.packet,
                   wire::NackReason::kCongestion);
@@ -189,7 +192,7 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
     const auto name_offset =
         static_cast<std::size_t>(key.name.value().data() - interest.packet.bytes().data());
     key.name = wire::NameView::trusted(kept.bytes().subspan(name_offset, key.name.value().size()));
-    tables::PitEntry* entry = pit.insert(key, std::move(kept));
+    tables::PitEntry* entry = pit.insert(key, std::move(kept), interest.job);
     if (entry == nullptr) return nullptr;
     entry->interest_nonce = *interest.view.nonce();
     put_in_record(interest, *entry);

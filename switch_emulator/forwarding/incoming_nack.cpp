@@ -19,6 +19,7 @@ wire::NackReason less_severe(wire::NackReason a, wire::NackReason b) { return st
 void Node::State::on_incoming_nack(FaceId face, const wire::InterestView& interest,
                                    wire::NackReason reason, TimePoint now) {
     const tables::NamePrefixes name(interest.name());
+    if (!carries(face, job_of(name))) return on_forbidden_answer(face);
     tables::PitEntry* entry = pit.find(key_of(interest, name));
     if (entry == nullptr) return;
     tables::OutRecord* upstream = entry->find_out_record(face);

@@ -11,9 +11,11 @@ namespace innet::forwarding {
 
 namespace {
 
-std::unique_ptr<tables::EvictionPolicy> make_policy(const NodeOptions& options) {
-    if (options.cache_policy == CachePolicy::kLru) return std::make_unique<tables::Lru>();
-    return std::make_unique<tables::S3Fifo>(options.cache_bytes);
+tables::PolicyMaker policy_maker(CachePolicy policy) {
+    return [policy](std::size_t capacity_bytes) -> std::unique_ptr<tables::EvictionPolicy> {
+        if (policy == CachePolicy::kLru) return std::make_unique<tables::Lru>();
+        return std::make_unique<tables::S3Fifo>(capacity_bytes);
+    };
 }
 
 reduction::ReducerOptions reducer_options(const NodeOptions& options) {
@@ -31,7 +33,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       keyring(verification_keys),
       reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
       pit(options.pit_capacity),
-      content_store(options.cache_bytes, make_policy(options), packet_pool),
+      content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
       nonce_state(options.seed) {}
 
 Node::Node(NodeOptions options, PacketPool& pool, const security::Keyring& keyring,
@@ -53,6 +55,17 @@ void Node::close_face(FaceId face, TimePoint now) {
     state_->on_face_closed(face, now);
     state_->run_pending(now);
 }
+
+void Node::install_job(const wire::Name& prefix, std::uint32_t weight,
+                       std::unique_ptr<security::Signer> signer) {
+    state_->install_job(prefix, weight, std::move(signer));
+}
+
+void Node::remove_job(const wire::Name& prefix, TimePoint now) { state_->remove_job(prefix, now); }
+
+void Node::bind_face(FaceId face, const wire::Name& prefix) { state_->bind_face(face, prefix); }
+
+std::vector<JobStatus> Node::jobs() const { return state_->job_status(); }
 
 void Node::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
     state_->fib.add(prefix, face, cost);

@@ -35,6 +35,7 @@ struct FaceCounters {
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t malformed_in = 0;
     std::uint64_t invalid_signature_in = 0;
+    std::uint64_t forbidden_in = 0;  ///< of a job that the face has no part in
 };
 
 struct NodeCounters {
@@ -46,12 +47,26 @@ struct NodeCounters {
     std::uint64_t pit_entries = 0;
     std::uint64_t unsolicited_data = 0;
     std::uint64_t invalid_signature = 0;
-    std::uint64_t unknown_key = 0;  ///< not cached, not delivered, not added; forwarded on
-    std::uint64_t no_route = 0;     ///< Interests refused as NoRoute
-    std::uint64_t no_rule = 0;      ///< asked to evaluate here what no rule makes: NoRule
+    /// Not cached, not delivered, not added; forwarded on, unless the name is of a known job.
+    std::uint64_t unknown_key = 0;
+    std::uint64_t key_out_of_scope = 0;     ///< signed by a key that vouches for other names
+    std::uint64_t forbidden_interests = 0;  ///< of a job that their face has no part in
+    std::uint64_t forbidden_answers = 0;    ///< Data, Nacks and Holds of such a job
+    std::uint64_t no_route = 0;             ///< Interests refused as NoRoute
+    std::uint64_t no_rule = 0;              ///< asked to evaluate here what no rule makes: NoRule
     std::uint64_t hop_limit_exceeded = 0;
     std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
     std::uint64_t cache_bytes = 0, cache_entries = 0;
+};
+
+/// A job's part of the node's tables.
+struct JobStatus {
+    wire::Name prefix;
+    std::uint32_t weight = 1;
+    reduction::JobSlots slots;
+    std::uint64_t pit_entries = 0, pit_guaranteed = 0;
+    std::uint64_t pit_refused = 0;  ///< Interests nacked because others' part is reserved
+    std::uint64_t cache_bytes = 0, cache_guaranteed_bytes = 0;
 };
 
 class Node final : public Forwarder {
@@ -67,6 +82,19 @@ class Node final : public Forwarder {
     /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked
     /// elsewhere.
     void close_face(FaceId face, TimePoint now);
+
+    /// Serves the job whose names begin with the component `prefix`, beside others, or gives it
+    /// another weight and signer. `signer` signs its sums; null: the node's own does. Throws
+    /// std::invalid_argument as `JobTable::install` and `Reducer::install_job` do.
+    void install_job(const wire::Name& prefix, std::uint32_t weight,
+                     std::unique_ptr<security::Signer> signer);
+    /// Takes the job's rules, slots, pending Interests and cached Data away.
+    void remove_job(const wire::Name& prefix, TimePoint now);
+    /// From now on `face` carries names of that job alone, in both directions; with an empty
+    /// prefix, names of no job. A face that was never bound carries all names. Throws
+    /// std::invalid_argument without such a job or face.
+    void bind_face(FaceId face, const wire::Name& prefix);
+    std::vector<JobStatus> jobs() const;
 
     void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);
     void remove_route(const wire::Name& prefix, FaceId face);

@@ -2,6 +2,7 @@
 // The inside of a node, shared by the files of this room only: tables, counters, and one function
 // per pipeline, named after what happens. README.md shows how they follow each other.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -32,6 +33,7 @@ struct IncomingInterest {
     const PacketRef& packet;
     const wire::InterestView& view;
     const tables::NamePrefixes& name;
+    jobs::JobId job;
     wire::ByteView pit_token;
     TimePoint now;
 };
@@ -62,6 +64,17 @@ struct Node::State {
                    wire::ByteView missing);
     /// The Interest of an in-record, as its sender knows it: with the record's nonce.
     PacketRef interest_of(const tables::PitEntry& entry, const tables::InRecord& record);
+    // jobs.cpp: jobs that share the node, and which faces carry whose names.
+    void install_job(const wire::Name& prefix, std::uint32_t weight,
+                     std::unique_ptr<security::Signer> signer);
+    void remove_job(const wire::Name& prefix, TimePoint now);
+    void bind_face(FaceId face, const wire::Name& prefix);
+    std::vector<JobStatus> job_status() const;
+    jobs::JobId job_of(const tables::NamePrefixes& name) const;
+    bool carries(FaceId face, jobs::JobId job) const;
+    void on_forbidden_interest(FaceId face, const PacketRef& packet, wire::ByteView pit_token);
+    void on_forbidden_answer(FaceId face);
+
     bool is_open(FaceId face) const { return face < faces.size() && faces[face].open; }
     static bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
     Requester& requester(FaceId face);
@@ -104,6 +117,7 @@ struct Node::State {
     // incoming_data.cpp
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
     void on_unsolicited_data();
+    void on_untrusted_data(const Answer& answer, jobs::JobId job, security::Verdict verdict);
     void on_local_data(RequesterId maker, const PacketRef& packet, bool marked, TimePoint now);
     void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                  const security::Sha256Digest& digest);
@@ -146,6 +160,7 @@ struct Node::State {
 
     struct Face {
         bool open = true;
+        std::optional<jobs::JobId> bound_to;  ///< unset: carries names of all
         FaceCounters counters;
     };
 
@@ -154,6 +169,11 @@ struct Node::State {
     const security::Keyring& keyring;
     Application* application = nullptr;
     jobs::JobTable job_table;
+    struct JobPart {
+        std::unique_ptr<security::Signer> signer;
+        std::uint64_t pit_refused = 0;
+    };
+    std::array<JobPart, jobs::kMaxJobIds> job_parts;
     reduction::Reducer reducer;
     tables::Fib fib;
     tables::Pit pit;

@@ -70,7 +70,7 @@ bool Node::State::ask_upstream(tables::PitEntry& entry, const tables::NamePrefix
                                const PacketRef& packet, const wire::InterestView& view,
                                FaceId except, TimePoint now) {
     for (const tables::NextHop& hop : fib.longest_prefix_match(route)) {
-        if (hop.face == except || !is_open(hop.face)) continue;
+        if (hop.face == except || !is_open(hop.face) || !carries(hop.face, entry.job)) continue;
         const tables::OutRecord* known = entry.find_out_record(hop.face);
         if (known != nullptr && known->nacked) continue;
 

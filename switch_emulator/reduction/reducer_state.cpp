@@ -61,8 +61,8 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
 
 Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
     const InstalledRule* rule = rules.find(name);
-    if (rule == nullptr || signer_of(*rule) == nullptr ||
-        !(rule->rule.primary || allow_fallback) || !rule->has_part_in(name.contributors())) {
+    if (rule == nullptr || signer_of(*rule) == nullptr || !(rule->rule.primary || allow_fallback) ||
+        !rule->has_part_in(name.contributors())) {
         return Admission::kNoRule;
     }
     if (const std::uint32_t place = slots.find(name); place != kNoPlace) {

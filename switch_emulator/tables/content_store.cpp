@@ -17,10 +17,10 @@ constexpr int kMaxVisitedNodes = 64;
 
 }  // namespace
 
-ContentStore::ContentStore(std::size_t capacity_bytes, std::unique_ptr<EvictionPolicy> policy,
-                           PacketPool& pool)
-    : capacity_bytes_(capacity_bytes), policy_(std::move(policy)), pool_(pool) {
-    if (capacity_bytes_ != 0) buckets_.resize(kInitialBuckets, nullptr);
+ContentStore::ContentStore(std::size_t capacity_bytes, PolicyMaker make_policy, PacketPool& pool)
+    : shares_(capacity_bytes, capacity_bytes), make_policy_(std::move(make_policy)), pool_(pool) {
+    policies_[jobs::kNoJob] = make_policy_(capacity_bytes);
+    if (capacity_bytes != 0) buckets_.resize(kInitialBuckets, nullptr);
 }
 
 ContentStore::~ContentStore() = default;
@@ -38,7 +38,7 @@ const PacketRef* ContentStore::find(const wire::InterestView& interest,
         node =
             interest.can_be_prefix() ? find_below(*node, interest.must_be_fresh(), now) : nullptr;
     if (node == nullptr) return nullptr;
-    policy_->on_hit(*node);
+    policy_of(*node).on_hit(*node);
     return &node->packet;
 }
 
@@ -48,7 +48,7 @@ const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
     if (node == nullptr || !node->packet) return nullptr;
     const auto digest = node->only_for ? *node->only_for : sha256_.digest(node->packet.bytes());
     if (!std::ranges::equal(digest, last.value)) return nullptr;
-    policy_->on_hit(*node);
+    policy_of(*node).on_hit(*node);
     return &node->packet;
 }
 
@@ -85,29 +85,29 @@ bool ContentStore::answers_by_name(const Node& node, bool must_be_fresh, TimePoi
 }
 
 void ContentStore::insert(const wire::DataView& data, const NamePrefixes& name,
-                          const PacketRef& packet, TimePoint now) {
-    keep(data, name, std::nullopt, packet, now);
+                          const PacketRef& packet, jobs::JobId job, TimePoint now) {
+    keep(data, name, std::nullopt, packet, job, now);
 }
 
 void ContentStore::insert_by_digest(const wire::DataView& data, const NamePrefixes& name,
                                     const security::Sha256Digest& digest, const PacketRef& packet,
-                                    TimePoint now) {
-    keep(data, name, digest, packet, now);
+                                    jobs::JobId job, TimePoint now) {
+    keep(data, name, digest, packet, job, now);
 }
 
 void ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
                         const std::optional<security::Sha256Digest>& only_for,
-                        const PacketRef& packet, TimePoint now) {
-    if (capacity_bytes_ == 0 || !name.covers_whole_name() || name.depth() == 0) return;
+                        const PacketRef& packet, jobs::JobId job, TimePoint now) {
+    if (shares_.capacity() == 0 || !name.covers_whole_name() || name.depth() == 0) return;
     PacketRef kept = compact(packet, pool_);
     const std::size_t charge = kept.pinned_bytes() + sizeof(Node);
-    if (charge > capacity_bytes_) return;
+    if (charge > shares_.capacity()) return;
     if (Node* known = find_node(name.hash(), name.name()); known != nullptr && known->packet) {
         if (only_for && !known->only_for) return;
-        policy_->on_remove(*known);
+        policy_of(*known).on_remove(*known);
         remove_packet(*known);
     }
-    make_room(charge);
+    if (!take_room(job, charge)) return;
 
     const auto name_offset =
         static_cast<std::size_t>(data.name().value().data() - packet.bytes().data());
@@ -118,25 +118,60 @@ void ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
     node.fresh_until = now + data.freshness();
     node.only_for = only_for;
     node.size_bytes = charge;
-    size_bytes_ += charge;
+    node.job = job;
     ++entries_;
     ++insertions_;
-    policy_->on_insert(node);
+    policy_of(node).on_insert(node);
 }
 
-void ContentStore::make_room(std::size_t size_bytes) {
-    while (size_bytes_ + size_bytes > capacity_bytes_) {
-        CacheItem* victim = policy_->take_victim();
-        if (victim == nullptr) return;
+bool ContentStore::take_room(jobs::JobId job, std::size_t size_bytes) {
+    shares_.take(job, size_bytes);
+    while (shares_.used() > shares_.capacity()) {
+        // More is taken than there is, and so more than all guarantees: somebody has borrowed.
+        CacheItem* victim = policies_[shares_.furthest_over()]->take_victim();
+        if (victim == nullptr) {
+            shares_.give(job, size_bytes);
+            return false;
+        }
         remove_packet(static_cast<Node&>(*victim));
         ++evictions_;
     }
+    return true;
 }
 
 std::size_t ContentStore::clear() {
-    const std::size_t dropped = entries_;
-    while (CacheItem* item = policy_->take_victim()) remove_packet(static_cast<Node&>(*item));
+    std::size_t dropped = 0;
+    for (jobs::JobId job = 0; job < policies_.size(); ++job) dropped += drop_all_of(job);
     return dropped;
+}
+
+std::size_t ContentStore::drop_all_of(jobs::JobId job) {
+    std::size_t dropped = 0;
+    if (policies_[job] == nullptr) return dropped;
+    while (CacheItem* item = policies_[job]->take_victim()) {
+        remove_packet(static_cast<Node&>(*item));
+        ++dropped;
+    }
+    return dropped;
+}
+
+void ContentStore::set_weight(jobs::JobId job, std::uint32_t weight) {
+    shares_.set_weight(job, weight);
+    if (policies_[job] == nullptr) policies_[job] = make_policy_(shares_.guaranteed(job));
+    resize_policies();
+}
+
+void ContentStore::remove_job(jobs::JobId job) {
+    drop_all_of(job);
+    policies_[job].reset();
+    shares_.set_weight(job, 0);
+    resize_policies();
+}
+
+void ContentStore::resize_policies() {
+    for (jobs::JobId job = 0; job < policies_.size(); ++job) {
+        if (policies_[job] != nullptr) policies_[job]->resize(shares_.guaranteed(job));
+    }
 }
 
 ContentStore::Node& ContentStore::make_path(const NamePrefixes& name) {
@@ -170,7 +205,7 @@ ContentStore::Node& ContentStore::add_child(Node& parent, wire::NameHash hash,
 }
 
 void ContentStore::remove_packet(Node& node) {
-    size_bytes_ -= node.size_bytes;
+    shares_.give(node.job, node.size_bytes);
     --entries_;
     node.packet = PacketRef();
     node.only_for.reset();

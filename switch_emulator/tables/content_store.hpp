@@ -2,11 +2,13 @@
 // Content store: verified Data, and Data asked for by digest, kept for the next asker, bounded in
 // bytes of real memory.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/tables/eviction_policy.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
 #include "switch_emulator/tables/slab.hpp"
@@ -21,12 +23,15 @@ namespace innet::tables {
 /// A tree of names over a hash table of its nodes: exact look-ups cost one probe, and an Interest
 /// with CanBePrefix walks down from its own node to any Data below.
 ///
+/// The bytes are guaranteed to the jobs by weight, and what one leaves unused others may take until
+/// it comes for it: whoever has borrowed most drops first what its own policy chooses. So no job
+/// can push out what another keeps within its guarantee.
+///
 /// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept.
 class ContentStore {
   public:
     /// `capacity_bytes` = 0 keeps nothing.
-    ContentStore(std::size_t capacity_bytes, std::unique_ptr<EvictionPolicy> policy,
-                 PacketPool& pool);
+    ContentStore(std::size_t capacity_bytes, PolicyMaker make_policy, PacketPool& pool);
     ~ContentStore();
     ContentStore(const ContentStore&) = delete;
     ContentStore& operator=(const ContentStore&) = delete;
@@ -39,24 +44,31 @@ class ContentStore {
     /// Keeps `packet`, which `data` shows. A slice of a much larger buffer is copied, so that it
     /// does not keep the whole buffer alive.
     void insert(const wire::DataView& data, const NamePrefixes& name, const PacketRef& packet,
-                TimePoint now);
+                jobs::JobId job, TimePoint now);
     /// The same for Data that nothing but its implicit digest `digest` vouches for: it answers only
     /// Interests that name this digest, and takes no verified Data's place.
     void insert_by_digest(const wire::DataView& data, const NamePrefixes& name,
                           const security::Sha256Digest& digest, const PacketRef& packet,
-                          TimePoint now);
+                          jobs::JobId job, TimePoint now);
 
     /// Forgets everything; how many entries that were. They do not count as evictions.
     std::size_t clear();
 
-    std::size_t size_bytes() const { return size_bytes_; }
+    /// A job comes, or has another weight.
+    void set_weight(jobs::JobId job, std::uint32_t weight);
+    /// A job is over: drops all that was kept for it.
+    void remove_job(jobs::JobId job);
+    /// In bytes.
+    const jobs::WeightedShares& shares() const { return shares_; }
+    std::size_t size_bytes() const { return shares_.used(); }
     std::size_t entries() const { return entries_; }
     std::uint64_t insertions() const { return insertions_; }
     std::uint64_t evictions() const { return evictions_; }
 
   private:
     struct Node : CacheItem {
-        PacketRef packet;           ///< empty in an inner node
+        PacketRef packet;  ///< empty in an inner node
+        jobs::JobId job = jobs::kNoJob;
         wire::NameView name;        ///< of `packet`
         std::size_t name_size = 0;  ///< bytes of the prefix that this node stands for
         TimePoint fresh_until;
@@ -71,7 +83,7 @@ class ContentStore {
 
     void keep(const wire::DataView& data, const NamePrefixes& name,
               const std::optional<security::Sha256Digest>& only_for, const PacketRef& packet,
-              TimePoint now);
+              jobs::JobId job, TimePoint now);
     Node* find_node(wire::NameHash hash, wire::NameView name) const;
     Node* find_below(Node& top, bool must_be_fresh, TimePoint now) const;
     static bool answers_by_name(const Node& node, bool must_be_fresh, TimePoint now);
@@ -80,22 +92,27 @@ class ContentStore {
     Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size);
     void remove_packet(Node& node);
     void remove_branch(Node& leaf);
-    void make_room(std::size_t size_bytes);
+    /// Takes so many bytes for `job`. False when all that could be dropped for it is not its to
+    /// push out.
+    bool take_room(jobs::JobId job, std::size_t size_bytes);
+    std::size_t drop_all_of(jobs::JobId job);
+    void resize_policies();
+    EvictionPolicy& policy_of(const Node& node) { return *policies_[node.job]; }
     void grow_buckets();
     Node*& bucket(wire::NameHash hash) { return buckets_[index(hash)]; }
     std::size_t index(wire::NameHash hash) const {
         return static_cast<std::size_t>(hash ^ (hash >> 32)) & (buckets_.size() - 1);
     }
 
-    std::size_t capacity_bytes_;
-    std::unique_ptr<EvictionPolicy> policy_;
+    jobs::WeightedShares shares_;  ///< in bytes
+    PolicyMaker make_policy_;
+    std::array<std::unique_ptr<EvictionPolicy>, jobs::kMaxJobIds> policies_;
     PacketPool& pool_;
     security::Sha256 sha256_;
     Slab<Node> nodes_;
     Node root_;
     std::vector<Node*> buckets_;
     std::size_t node_count_ = 0;
-    std::size_t size_bytes_ = 0;
     std::size_t entries_ = 0;
     std::uint64_t insertions_ = 0;
     std::uint64_t evictions_ = 0;

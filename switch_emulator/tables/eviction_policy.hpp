@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace innet::tables {
@@ -43,6 +44,11 @@ class EvictionPolicy {
     virtual void on_remove(CacheItem& item) = 0;
     /// Chooses the object to drop and forgets it; null when there is none.
     virtual CacheItem* take_victim() = 0;
+    /// The store has another number of bytes for this policy's objects.
+    virtual void resize(std::size_t capacity_bytes) = 0;
 };
+
+/// Makes a policy for objects of so many bytes.
+using PolicyMaker = std::function<std::unique_ptr<EvictionPolicy>(std::size_t capacity_bytes)>;
 
 }  // namespace innet::tables

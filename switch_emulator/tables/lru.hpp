@@ -11,6 +11,7 @@ class Lru final : public EvictionPolicy {
     void on_hit(CacheItem& item) override;
     void on_remove(CacheItem& item) override;
     CacheItem* take_victim() override;
+    void resize(std::size_t) override {}
 
   private:
     CacheQueue queue_;

@@ -60,7 +60,8 @@ bool PitEntry::has_live_upstream() const {
 }
 
 Pit::Pit(std::size_t capacity)
-    : capacity_(std::max<std::size_t>(capacity, 1)), buckets_(kInitialBuckets, nullptr) {}
+    : shares_(std::max<std::size_t>(capacity, 1), capacity / 2),
+      buckets_(kInitialBuckets, nullptr) {}
 
 PitEntry* Pit::find(const PitKey& key) const {
     PitEntry* entry = buckets_[index(key.hash)];
@@ -72,19 +73,20 @@ PitEntry* Pit::find(const PitKey& key) const {
     return entry;
 }
 
-PitEntry* Pit::insert(const PitKey& key, PacketRef interest) {
-    if (size_ == capacity_) return nullptr;
-    if (size_ == buckets_.size()) grow_buckets();
+PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job) {
+    if (!shares_.has_room_beside_reserves(job)) return nullptr;
+    if (size() == buckets_.size()) grow_buckets();
     PitEntry& entry = entries_.take();
     entry = PitEntry{};
     entry.interest = std::move(interest);
     entry.key = key;
+    entry.job = job;
     PitEntry*& first = bucket(key.hash);
     entry.next_in_bucket = first;
     first = &entry;
     if (key.can_be_prefix) ++prefix_entries_;
     if (key.ends_with_digest) ++digest_entries_;
-    ++size_;
+    shares_.take(job);
     return &entry;
 }
 
@@ -97,7 +99,7 @@ void Pit::erase(PitEntry& entry) {
     *link = entry.next_in_bucket;
     if (entry.key.can_be_prefix) --prefix_entries_;
     if (entry.key.ends_with_digest) --digest_entries_;
-    --size_;
+    shares_.give(entry.job);
     entry.interest = PacketRef();
     entries_.give(entry);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
 #include "switch_emulator/tables/slab.hpp"
 #include "switch_emulator/tables/timing_wheel.hpp"
@@ -100,6 +101,7 @@ struct alignas(64) PitEntry : TimerLink {
     PacketRef interest;  ///< the first one; `key.name` points into it
     std::uint32_t interest_nonce = 0;
     TimePoint expiry;
+    jobs::JobId job = jobs::kNoJob;  ///< whose the name is
     bool held = false;          ///< since it was last asked for, somebody said that a rank is late
     bool in_reduction = false;  ///< the reducer works on it
     bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
@@ -120,7 +122,8 @@ struct alignas(64) PitEntry : TimerLink {
 
 /// A bounded hash table with chained entries. Entries and records come from slabs and have stable
 /// addresses. The buckets grow with the entries, not with the capacity: a table for the few hundred
-/// Interests in flight stays in the cache.
+/// Interests in flight stays in the cache. Half of the capacity is guaranteed to the jobs, by
+/// weight; the rest is for whoever comes first.
 class Pit {
   public:
     explicit Pit(std::size_t capacity);
@@ -128,9 +131,9 @@ class Pit {
     Pit& operator=(const Pit&) = delete;
 
     PitEntry* find(const PitKey& key) const;
-    /// A new entry whose name lies in `interest`'s bytes; null when the table is full.
-    /// The key must not be there yet.
-    PitEntry* insert(const PitKey& key, PacketRef interest);
+    /// A new entry whose name lies in `interest`'s bytes; null when the table is full, or what is
+    /// left is reserved for other jobs. The key must not be there yet.
+    PitEntry* insert(const PitKey& key, PacketRef interest, jobs::JobId job = jobs::kNoJob);
     void erase(PitEntry& entry);
 
     /// Adds a record, or renews the one that `face` has.
@@ -157,7 +160,9 @@ class Pit {
     void collect_named(wire::NameView name, std::vector<PitEntry*>& into) const;
     void collect_all(std::vector<PitEntry*>& into) const;
 
-    std::size_t size() const { return size_; }
+    void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
+    const jobs::WeightedShares& shares() const { return shares_; }
+    std::size_t size() const { return shares_.used(); }
     TimingWheel& timers() { return timers_; }
     const TimingWheel& timers() const { return timers_; }
 
@@ -168,8 +173,7 @@ class Pit {
         return static_cast<std::size_t>(hash ^ (hash >> 32)) & (buckets_.size() - 1);
     }
 
-    std::size_t capacity_;
-    std::size_t size_ = 0;
+    jobs::WeightedShares shares_;
     std::size_t prefix_entries_ =
         0;  ///< with CanBePrefix: none means that no prefixes are looked up
     std::size_t digest_entries_ = 0;

@@ -22,6 +22,11 @@ S3Fifo::S3Fifo(std::size_t capacity_bytes)
       main_target_bytes_(capacity_bytes - small_target_bytes_),
       ghosts_(ghost_capacity(capacity_bytes)) {}
 
+void S3Fifo::resize(std::size_t capacity_bytes) {
+    small_target_bytes_ = capacity_bytes / 10;
+    main_target_bytes_ = capacity_bytes - small_target_bytes_;
+}
+
 void S3Fifo::on_insert(CacheItem& item) {
     item.frequency = 0;
     item.in_main_queue = ghosts_.contains(item.hash);

@@ -20,6 +20,7 @@ class S3Fifo final : public EvictionPolicy {
     void on_hit(CacheItem& item) override;
     void on_remove(CacheItem& item) override;
     CacheItem* take_victim() override;
+    void resize(std::size_t capacity_bytes) override;
 
   private:
     CacheItem* take_from_main();

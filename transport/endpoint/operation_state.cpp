@@ -27,6 +27,8 @@ std::string_view reason_text(wire::NackReason reason) {
             return "no free reduction slot";
         case wire::NackReason::kNoRule:
             return "no reduction rule";
+        case wire::NackReason::kForbidden:
+            return "the name is of another job";
         case wire::NackReason::kNone:
             break;
     }
@@ -72,7 +74,8 @@ void MissingReport::add(const TargetState& target, std::uint64_t missing_segment
         if (std::ranges::find(late_, entry.label) == late_.end()) late_.push_back(entry.label);
     }
     const bool refused = target.last_refusal == wire::NackReason::kNoRoute ||
-                         target.last_refusal == wire::NackReason::kNoRule;
+                         target.last_refusal == wire::NackReason::kNoRule ||
+                         target.last_refusal == wire::NackReason::kForbidden;
     if (refused) ++unreachable_;
     if (targets_ > kMaxTargetsInText) return;
     const wire::Name& hint = target.spec().targets[target.number].hint;

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "transport/security/ed25519.hpp"
 #include "transport/security/gmac.hpp"
@@ -98,7 +99,12 @@ struct KeyNameEqual {
 }  // namespace
 
 struct Keyring::State {
-    std::unordered_map<wire::Name, std::unique_ptr<Verifier>, KeyNameHash, KeyNameEqual> verifiers;
+    struct Key {
+        wire::Name scope;  ///< empty: every name
+        std::unique_ptr<Verifier> verifier;
+    };
+
+    std::unordered_map<wire::Name, std::vector<Key>, KeyNameHash, KeyNameEqual> keys;
     Sha256 sha256;
     bool accept_digest = false;
 };
@@ -108,14 +114,24 @@ Keyring::~Keyring() = default;
 Keyring::Keyring(Keyring&&) noexcept = default;
 Keyring& Keyring::operator=(Keyring&&) noexcept = default;
 
-bool Keyring::add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key) {
+bool Keyring::add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
+                  const wire::Name& scope) {
     auto verifier = make_verifier(type, key);
     if (!verifier) return false;
-    state_->verifiers[key_name] = std::move(verifier);
+    std::vector<State::Key>& keys = state_->keys[key_name];
+    std::erase_if(keys, [&](const State::Key& known) { return known.scope == scope; });
+    keys.push_back({scope, std::move(verifier)});
     return true;
 }
 
-void Keyring::remove(const wire::Name& key_name) { state_->verifiers.erase(key_name); }
+void Keyring::remove(const wire::Name& key_name) { state_->keys.erase(key_name); }
+
+void Keyring::remove_scope(const wire::Name& scope) {
+    for (auto& [name, keys] : state_->keys) {
+        std::erase_if(keys, [&](const State::Key& key) { return key.scope == scope; });
+    }
+    std::erase_if(state_->keys, [](const auto& entry) { return entry.second.empty(); });
+}
 
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
 
@@ -126,13 +142,16 @@ Verdict Keyring::verify(const wire::DataView& data) const {
         return equal_in_constant_time(digest, data.signature_value()) ? Verdict::kValid
                                                                       : Verdict::kInvalid;
     }
-    const auto found = state_->verifiers.find(data.key_name());
-    if (found == state_->verifiers.end()) return Verdict::kUnknownKey;
-    Verifier& verifier = *found->second;
-    // A known key never vouches for a signature of another type than its own.
-    const bool valid = verifier.type() == data.signature_type() &&
-                       verifier.verify(data.signed_portion(), data.signature_value());
-    return valid ? Verdict::kValid : Verdict::kInvalid;
+    const auto found = state_->keys.find(data.key_name());
+    if (found == state_->keys.end()) return Verdict::kUnknownKey;
+    for (const State::Key& key : found->second) {
+        if (!key.scope.view().is_prefix_of(data.name())) continue;
+        // A known key never vouches for a signature of another type than its own.
+        const bool valid = key.verifier->type() == data.signature_type() &&
+                           key.verifier->verify(data.signed_portion(), data.signature_value());
+        return valid ? Verdict::kValid : Verdict::kInvalid;
+    }
+    return Verdict::kOutOfScope;
 }
 
 }  // namespace innet::security

@@ -12,7 +12,12 @@
 
 namespace innet::security {
 
-enum class Verdict : std::uint8_t { kValid, kInvalid, kUnknownKey };
+enum class Verdict : std::uint8_t {
+    kValid,
+    kInvalid,     ///< the signature is not this key's, or of another type than the key
+    kUnknownKey,  ///< no key of that name, or a bare digest that is not accepted
+    kOutOfScope,  ///< the key vouches for other names
+};
 
 /// Signs Data of one key. Implementations: DigestSha256, HMAC-SHA256, Ed25519, AES-GMAC.
 class Signer {
@@ -50,13 +55,16 @@ class Keyring {
     /// Keeps a key for HMAC-SHA256 (any secret but an empty one), Ed25519 (32-byte public key) or
     /// AES-GMAC (16 or 32 bytes), in place of an earlier one of that name. False when the key is
     /// malformed or of another type.
-    [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name,
-                           wire::ByteView key);
+    /// The key vouches for names below `scope` alone, when there is one. A key may be kept for
+    /// several scopes, and keys of different scopes may share a name.
+    [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
+                           const wire::Name& scope = wire::Name());
+    /// Forgets all keys of that name.
     void remove(const wire::Name& key_name);
+    /// Forgets the keys that were kept for `scope`.
+    void remove_scope(const wire::Name& scope);
     /// DigestSha256 proves no origin: accepted only when `accept_digest(true)` was called.
     void accept_digest(bool accept);
-    /// kUnknownKey: no key of that name, or a bare digest that is not accepted. kInvalid: the
-    /// signature is not this key's, or of another type than the key.
     Verdict verify(const wire::DataView& data) const;
 
   private:

@@ -20,7 +20,8 @@ enum class NackReason : std::uint8_t {
     kNoRoute = 150,
     kNoSlot =
         200,  ///< innet: this node has no free reduction slot; evaluate the expression yourself
-    kNoRule = 201,  ///< innet: this node has no reduction rule for that interval
+    kNoRule = 201,     ///< innet: this node has no reduction rule for that interval
+    kForbidden = 202,  ///< innet: the name is of a job that the asker's link has no part in
 };
 
 struct FragmentInfo {

@@ -19,11 +19,13 @@ enum class Policy : std::uint8_t { kLru, kS3Fifo };
 
 struct Cache {
     Cache(std::size_t capacity_bytes, Policy policy = Policy::kLru)
-        : store(capacity_bytes, make(policy, capacity_bytes), pool) {}
+        : store(capacity_bytes, maker(policy), pool) {}
 
-    static std::unique_ptr<tables::EvictionPolicy> make(Policy policy, std::size_t capacity_bytes) {
-        if (policy == Policy::kLru) return std::make_unique<tables::Lru>();
-        return std::make_unique<tables::S3Fifo>(capacity_bytes);
+    static tables::PolicyMaker maker(Policy policy) {
+        return [policy](std::size_t capacity_bytes) -> std::unique_ptr<tables::EvictionPolicy> {
+            if (policy == Policy::kLru) return std::make_unique<tables::Lru>();
+            return std::make_unique<tables::S3Fifo>(capacity_bytes);
+        };
     }
 
     PacketRef make_data(std::string_view uri, std::size_t content_size = 100,
@@ -38,10 +40,10 @@ struct Cache {
         return packet;
     }
 
-    void insert(const PacketRef& packet) {
+    void insert(const PacketRef& packet, jobs::JobId job = jobs::kNoJob) {
         const auto data = wire::DataView::parse(packet.bytes());
         REQUIRE(data);
-        store.insert(*data, NamePrefixes(data->name()), packet, now);
+        store.insert(*data, NamePrefixes(data->name()), packet, job, now);
     }
     void insert(std::string_view uri, std::size_t content_size = 100) {
         insert(make_data(uri, content_size));
@@ -192,6 +194,29 @@ TEST_CASE("S3-FIFO takes an object that comes back into the main queue") {
     cache.insert("/returning/one");
     for (int i = 20; i < 35; ++i) cache.insert("/scan/" + std::to_string(i));
     CHECK(cache.has("/returning/one"));
+}
+
+TEST_CASE("a job cannot push out what another keeps within its guarantee") {
+    for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
+        Cache cache(40 * charge_of_one(), policy);
+        cache.store.set_weight(jobs::kNoJob, 0);
+        cache.store.set_weight(1, 1);
+        cache.store.set_weight(2, 1);
+        const auto insert = [&](const std::string& uri, jobs::JobId job) {
+            cache.insert(cache.make_data(uri), job);
+        };
+        // What nobody else wants is borrowed,
+        for (int i = 0; i < 100; ++i) insert("/a/" + std::to_string(i), 1);
+        CHECK(cache.store.entries() == 40);
+        // and given back to who comes for its own.
+        for (int i = 0; i < 20; ++i) insert("/b/" + std::to_string(i), 2);
+        for (int i = 100; i < 300; ++i) insert("/a/" + std::to_string(i), 1);
+        for (int i = 0; i < 20; ++i) CHECK(cache.has("/b/" + std::to_string(i)));
+        CHECK(cache.store.shares().used(1) == 20 * charge_of_one());
+        cache.store.remove_job(2);
+        CHECK(cache.store.entries() == 20);
+        CHECK_FALSE(cache.has("/b/0"));
+    }
 }
 
 TEST_CASE("names that were dropped leave nothing behind") {

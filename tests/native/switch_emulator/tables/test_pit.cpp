@@ -32,6 +32,29 @@ class Keys {
 
 }  // namespace
 
+TEST_CASE("a job that floods leaves the others what they are guaranteed") {
+    Keys key;
+    Pit pit(32);
+    pit.set_weight(jobs::kNoJob, 0);
+    pit.set_weight(1, 1);
+    pit.set_weight(2, 3);
+    CHECK(pit.shares().guaranteed(1) == 4);
+    CHECK(pit.shares().guaranteed(2) == 12);
+    int flooded = 0;
+    while (pit.insert(key("/a/" + std::to_string(flooded)), {}, 1) != nullptr) ++flooded;
+    CHECK(flooded == 20);
+    PitEntry* first = nullptr;
+    for (int i = 0; i < 12; ++i) {
+        PitEntry* entry = pit.insert(key("/b/" + std::to_string(i)), {}, 2);
+        REQUIRE(entry != nullptr);
+        if (first == nullptr) first = entry;
+    }
+    CHECK(pit.insert(key("/b/more"), {}, 2) == nullptr);
+    pit.erase(*first);
+    CHECK(pit.insert(key("/a/more"), {}, 1) == nullptr);
+    CHECK(pit.insert(key("/b/more"), {}, 2) != nullptr);
+}
+
 TEST_CASE("names, CanBePrefix and MustBeFresh tell entries apart") {
     Keys key;
     Pit pit(16);

@@ -252,3 +252,33 @@ TEST_CASE("a signature buffer of the wrong size is refused") {
         CHECK_FALSE(signer->sign(kMessage, shorter));
     }
 }
+
+TEST_CASE("a key with a scope vouches for names below it, and for no others") {
+    for (const Scheme& scheme : keyed_schemes()) {
+        const Bytes packet = signed_data(*scheme.signer, text("value"));
+        Keyring keyring;
+        const wire::Name own = *wire::Name::from_uri("/job");
+        const wire::Name other = *wire::Name::from_uri("/other");
+        const SignatureType type = scheme.signer->type();
+        REQUIRE(keyring.add(type, key_name(), scheme.verification_key, other));
+        CHECK(verdict_on(keyring, packet) == Verdict::kOutOfScope);
+        REQUIRE(keyring.add(type, key_name(), scheme.verification_key, own));
+        CHECK(verdict_on(keyring, packet) == Verdict::kValid);
+        keyring.remove_scope(own);
+        CHECK(verdict_on(keyring, packet) == Verdict::kOutOfScope);
+        keyring.remove_scope(other);
+        CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
+    }
+}
+
+TEST_CASE("keys of different scopes may share a name") {
+    Keyring keyring;
+    REQUIRE(keyring.add(SignatureType::kHmacSha256, key_name(), text("secret"),
+                        *wire::Name::from_uri("/job")));
+    REQUIRE(keyring.add(SignatureType::kHmacSha256, key_name(), text("another"),
+                        *wire::Name::from_uri("/other")));
+    const auto signer = make_hmac_signer(key_name(), text("secret"));
+    const auto forger = make_hmac_signer(key_name(), text("another"));
+    CHECK(verdict_on(keyring, signed_data(*signer, text("value"))) == Verdict::kValid);
+    CHECK(verdict_on(keyring, signed_data(*forger, text("value"))) == Verdict::kInvalid);
+}

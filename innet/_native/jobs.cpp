@@ -1,0 +1,64 @@
+// Jobs that share a node, as Python installs them.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "innet/_native/name_argument.hpp"
+#include "innet/_native/node_handle.hpp"
+#include "innet/_native/signing.hpp"
+
+namespace nb = nanobind;
+
+namespace innet::bindings {
+namespace {
+
+using driver::Engine;
+using nb::literals::operator""_a;
+
+void install_job(NodeHandle& self, const std::string& prefix, std::uint32_t weight,
+                 const std::optional<SigningKey>& signing_key,
+                 const std::vector<SigningKey>& trusted_keys) {
+    const wire::Name name = name_from_uri(prefix);
+    make_keyring(trusted_keys);  // whatever is malformed is refused before anything changes
+    auto signer = signing_key ? make_signer(*signing_key) : nullptr;
+    self.call([&](Engine& engine) {
+        engine.node.install_job(name, weight, std::move(signer));
+        engine.keyring.remove_scope(name);
+        for (const SigningKey& key : trusted_keys) {
+            [[maybe_unused]] const bool added = add_key(engine.keyring, key, name);
+        }
+    });
+}
+
+void remove_job(NodeHandle& self, const std::string& prefix) {
+    const wire::Name name = name_from_uri(prefix);
+    self.call([&](Engine& engine) {
+        engine.node.remove_job(name, engine.now);
+        engine.keyring.remove_scope(name);
+    });
+}
+
+void bind_face(NodeHandle& self, FaceId face, const std::optional<std::string>& prefix) {
+    const wire::Name name = prefix ? name_from_uri(*prefix) : wire::Name();
+    self.call([&](Engine& engine) { engine.node.bind_face(face, name); });
+}
+
+}  // namespace
+
+void bind_jobs_of(nb::class_<NodeHandle>& node) {
+    node.def("install_job", &install_job, "prefix"_a, "weight"_a, "signing_key"_a.none(),
+             "trusted_keys"_a,
+             "Serves the job of that prefix: its sums are signed with its key (None: with the "
+             "node's own), and the trusted keys vouch for its names alone.")
+        .def("remove_job", &remove_job, "prefix"_a,
+             "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
+        .def("bind_face", &bind_face, "face"_a, "prefix"_a.none(),
+             "From now on the face carries names of that job alone; None: names of no job.");
+}
+
+}  // namespace innet::bindings

@@ -1,0 +1,52 @@
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "switch_emulator/jobs/job_table.hpp"
+
+using namespace innet;
+using jobs::JobTable;
+
+namespace {
+
+wire::Name name(const std::string& uri) { return wire::Name::from_uri(uri).value(); }
+
+}  // namespace
+
+TEST_CASE("a name belongs to the job of its first component") {
+    JobTable table;
+    const auto a = table.install(name("/a"), 1).id;
+    const auto b = table.install(name("/b"), 2).id;
+    CHECK(a != b);
+    CHECK(table.of(name("/a/g0/0").view()) == a);
+    CHECK(table.of(name("/b").view()) == b);
+    CHECK(table.of(name("/ab/g0").view()) == jobs::kNoJob);
+    CHECK(table.of(name("/x/a").view()) == jobs::kNoJob);
+    CHECK(table.of(wire::Name().view()) == jobs::kNoJob);
+    table.remove(a);
+    CHECK(table.of(name("/a/g0/0").view()) == jobs::kNoJob);
+    CHECK(table.of(name("/b").view()) == b);
+}
+
+TEST_CASE("a job that is installed again keeps its place and gets its new weight") {
+    JobTable table;
+    const auto a = table.install(name("/a"), 1).id;
+    CHECK(table.install(name("/a"), 5).id == a);
+    CHECK(table.find(name("/a"))->weight == 5);
+    CHECK(table.all().size() == 1);
+}
+
+TEST_CASE("what cannot be a job is refused") {
+    JobTable table;
+    CHECK_THROWS_AS(table.install(name("/a/b"), 1), std::invalid_argument);
+    CHECK_THROWS_AS(table.install(wire::Name(), 1), std::invalid_argument);
+    CHECK_THROWS_AS(table.install(name("/a"), 0), std::invalid_argument);
+    CHECK_THROWS_AS(table.install(name("/a"), jobs::kMaxWeight + 1), std::invalid_argument);
+    for (std::size_t i = 0; i < jobs::kMaxJobs; ++i) {
+        table.install(wire::Name().append(std::to_string(i)), 1);
+    }
+    CHECK_THROWS_AS(table.install(name("/a"), 1), std::invalid_argument);
+    table.remove(table.of(name("/7").view()));
+    table.install(name("/a"), 1);
+}
