@@ -74,12 +74,30 @@ class SecuritySettings(_Model):
     signature: Signature = Field(default="gmac", description="signature of every segment")
 
 
+class RecoverySettings(_Model):
+    """What becomes of switches that die or hang; see docs/faults.md."""
+
+    switch_restarts: int = Field(
+        default=3, ge=0, description="how often each switch that died is started again"
+    )
+    restart_delay_s: float = Field(
+        default=0.2, ge=0, description="pause before a switch's first restart; doubles each time"
+    )
+    heartbeat_interval_s: float = Field(
+        default=1.0, gt=0, description="how often the controller asks switches for a sign of life"
+    )
+    heartbeat_timeout_s: float = Field(
+        default=3.0, gt=0, description="silence after which a switch counts as gone"
+    )
+
+
 class Settings(_Model):
     """All settings of a run."""
 
     transport: TransportSettings = TransportSettings()
     collectives: CollectiveSettings = CollectiveSettings()
     security: SecuritySettings = SecuritySettings()
+    recovery: RecoverySettings = RecoverySettings()
 
     def with_assignments(self, assignments: Iterable[str]) -> Settings:
         """A copy with assignments such as ``transport.max_window=128`` applied.

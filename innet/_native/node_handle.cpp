@@ -111,6 +111,13 @@ void bind_control(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a, "face"_a, "cost"_a = 0)
         .def(
+            "remove_route",
+            [](NodeHandle& self, const std::string& prefix, FaceId face) {
+                const wire::Name name = name_from_uri(prefix);
+                self.call([&](Engine& engine) { engine.node.remove_route(name, face); });
+            },
+            "prefix"_a, "face"_a)
+        .def(
             "install_rule",
             [](NodeHandle& self, const std::string& group, const std::string& interval,
                const std::vector<std::pair<std::string, std::string>>& operands, bool primary) {

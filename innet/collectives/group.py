@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from innet._native import _core
 from innet.plans import Plan, PlanChooser
@@ -26,17 +26,22 @@ class Variant:
 
     def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
         self.prefix = prefix
-        self.plan = plan
         self.nodes = tuple(nodes)
-        positions = [plan.ranks.index(node) for node in nodes]
-        self.own = _core.Name(f"{prefix}/{positions[rank]}")
-        self.roots = _core.Targets([_root(prefix, root) for root in plan.roots])
-        self.block_roots = [
-            _core.Targets([_root(prefix, plan.root_for(position))]) for position in positions
-        ]
+        self._positions = [plan.ranks.index(node) for node in nodes]
+        self.own = _core.Name(f"{prefix}/{self._positions[rank]}")
         self.ranks = [
             _core.Targets([(f"{prefix}/{position}", f"/n/{node}", False)])
-            for position, node in zip(positions, nodes, strict=True)
+            for position, node in zip(self._positions, nodes, strict=True)
+        ]
+        self.place(plan)
+
+    def place(self, plan: Plan) -> None:
+        """The sums of the plan are made elsewhere from now on; what is under way goes on."""
+        self.plan = plan
+        self.roots = _core.Targets([_root(self.prefix, root) for root in plan.roots])
+        self.block_roots = [
+            _core.Targets([_root(self.prefix, plan.root_for(position))])
+            for position in self._positions
         ]
 
 
@@ -51,6 +56,13 @@ class Variants:
         self._chooser = chooser
         self._by_algorithm = {variant.plan.algorithm: variant for variant in self.all}
         self._by_size: dict[int, Variant] = {}
+        membership.on_placed = self.place
+        self.place(membership.plans)  # they may have moved before we listened
+
+    def place(self, plans: Mapping[str, Plan]) -> None:
+        """Ask where the sums are made now, by name prefix of the plans."""
+        for variant in self.all:
+            variant.place(plans[variant.prefix])
 
     @property
     def first(self) -> Variant:

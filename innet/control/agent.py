@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -13,16 +15,20 @@ from innet._native import _core
 from innet.control.protocol import RuleMessage
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
+from innet.plans import Plan
 
 
 class GroupListener(Protocol):
     """Told what becomes of the groups that a node's process is in, by name and number."""
 
-    def on_group_failed(self, group: str, number: int, why: str, rank: int) -> None:
-        """``rank`` of the group has failed, and so has the group."""
+    def on_group_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
+        """The group has failed; so has its ``rank``, if it is one that did."""
 
     def on_group_over(self, group: str, number: int) -> None:
         """Every rank has left the group: nobody needs anything of it any more."""
+
+    def on_group_placed(self, group: str, number: int, plans: Mapping[str, Plan]) -> None:
+        """The group's sums are made elsewhere from now on: its plans by name prefix."""
 
 
 class NodeAgent:
@@ -37,6 +43,8 @@ class NodeAgent:
         self._node = node
         self._config = config
         self._groups = groups
+        self._routes_lock = threading.Lock()  # a worker sets its own, too
+        self._routes = {route.node: route.face for route in config.routes}
         self._started_s = time.monotonic()
         self._process = psutil.Process()
         self._server = ControlServer(
@@ -46,8 +54,10 @@ class NodeAgent:
                 "status": self.status,
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
+                "set_routes": self.set_routes,
                 "fail_group": self.fail_group,
                 "end_group": self.end_group,
+                "place_group": self.place_group,
             },
             who=config.node,
         )
@@ -82,8 +92,19 @@ class NodeAgent:
         """Take the rules of ``group`` away and free its slots."""
         self._node.remove_group(group)
 
-    def fail_group(self, group: str, number: int, why: str, rank: int) -> None:
-        """End what this node's application has under way in a group: its ``rank`` has failed."""
+    def set_routes(self, routes: dict[str, int]) -> None:
+        """The face towards every node that can be reached; all other routes go."""
+        with self._routes_lock:
+            before, self._routes = self._routes, dict(routes)
+            for node, face in routes.items():
+                if before.get(node) != face:
+                    self._node.add_route(f"/n/{node}", face)
+            for node, face in before.items():
+                if routes.get(node) != face:
+                    self._node.remove_route(f"/n/{node}", face)
+
+    def fail_group(self, group: str, number: int, why: str, rank: int | None) -> None:
+        """End what this node's application has under way in a group: it has failed."""
         if self._groups is not None:
             self._groups.on_group_failed(group, number, why, rank)
 
@@ -91,6 +112,12 @@ class NodeAgent:
         """Free what this node keeps for a group that all have left."""
         if self._groups is not None:
             self._groups.on_group_over(group, number)
+
+    def place_group(self, group: str, number: int, plans: dict[str, dict[str, Any]]) -> None:
+        """Ask elsewhere for the sums of a group: its plans have another placement."""
+        if self._groups is not None:
+            placed = {prefix: Plan.from_dict(plan) for prefix, plan in plans.items()}
+            self._groups.on_group_placed(group, number, placed)
 
     def close(self) -> None:
         """Stop answering."""

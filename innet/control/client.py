@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +16,7 @@ from innet.control.protocol import Answer, Request
 from innet.errors import ControlError
 
 DEFAULT_TIMEOUT_S = 10.0
+_GIVE_UP_INTERVAL_S = 0.1
 
 
 class ControlClient:
@@ -29,15 +33,22 @@ class ControlClient:
         self._socket: zmq.Socket[bytes] | None = None
         self._lock = threading.Lock()
 
-    def ask(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> Any:
+    def ask(
+        self,
+        method: str,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        give_up: Callable[[], bool] = lambda: False,
+        **params: Any,
+    ) -> Any:
         """The result of ``method``; threads that ask at once are answered one after the other.
 
         Raises:
-            ControlError: nobody answers within ``timeout_s``, or the answer is a refusal.
+            ControlError: nobody answers within ``timeout_s`` or until ``give_up``, which is called
+                now and then, or the answer is a refusal.
         """
         request = Request(method=method, params=params).model_dump_json().encode()
         with self._lock:
-            document = self._exchange(request, timeout_s)
+            document = self._exchange(request, timeout_s, give_up)
         if document is None:
             raise ControlError(
                 f"{self._who} did not answer {method!r} within {timeout_s:g} s. "
@@ -45,14 +56,18 @@ class ControlClient:
             )
         return self._result(method, document)
 
-    def _exchange(self, request: bytes, timeout_s: float) -> bytes | None:
+    def _exchange(
+        self, request: bytes, timeout_s: float, give_up: Callable[[], bool]
+    ) -> bytes | None:
         if self._socket is None:
             self._socket = self._context.socket(zmq.REQ)
             self._socket.linger = 0
             self._socket.connect(self._address)
         self._socket.send(request)
-        if self._socket.poll(round(timeout_s * 1000)):
-            return self._socket.recv()
+        deadline_s = time.monotonic() + timeout_s
+        while (left_s := deadline_s - time.monotonic()) > 0 and not give_up():
+            if self._socket.poll(math.ceil(min(left_s, _GIVE_UP_INTERVAL_S) * 1000)):
+                return self._socket.recv()
         self._disconnect()  # the answer may yet come, and would be taken for the next one's
         return None
 

@@ -6,6 +6,7 @@ It answers workers and the launcher; the groups are kept in :mod:`.groups`, thei
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,17 +16,22 @@ from typing import Any, Self
 from innet.control.attendance import Attendance
 from innet.control.group_plans import GroupPlans
 from innet.control.groups import GroupRegistry
+from innet.control.heartbeats import Heartbeats
 from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.placements import Placements
 from innet.control.server import ControlServer
+from innet.control.survivors import Loss, Survivors
+from innet.settings import RecoverySettings
 from innet.topology import Topology
+
+_log = logging.getLogger(__name__)
 
 
 class Controller:
     """Answers a job's workers on a control socket, and its launcher by method calls.
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
-    ``leave_group``, ``fail``, ``ended``; for displays: ``groups``.
+    ``leave_group``, ``fail``, ``ended``, ``routes``; for displays: ``groups``.
     """
 
     def __init__(
@@ -39,8 +45,10 @@ class Controller:
         """``is_supervised`` tells whose end somebody else reports: the launcher's own children."""
         self._is_supervised = is_supervised
         self._lock = threading.RLock()
+        self._connect = connect
+        self._heartbeats: Heartbeats | None = None
         self._messenger = Messenger(connect)
-        self._placements = Placements(topology, self._messenger)
+        self._placements = Placements(Survivors(topology), self._messenger)
         self._groups = GroupRegistry(GroupPlans(topology, job), self._placements, self._messenger)
         self._attendance = Attendance(self._process_ended)
         self._server = ControlServer(
@@ -55,6 +63,7 @@ class Controller:
                 "leave_group": self.leave_group,
                 "fail": self.fail_incarnation,
                 "groups": self.groups,
+                "routes": self.routes,
             },
             who="the controller",
         )
@@ -102,7 +111,7 @@ class Controller:
             return {
                 "number": joined.number,
                 "missing": joined.ranks_but(joined.joined),
-                "plans": {prefix: plan.to_dict() for prefix, plan in joined.plans.items()},
+                "plans": {prefix: plan.to_dict() for prefix, plan in joined.placed.items()},
             }
 
     def ready_group(self, group: str, number: int, node: str) -> dict[str, Any]:
@@ -159,13 +168,39 @@ class Controller:
         with self._lock:
             return self._groups.failures()
 
-    def lose_switch(self, switch: str, why: str) -> None:
-        """``switch`` has died; groups that need it are refused from now on.
+    def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
+        """``switch`` is gone: its sums are made elsewhere, and the others go round it.
 
-        It is called in the event loop, and so does not wait for the lock, which is held while
-        switches are asked.
+        Groups whose ranks have no other path to each other end, unless it ``returns``: somebody
+        sees to that, and calls :meth:`restore_switch` then.
+
+        Args:
+            switch: its name.
+            why: ``spine0 (pid 77) was killed by signal 9 (SIGKILL)``.
+            returns: whether to wait for it.
         """
-        self._placements.lose_switch(switch, why)
+        with self._lock:
+            self._adapt(self._placements.survivors.without(switch, Loss(why, returns)))
+
+    def restore_switch(self, switch: str) -> None:
+        """``switch`` answers again, with nothing of what it knew: sums and routes return to it."""
+        with self._lock:
+            self._adapt(self._placements.survivors.with_again(switch))
+
+    def watch_switches(self, settings: RecoverySettings) -> None:
+        """Lose switches that stop to answer, and restore them when they answer again."""
+        switches = self._placements.survivors.switches
+        self._heartbeats = Heartbeats(
+            switches,
+            self._connect,
+            settings,
+            lambda switch: self._on_silent(switch, settings.heartbeat_timeout_s),
+            self._on_heard,
+        )
+
+    def routes(self, node: str) -> dict[str, int]:
+        """The face towards every node that ``node`` can reach now."""
+        return dict(self._placements.survivors.next_hops[node])
 
     def forget(self) -> None:
         """A job is over: drop its groups, and who failed in it.
@@ -184,9 +219,30 @@ class Controller:
 
     def close(self) -> None:
         """Stop answering."""
+        if self._heartbeats is not None:
+            self._heartbeats.close()
         self._server.close()
         self._attendance.close()
         self._messenger.close()
+
+    def _adapt(self, survivors: Survivors) -> None:
+        self._placements.survivors = survivors
+        self._groups.adapt()
+        for node in self._attendance.present():
+            self._messenger.tell([node], "set_routes", routes=self.routes(node))
+
+    def _on_silent(self, switch: str, timeout_s: float) -> None:
+        why = f"{switch} has not answered for {timeout_s:g} s"
+        with self._lock:
+            if switch not in self._placements.survivors.lost:
+                _log.warning("switch %s; the network works round it", why)
+                self.lose_switch(switch, why, returns=True)
+
+    def _on_heard(self, switch: str) -> None:
+        with self._lock:
+            if switch in self._placements.survivors.lost:
+                _log.warning("switch %s answers again", switch)
+                self.restore_switch(switch)
 
     def _process_ended(self, node: str, _incarnation: int, pid: int) -> None:
         if self._is_supervised(pid):

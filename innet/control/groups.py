@@ -21,7 +21,8 @@ class Group:
         name: as users know it.
         algorithm: as asked for; ``auto`` has several plans.
         ranks: node of each rank.
-        plans: plan by name prefix of its rules, such as ``/j1/g0.inc``.
+        plans: plan by name prefix of its rules, such as ``/j1/g0.inc``, for the whole network.
+        placed: the same plans where their sums are made now.
         number: counts the groups of that name in the job, from 1.
         joined: the ranks that have come.
         ready: those of them that answer for their names.
@@ -32,6 +33,7 @@ class Group:
     algorithm: str
     ranks: tuple[str, ...]
     plans: dict[str, Plan]
+    placed: dict[str, Plan]
     number: int
     joined: set[int] = field(default_factory=set)
     ready: set[int] = field(default_factory=set)
@@ -68,6 +70,7 @@ class GroupRegistry:
         known = self._group_of(group, node)
         if known is None:
             self._require_alive(group, ranks, frozenset())
+            self._require_paths(group, ranks)
             known = self._create(group, algorithm, ranks)
         elif (known.algorithm, known.ranks) != (algorithm, ranks):
             raise ControlError(
@@ -140,6 +143,22 @@ class GroupRegistry:
         for group in [group for group in self._groups if node in group.ranks]:
             self._close_if_left(group)
 
+    def adapt(self) -> None:
+        """The network has changed: make the groups' sums on what is left of it.
+
+        Groups whose ranks are cut off from each other for good end, and their members hear why.
+        """
+        for group in list(self._groups):
+            if why := self._placements.survivors.separation(group.ranks):
+                self._fail_group(group, frozenset(), why, None)
+        moved = [group for group in self._groups if self._place(group)]
+        self._placements.adapt_switches(
+            {prefix: plan for group in self._groups for prefix, plan in group.placed.items()}
+        )
+        for group in moved:
+            plans = {prefix: plan.to_dict() for prefix, plan in group.placed.items()}
+            self._tell_members(group, frozenset(), "place_group", plans=plans)
+
     def failures(self) -> list[str]:
         """The nodes that failed in this job, the first to fail at the beginning."""
         return list(self._failed)
@@ -183,10 +202,13 @@ class GroupRegistry:
     def _end_groups_of(self, node: str, why: str) -> None:
         for group in list(self._groups):
             if node in group.ranks and (rank := group.ranks.index(node)) in group.joined:
-                said = {"why": f"rank {rank} ({node}) {why}", "rank": rank}
-                self._remove(group)
-                self._failed_groups[group.name, group.number] = said
-                self._tell_members(group, {node}, "fail_group", **said)
+                self._fail_group(group, {node}, f"rank {rank} ({node}) {why}", rank)
+
+    def _fail_group(self, group: Group, but: Collection[str], why: str, rank: int | None) -> None:
+        said = {"why": why, "rank": rank}
+        self._remove(group)
+        self._failed_groups[group.name, group.number] = said
+        self._tell_members(group, but, "fail_group", **said)
 
     def _close_if_left(self, group: Group) -> list[int]:
         """The ranks that still use the group; when there are none, it is over."""
@@ -199,18 +221,31 @@ class GroupRegistry:
 
     def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
         number, plans = self._plans.make(name, algorithm, ranks)
-        group = Group(name, algorithm, ranks, plans, number)
+        placed = self._placements.place(plans)
+        group = Group(name, algorithm, ranks, plans, placed, number)
         self._groups.append(group)
         try:
-            self._placements.install(plans)
+            self._placements.install(placed)
         except ControlError:
             self._remove(group)
             raise
         return group
 
+    def _place(self, group: Group) -> bool:
+        """Place the group's sums on what is left of the network; whether they moved."""
+        before, group.placed = group.placed, self._placements.place(group.plans)
+        return group.placed != before
+
     def _remove(self, group: Group) -> None:
         self._groups.remove(group)
         self._placements.remove(group.plans)
+
+    def _require_paths(self, group: str, ranks: Sequence[str]) -> None:
+        if why := self._placements.survivors.separation(ranks):
+            raise ControlError(
+                f"group {group!r} cannot be made: {why}. Launch the network again, or allow more "
+                "restarts of switches (recovery.switch_restarts)."
+            )
 
     def _require_alive(self, group: str, ranks: Sequence[str], joined: Set[int]) -> None:
         for rank, node in enumerate(ranks):

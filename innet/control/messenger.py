@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -12,6 +12,9 @@ from innet.errors import ControlError
 
 ConnectToNode = Callable[[str], ControlClient]
 """Opens a connection to the control socket of a node, by its name."""
+
+Message = tuple[str, Mapping[str, Any]]
+"""A method and its parameters."""
 
 _TELL_TIMEOUT_S = 2.0
 _THREADS = 8
@@ -37,10 +40,17 @@ class Messenger:
         with self._connect(node) as client:
             return client.ask(method, **parameters)
 
+    def ask_all(self, messages: Mapping[str, Sequence[Message]]) -> None:
+        """Say to each node what is meant for it, in order, and wait until all have heard.
+
+        One that does not answer soon is left to what becomes of it.
+        """
+        wait([self._threads.submit(self._say, node, said) for node, said in messages.items()])
+
     def tell(self, nodes: Iterable[str], method: str, **parameters: Any) -> None:
         """Say something to each of ``nodes``: nobody waits for one that is busy or gone."""
         for node in nodes:
-            sent = self._threads.submit(self._tell, node, method, parameters)
+            sent = self._threads.submit(self._say, node, [(method, parameters)])
             self._under_way.add(sent)
             sent.add_done_callback(self._under_way.discard)
 
@@ -52,9 +62,10 @@ class Messenger:
         """Wait for what is under way, and end the threads."""
         self._threads.shutdown()
 
-    def _tell(self, node: str, method: str, parameters: dict[str, Any]) -> None:
-        try:
-            with self._connect(node) as client:
-                client.ask(method, timeout_s=_TELL_TIMEOUT_S, **parameters)
-        except ControlError as error:
-            _log.info("%s heard no %s (%s): %s", node, method, parameters, error)
+    def _say(self, node: str, messages: Sequence[Message]) -> None:
+        with self._connect(node) as client:
+            for method, parameters in messages:
+                try:
+                    client.ask(method, timeout_s=_TELL_TIMEOUT_S, **parameters)
+                except ControlError as error:
+                    _log.info("%s heard no %s: %s", node, method, error)

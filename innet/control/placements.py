@@ -1,4 +1,4 @@
-"""Where the sums of a plan are made: its rules, installed on the switches and taken away."""
+"""Where the sums of plans are made: rules and routes on the switches that are left."""
 
 from __future__ import annotations
 
@@ -7,48 +7,57 @@ from typing import Any
 
 from innet.control.messenger import Messenger
 from innet.control.protocol import RuleMessage
-from innet.errors import ControlError
+from innet.control.survivors import Survivors
 from innet.plans import Plan
-from innet.topology import Topology
 
 
 class Placements:
-    """Installs the rules of plans on the switches of a network, and takes them away."""
+    """Installs rules and routes on the switches of a network, and takes rules away."""
 
-    def __init__(self, topology: Topology, messenger: Messenger) -> None:
-        self._topology = topology
+    def __init__(self, survivors: Survivors, messenger: Messenger) -> None:
+        self.survivors = survivors
+        """The network as it is: who replaces it sees to it that the nodes hear of it."""
         self._messenger = messenger
-        self._lost: dict[str, str] = {}
 
-    def lose_switch(self, switch: str, why: str) -> None:
-        """``switch`` has died; plans that need it are refused from now on. Takes no lock."""
-        self._lost[switch] = why
+    def place(self, plans: Mapping[str, Plan]) -> dict[str, Plan]:
+        """Where the sums of ``plans``, made for the whole network, are made now."""
+        return {prefix: self.survivors.place(plan) for prefix, plan in plans.items()}
 
     def install(self, plans: Mapping[str, Plan]) -> None:
         """Install the rules of ``plans``, each under its name prefix.
 
         Raises:
-            ControlError: a switch that they need has died or does not answer.
+            ControlError: a switch that they need does not answer.
         """
         for prefix, plan in plans.items():
-            for switch in self._topology.switches:
+            for switch in self.survivors.switches:
                 if rules := rule_messages(plan, switch):
-                    self._require(switch, plan)
                     self._messenger.ask(switch, "install_group", group=prefix, rules=rules)
 
-    def remove(self, plans: Mapping[str, Plan]) -> None:
-        """Take the rules of ``plans`` away, in the background."""
-        for prefix, plan in plans.items():
-            holders = [s for s in self._topology.switches if plan.rules_for(s)]
-            alive = [switch for switch in holders if switch not in self._lost]
-            self._messenger.tell(alive, "remove_group", group=prefix)
+    def adapt_switches(self, plans: Mapping[str, Plan]) -> None:
+        """Give every switch that is left the present routes, and the rules of ``plans``.
 
-    def _require(self, switch: str, plan: Plan) -> None:
-        if switch in self._lost:
-            raise ControlError(
-                f"switch {self._lost[switch]}, and the {plan.algorithm} plan needs it. "
-                "Launch the network again."
-            )
+        One that does not answer is left as it is: it will be lost too, or come back.
+        """
+        hops = self.survivors.next_hops
+        self._messenger.ask_all(
+            {
+                switch: [
+                    ("set_routes", {"routes": dict(hops[switch])}),
+                    *(
+                        ("install_group", {"group": prefix, "rules": rules})
+                        for prefix, plan in plans.items()
+                        if (rules := rule_messages(plan, switch))
+                    ),
+                ]
+                for switch in self.survivors.switches
+            }
+        )
+
+    def remove(self, plans: Mapping[str, Plan]) -> None:
+        """Take the rules of ``plans`` away, wherever they may be, in the background."""
+        for prefix in plans:
+            self._messenger.tell(self.survivors.switches, "remove_group", group=prefix)
 
 
 def rule_messages(plan: Plan, node: str) -> list[dict[str, Any]]:

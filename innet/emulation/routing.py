@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from innet.topology import Link, Topology
@@ -35,15 +35,19 @@ def link_ends(topology: Topology) -> dict[str, tuple[LinkEnd, ...]]:
     return {name: tuple(of_node) for name, of_node in ends.items()}
 
 
-def next_hops(topology: Topology) -> NextHops:
-    """The face towards every destination, at every node, along :class:`Routes`."""
-    routes = Routes(topology)
+def next_hops(topology: Topology, without: Collection[str] = ()) -> NextHops:
+    """The face towards every destination that can be reached, at every node.
+
+    Along :class:`~innet.topology.routes.Routes`. Nodes ``without`` which the network has to do
+    have no next hops, and none lead to them or through them.
+    """
+    routes = Routes(topology, without)
     hops: dict[str, dict[str, int]] = {}
     for node, ends in link_ends(topology).items():
         faces = {end.peer: face for face, end in enumerate(ends)}
         hops[node] = {
             destination: faces[routes.next_hop(node, destination)]
             for destination in topology.nodes
-            if destination != node
+            if destination != node and routes.reaches(node, destination)
         }
     return hops

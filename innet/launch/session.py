@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,13 +14,14 @@ from innet.control.client import ControlClient, ipc_address
 from innet.control.controller import Controller
 from innet.emulation.network import Network
 from innet.emulation.node_config import Mode
-from innet.emulation.output import OutputSink
+from innet.emulation.output import ConsoleOutput, OutputSink
 from innet.emulation.processes import SupervisedProcess
 from innet.emulation.segmentation import segment_bytes
-from innet.errors import ControlError, EmulationError
+from innet.errors import EmulationError
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.server import SessionServer
 from innet.launch.supervision import RestartPolicy, Supervisor
+from innet.launch.switches import SwitchProcesses
 from innet.launch.torchrun import torchrun_options
 from innet.plans import rank_order
 from innet.security import deal_keys
@@ -34,7 +33,6 @@ from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, RESTARTS_VAR
 
 JOB_NAME = "j"
 NETNS_MASTER_PORT = 29500
-_SWITCH_START_TIMEOUT_S = 30.0
 
 
 class Session:
@@ -58,10 +56,11 @@ class Session:
     ) -> None:
         self.topology = topology
         self.settings = settings or Settings()
-        self.network = Network(topology, mode, run_id, seed=seed, output=output)
+        self._output = output or ConsoleOutput()
+        self.network = Network(topology, mode, run_id, seed=seed, output=self._output)
         self._stack = AsyncExitStack()
         self._controller: Controller | None = None
-        self._switches: list[SupervisedProcess] = []
+        self._job_output: OutputSink | None = None
         self._job_is_running = False
 
     async def __aenter__(self) -> Self:
@@ -76,9 +75,17 @@ class Session:
                 self.network.is_supervised,
             )
             stack.callback(self._controller.close)
-            self._start_switches()
-            self.network.processes.on_exit(self._on_exit)
-            await self._wait_for_switches()
+            await stack.enter_async_context(
+                SwitchProcesses(
+                    self.network,
+                    self._controller,
+                    self.connect,
+                    self._switch_environment,
+                    self.settings.recovery,
+                    self._say,
+                )
+            )
+            self._controller.watch_switches(self.settings.recovery)
             await stack.enter_async_context(
                 SessionServer(
                     self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
@@ -155,6 +162,7 @@ class Session:
                 "Wait for its end, or launch another network."
             )
         self._job_is_running = True
+        self._job_output = output
         ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
         try:
             async with AsyncExitStack() as stack:
@@ -173,6 +181,12 @@ class Session:
         finally:
             await asyncio.to_thread(self._entered_controller().forget)
             self._job_is_running = False
+            self._job_output = None
+
+    def _say(self, text: str) -> None:
+        """Tell whoever watches the network, and whoever watches the job on it."""
+        for output in {self._output, self._job_output or self._output}:
+            output("innet", text)
 
     def _trace(self, into: Path) -> JobTrace:
         return JobTrace(
@@ -230,52 +244,10 @@ class Session:
     def _address(self, node: str) -> str:
         return self.network.config(node).ip_address or "127.0.0.1"
 
-    def _start_switches(self) -> None:
-        for switch in self.topology.switches:
-            argv = [sys.executable, "-P", "-m", "innet.node", str(self.network.config_path(switch))]
-            environment = {
-                **self._node_environment(),
-                KEYS_VARIABLE: str(self._keys_path(switch)),
-            }
-            self._switches.append(self.network.spawn(switch, argv, environment))
-
-    async def _wait_for_switches(self) -> None:
-        await asyncio.gather(
-            *(
-                self._wait_for_switch(s, p)
-                for s, p in zip(self.topology.switches, self._switches, strict=True)
-            )
-        )
-
-    async def _wait_for_switch(self, switch: str, process: SupervisedProcess) -> None:
-        deadline_s = time.monotonic() + _SWITCH_START_TIMEOUT_S
-        while True:
-            try:
-                await asyncio.to_thread(self._ping, switch)
-                return
-            except ControlError as error:
-                if process.returncode is not None:
-                    raise EmulationError(
-                        f"switch {switch} did not start.\n{process.failure_report()}"
-                    ) from error
-                if time.monotonic() > deadline_s:
-                    raise EmulationError(
-                        f"switch {switch} did not answer within {_SWITCH_START_TIMEOUT_S:g} s; "
-                        "is the machine overloaded?"
-                    ) from error
-
-    def _ping(self, node: str) -> None:
-        with self.connect(node) as client:
-            client.ask("ping", timeout_s=1.0)
-
     def _node_status(self, node: str) -> dict[str, Any]:
         with self.connect(node) as client:
             status: dict[str, Any] = client.ask("status", timeout_s=5.0)
             return status
-
-    def _on_exit(self, process: SupervisedProcess) -> None:
-        if process in self._switches and not self.network.processes.terminating:
-            self._entered_controller().lose_switch(process.label, process.describe())
 
     def _write_files(self) -> None:
         self._settings_path.write_text(self.settings.model_dump_json(indent=2))
@@ -299,6 +271,9 @@ class Session:
         path = self.network.run_dir / "job.json"
         path.write_text(job.model_dump_json(indent=2))
         return path
+
+    def _switch_environment(self, switch: str) -> dict[str, str]:
+        return {**self._node_environment(), KEYS_VARIABLE: str(self._keys_path(switch))}
 
     def _node_environment(self) -> dict[str, str]:
         return {SETTINGS_VARIABLE: str(self._settings_path), "PYTHONUNBUFFERED": "1"}

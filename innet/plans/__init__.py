@@ -5,8 +5,8 @@
     plan.root_for(segment)       # whom to ask for the result of a segment
 
 ``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and
-``bounds`` say what that costs the links, ``cost`` compares plans, ``reference`` says what must
-come out.
+``bounds`` say what that costs the links, ``cost`` compares plans, ``replacement`` moves sums away
+from nodes that are gone, ``reference`` says what must come out.
 """
 
 from innet.plans.aggregation_tree import rank_order
@@ -16,6 +16,7 @@ from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
 from innet.plans.reference import evaluate, evaluate_allreduce
 from innet.plans.registry import ALGORITHMS, make_plan
+from innet.plans.replacement import place_without
 
 __all__ = [
     "ALGORITHMS",
@@ -30,6 +31,7 @@ __all__ = [
     "evaluate",
     "evaluate_allreduce",
     "make_plan",
+    "place_without",
     "rank_order",
     "textbook_bound_s",
 ]

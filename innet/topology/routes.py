@@ -9,7 +9,7 @@ meet on the way and never split again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 
 import networkx as nx
@@ -23,11 +23,13 @@ _NANOSECOND_COST = 1 << 20
 
 
 class Routes:
-    """Next hops between the nodes of one topology."""
+    """Next hops between the nodes of one topology, ``without`` those that are gone."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, without: Collection[str] = ()) -> None:
         self._name = topology.name
-        self._graph = topology.graph()
+        self._graph: nx.Graph[str] = topology.graph()
+        if without:
+            self._graph = nx.restricted_view(self._graph, tuple(without), ())
         self._neighbours = {
             node: [(peer, _cost(edge["link"])) for peer, edge in self._graph[node].items()]
             for node in self._graph
@@ -54,6 +56,11 @@ class Routes:
             )
         equal = [peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]]
         return equal[self._numbers[towards] % len(equal)]
+
+    def reaches(self, node: str, towards: str) -> bool:
+        """Whether a path leads from one to the other."""
+        gate = self._gates.get(towards, towards)
+        return gate in self._graph and node in self._costs(gate)
 
     def path(self, node: str, towards: str) -> list[str]:
         """The nodes on the way, both ends included; one node when they are equal."""

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -81,7 +81,10 @@ class Worker:
         self._leaving: dict[tuple[str, int], Membership] = {}
         self._all_left = threading.Condition(self._lock)
         self._early_failures: dict[tuple[str, int], Failure] = {}
+        self._early_placements: dict[tuple[str, int], Mapping[str, Plan]] = {}
         self._agent = NodeAgent(self.node, config, self)
+        # After the agent listens, so that a change from now on is heard, and none before missed.
+        self._agent.set_routes(self._controller.ask("routes", node=config.node))
         self._closed = False
 
     @classmethod
@@ -164,12 +167,16 @@ class Worker:
         plans = {prefix: Plan.from_dict(plan) for prefix, plan in answer["plans"].items()}
         membership = Membership(name, answer["number"], ranks, rank, plans)
         for prefix, plan in plans.items():
-            self._install_own_rules(prefix, plan)
+            self.node.remove_group(prefix)
+            self._install_rules(prefix, plan)
         with self._lock:
             self._memberships[name] = membership
             membership.failure = self._early_failures.pop((name, membership.number), None)
-            for stale in [key for key in self._early_failures if key[0] == name]:
-                del self._early_failures[stale]
+            placed = self._early_placements.pop((name, membership.number), None)
+            _drop_of_group(self._early_failures, name)
+            _drop_of_group(self._early_placements, name)
+        if placed is not None:
+            self._place(membership, placed)
         return membership
 
     def await_ready(self, membership: Membership, timeout_s: float) -> None:
@@ -227,8 +234,23 @@ class Worker:
             self._forget_rules(membership)
             membership.release()
 
-    def on_group_failed(self, group: str, number: int, why: str, rank: int) -> None:
-        """End what is under way in a group whose ``rank`` has failed."""
+    def on_group_placed(self, group: str, number: int, plans: Mapping[str, Plan]) -> None:
+        """Ask for the sums of a group where they are made from now on."""
+        with self._lock:
+            membership = self._memberships.get(group)
+            if membership is None or membership.number != number:
+                self._early_placements[group, number] = plans  # as with a failure, see there
+                return
+        self._place(membership, plans)
+
+    def _place(self, membership: Membership, plans: Mapping[str, Plan]) -> None:
+        membership.plans = plans
+        for prefix, plan in plans.items():
+            self._install_rules(prefix, plan)
+        membership.on_placed(plans)
+
+    def on_group_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
+        """End what is under way in a group that has failed, as its ``rank`` has, if one did."""
         with self._lock:
             membership = self._memberships.get(group)
             if membership is None or membership.number != number:
@@ -325,8 +347,7 @@ class Worker:
         for prefix in membership.plans:
             self.node.remove_group(prefix)
 
-    def _install_own_rules(self, prefix: str, plan: Plan) -> None:
-        self.node.remove_group(prefix)
+    def _install_rules(self, prefix: str, plan: Plan) -> None:
         for rule in rule_messages(plan, self.config.node):
             operands = [(interval, f"/n/{node}") for interval, node in rule["operands"]]
             self.node.install_rule(prefix, rule["interval"], operands, rule["primary"])
@@ -376,6 +397,11 @@ class Worker:
         membership.failure = (why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)
+
+
+def _drop_of_group(early: dict[tuple[str, int], Any], group: str) -> None:
+    for stale in [key for key in early if key[0] == group]:
+        del early[stale]
 
 
 def _poll(

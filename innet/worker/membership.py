@@ -15,6 +15,10 @@ def _nothing() -> None:
     """What there is to free before anything was made."""
 
 
+def _nobody(_plans: Mapping[str, Plan]) -> None:
+    """Who hears of another placement before anybody asks for sums."""
+
+
 @dataclass(eq=False)
 class Membership:
     """One process's place in one group of ranks.
@@ -28,9 +32,10 @@ class Membership:
         number: tells the group from others of that name, at the same time, before and after it.
         nodes: the node of each rank.
         rank: of this process.
-        plans: plan by name prefix of its values, such as ``/j1/g0.inc``.
+        plans: plan by name prefix of its values, such as ``/j1/g0.inc``, as they are placed now.
         failure: why the group can go on no longer, if it cannot.
         release: frees what the node keeps for the group, once nobody needs it any more.
+        on_placed: hears of :attr:`plans` with another placement, on a thread of the node's agent.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Membership:
     plans: Mapping[str, Plan]
     failure: Failure | None = None
     release: Callable[[], None] = _nothing
+    on_placed: Callable[[Mapping[str, Plan]], None] = _nobody
 
     @property
     def size(self) -> int:

@@ -190,7 +190,8 @@ def test_a_detached_network_that_cannot_start_says_why() -> None:
 
 @pytest.mark.usefixtures("network")
 def test_a_dead_switch_is_told_to_everybody_who_needs_it() -> None:
-    with started("up", "star:2", "--name", "broken") as launcher:
+    settings = ["--set", "recovery.switch_restarts=0"]
+    with started("up", "star:2", "--name", "broken", *settings) as launcher:
         read_until(launcher, "innet down broken")
         switch = json.loads(innet("status", "broken", "--node", "s0", "--json").stdout)
         os.kill(switch["pid"], signal.SIGKILL)

@@ -213,3 +213,48 @@ def test_a_client_may_be_used_by_many_threads(controller, tmp_path):
         for thread in threads:
             thread.join()
     assert answers == [[]] * 16
+
+
+@pytest.fixture
+def spines(tmp_path: Path, messages: Messages) -> Iterator[Controller]:
+    topology = load_topology("leaf-spine:2x2x1")
+    with Controller(topology, "j", tmp_path / "c.ctl", messages.connect) as made:
+        yield made
+
+
+def roots_told(messages: Messages, count: int) -> set[str]:
+    told = messages.wait_for("place_group", count)
+    (plan,) = told["h0"]["plans"].values()
+    return {node for _, node in plan["roots"]}
+
+
+def test_a_lost_switch_hands_its_sums_on_and_gets_them_back(spines, messages):
+    join_all(spines, nodes=("h0", "h1"))
+    spines.lose_switch("spine0", "spine0 was killed", returns=False)
+    assert roots_told(messages, 2) == {"spine1"}
+    (late,) = spines.join_group("late", "inc", ["h0", "h1"], "h0")["plans"].values()
+    assert {rule["node"] for rule in late["rules"]} == {"spine1"}
+    messages.told.clear()
+    spines.restore_switch("spine0")
+    assert roots_told(messages, 2) == {"spine0", "spine1"}
+    assert "spine0" in messages.wait_for("install_group", 2), "it has forgotten its rules"
+
+
+def test_routes_lead_round_a_lost_switch(spines, messages):
+    before = spines.routes("leaf0")
+    spines.lose_switch("spine0", "spine0 was killed", returns=True)
+    after = messages.wait_for("set_routes", 3)["leaf0"]["routes"]
+    assert after.keys() == before.keys() - {"spine0"}
+    assert {after["leaf1"], after["h1"]} == {before["spine1"]}
+
+
+def test_a_group_without_a_path_ends_unless_the_switch_returns(controller, messages):
+    number = join_all(controller)
+    controller.lose_switch("s0", "s0 was killed", returns=True)
+    assert controller.ready_group("g0", number, "h0")["failure"] is None
+    controller.lose_switch("s0", "s0 was killed", returns=False)
+    why = controller.ready_group("g0", number, "h0")["failure"]["why"]
+    assert why == "switch s0 was killed; no other path leads from h0 to h1, h2"
+    assert set(messages.wait_for("fail_group", 3)) == set(NODES)
+    with pytest.raises(ControlError, match="switch s0 was killed"):
+        controller.join_group("g1", "inc", NODES, "h0")

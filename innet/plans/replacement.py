@@ -1,0 +1,112 @@
+"""Another placement of the same expression, once nodes of the first one are gone.
+
+The expression of a group is fixed for its life, so the bits of a sum are the same wherever it is
+made; only whom to ask for it changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+from innet.plans.expression import Interval
+from innet.plans.plan import Placed, Plan, Rule
+from innet.topology import Switch, Topology
+from innet.topology.routes import Routes
+
+
+def place_without(plan: Plan, topology: Topology, lost: Collection[str]) -> Plan:
+    """The plan with every sum of ``lost`` nodes made elsewhere.
+
+    On another node that makes the same sum already, if there is one; else on the switch with slots
+    that is nearest to the ranks below it; else on the hosts of those ranks, each for its share. A
+    sum whose ranks are cut off from each other stays where it was: it has to wait for the return
+    of the lost nodes, wherever it is made.
+
+    Args:
+        plan: as it was made for the whole topology.
+        topology: the whole topology.
+        lost: its nodes that are gone.
+
+    >>> place_without(plan, topology, ["spine0"]).nodes_for(Interval(0, 7))     # doctest: +SKIP
+    ('spine1',)
+    """
+    moved = {rule.node for rule in plan.rules}.intersection(lost)
+    if not moved:
+        return plan
+    homes = _Successors(plan, topology, lost)
+    rules = [
+        Rule(node, rule.interval, tuple(homes.asked(o, node) for o in rule.operands))
+        for rule in plan.rules
+        for node in homes.of(Placed(rule.interval, rule.node))
+    ]
+    replaced = replace(
+        plan,
+        roots=homes.roots(),
+        rules=tuple({(rule.interval, rule.node): rule for rule in rules}.values()),
+        why=f"{plan.why}\nWithout {', '.join(sorted(moved))}, which is gone.".lstrip(),
+    )
+    replaced.validate()
+    return replaced
+
+
+class _Successors:
+    """Which nodes make the sums of lost ones."""
+
+    def __init__(self, plan: Plan, topology: Topology, lost: Collection[str]) -> None:
+        self._plan = plan
+        self._lost = frozenset(lost)
+        self._routes = Routes(topology, lost)
+        self._able = tuple(
+            name
+            for name in topology.switches
+            if name not in self._lost
+            and isinstance(node := topology.nodes[name], Switch)
+            and node.slots > 0
+        )
+        self._sums = Counter(rule.node for rule in plan.rules)
+        self._found: dict[Interval, tuple[str, ...]] = {}
+
+    def of(self, placed: Placed) -> tuple[str, ...]:
+        """Who makes what ``placed`` says: itself, or its successors."""
+        if placed.node not in self._lost or placed.interval.is_single:
+            return (placed.node,)
+        if placed.interval not in self._found:
+            self._found[placed.interval] = self._find(placed.interval) or (placed.node,)
+        return self._found[placed.interval]
+
+    def asked(self, operand: Placed, asker: str) -> Placed:
+        """Whom ``asker`` asks for an operand; several successors share those who ask."""
+        nodes = self.of(operand)
+        if asker in nodes:
+            return operand._replace(node=asker)
+        ranks = self._plan.ranks
+        turn = ranks.index(asker) if asker in ranks else 0
+        return operand._replace(node=nodes[turn % len(nodes)])
+
+    def roots(self) -> tuple[Placed, ...]:
+        """The roots of the plan. Shards keep their root's interval, and so their bits."""
+        roots = self._plan.roots
+        if len({root.interval for root in roots}) == 1:
+            found = (Placed(root.interval, node) for root in roots for node in self.of(root))
+            return tuple(dict.fromkeys(found))
+        return tuple(root._replace(node=self.of(root)[0]) for root in roots)
+
+    def _find(self, interval: Interval) -> tuple[str, ...]:
+        members = tuple(self._plan.ranks[rank] for rank in interval.members(self._plan.size))
+        others = [node for node in self._plan.nodes_for(interval) if node not in self._lost]
+        if reached := [node for node in others if self._reaches(node, members)]:
+            return tuple(reached)
+        if able := [node for node in self._able if self._reaches(node, members)]:
+            nearest = min(able, key=lambda node: (*self._distance(node, members), self._sums[node]))
+            self._sums[nearest] += 1
+            return (nearest,)
+        return members if self._reaches(members[0], members) else ()
+
+    def _reaches(self, node: str, members: tuple[str, ...]) -> bool:
+        return all(self._routes.reaches(member, node) for member in members)
+
+    def _distance(self, node: str, members: tuple[str, ...]) -> tuple[int, int]:
+        links = [len(self._routes.path(member, node)) for member in members]
+        return max(links), sum(links)

@@ -1,0 +1,81 @@
+"""A switch dies in mid-operation: the job goes on with the same bits, or says what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
+
+LEAF_SPINE = "leaf-spine:2x2x2"
+NO_RESTARTS = ["recovery.switch_restarts=0"]
+
+
+async def test_a_spine_and_a_leaf_die_and_every_bit_is_as_without():
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        run.kill("spine0")
+        await run.said("innet", "switch spine0 is back")
+        run.kill("leaf1")
+        await run.said("innet", "switch leaf1 is back")
+
+    undisturbed = await run_with_faults(LEAF_SPINE, worker("steps.py", 60, 20000, 0))
+    disturbed = await run_with_faults(LEAF_SPINE, worker("steps.py", 60, 20000, 0.1), faults)
+    assert disturbed.failure == undisturbed.failure == ""
+    assert digests(disturbed) == digests(undisturbed)
+    assert len(digests(disturbed)) == 1
+
+
+async def test_sums_of_a_dead_spine_are_made_by_the_other_one():
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        run.kill("spine0")
+        await run.said("h0", "step 20")
+        before = await reductions(run, "spine1")
+        await run.said("h0", "step 30")
+        # Ten steps of two segments each; with spine0 alive it would make half of them.
+        made = await reductions(run, "spine1") - before
+        run.result.status["spine1"] = {"made": made}
+
+    result = await run_with_faults(
+        LEAF_SPINE, worker("steps.py", 50, 4000, 0.02), faults, settings=NO_RESTARTS
+    )
+    assert result.failure == ""
+    assert len(digests(result)) == 1
+    assert result.status["spine1"]["made"] >= 18
+
+
+async def test_without_another_path_the_job_ends_at_once_and_names_the_switch():
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        run.kill("s0")
+
+    result = await run_with_faults(
+        "star:3", worker("steps.py", 100000, 1000, 0), faults, settings=NO_RESTARTS
+    )
+    assert "switch s0" in result.failure
+    assert "SIGKILL" in result.failure
+    assert "no other path leads from h0 to h1" in result.failure
+    assert not any("DeadlineExceeded" in line for _, line in result.lines)
+
+
+async def test_the_only_switch_returns_and_the_job_goes_on():
+    async def faults(run: FaultyRun) -> None:
+        for step in ("step 5", "step 40"):
+            await run.said("h0", step)
+            run.kill("s0")
+            await run.said_again("innet", "switch s0 is back")
+
+    result = await run_with_faults("star:3", worker("steps.py", 80, 1000, 0.02), faults)
+    assert result.failure == ""
+    assert len(digests(result)) == 1
+    told = result.said("innet")
+    assert "SIGKILL); starting it again (1 of 3)" in told
+    assert "SIGKILL); starting it again (2 of 3)" in told
+
+
+async def reductions(run: FaultyRun, switch: str) -> int:
+    """How many sums a switch has made so far."""
+    with run.session.connect(switch) as client:
+        status = await asyncio.to_thread(client.ask, "status")
+    made: int = status["reducer"]["reductions_completed"]
+    return made
