@@ -126,7 +126,7 @@ class PythonNode final : public NodeHandle {
 driver::LinkOptions link_options(std::string local_address, std::uint16_t local_port,
                                  std::string peer_address, std::uint16_t peer_port, int fd,
                                  int receive_buffer_bytes, int send_buffer_bytes,
-                                 const std::optional<port::PortOptions>& shape) {
+                                 const std::optional<simulation::LinkOptions>& shape) {
     driver::LinkOptions options;
     options.endpoints = {std::move(local_address), local_port, std::move(peer_address), peer_port,
                          fd};
@@ -201,7 +201,7 @@ void bind_node(nb::module_& module) {
             "add_link",
             [](PythonNode& self, std::string local_address, std::uint16_t local_port,
                std::string peer_address, std::uint16_t peer_port, int fd, int receive_buffer_bytes,
-               int send_buffer_bytes, const std::optional<port::PortOptions>& shape) {
+               int send_buffer_bytes, const std::optional<simulation::LinkOptions>& shape) {
                 return self.add_link(link_options(std::move(local_address), local_port,
                                                   std::move(peer_address), peer_port, fd,
                                                   receive_buffer_bytes, send_buffer_bytes, shape));

@@ -90,7 +90,8 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     return d;
 }
 
-nb::dict port_dict(const port::PortCounters& c) {
+nb::dict port_dict(const simulation::LinkCounters& link) {
+    const port::PortCounters& c = link.port;
     nb::dict d;
     d["enqueued"] = c.enqueued;
     d["sent"] = c.sent;
@@ -100,13 +101,17 @@ nb::dict port_dict(const port::PortCounters& c) {
     d["marked"] = c.marked;
     d["depth_bytes"] = c.depth_bytes;
     d["max_depth_bytes"] = c.max_depth_bytes;
+    d["duplicated"] = link.duplicated;
+    d["corrupted"] = link.corrupted;
+    d["reordered"] = link.reordered;
+    d["dropped_down"] = link.dropped_down;
     return d;
 }
 
 nb::dict link_dict(const driver::LinkStatus& link) {
     nb::dict d = face_dict(link.face_counters);
     d["face"] = link.face;
-    d["port"] = port_dict(link.port_counters);
+    d["port"] = port_dict(link.link_counters);
     d["receive_calls"] = link.socket_counters.receive_calls;
     d["send_calls"] = link.socket_counters.send_calls;
     d["messages_sent"] = link.socket_counters.messages_sent;

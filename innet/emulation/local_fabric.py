@@ -13,7 +13,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 
 from innet.emulation.link_counters import DirectedLink, LinkCounters
-from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, PortShape
+from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, LinkShape
 from innet.emulation.processes import Namespace
 from innet.errors import EmulationError
 from innet.topology import Link, Topology
@@ -22,7 +22,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class LocalFabric:
-    """Links on loopback; the emulator's port model does all of the shaping."""
+    """Links on loopback; the emulator's link model does all of the shaping."""
 
     def __init__(self, topology: Topology) -> None:
         """Open the sockets of all links.
@@ -82,12 +82,17 @@ class LocalFabric:
             raise EmulationError(
                 f"cannot open the sockets of link {link}: {error.strerror}. {_next_step(error)}"
             ) from error
-        shape = PortShape(
+        shape = LinkShape(
             rate_bps=link.rate_bps,
             delay_s=link.delay_s,
             loss=link.loss,
             queue_bytes=link.queue_bytes,
             mark_bytes=link.mark_threshold_bytes,
+            jitter_s=link.jitter_s,
+            reorder=link.reorder,
+            reorder_delay_s=link.reorder_delay_s,
+            duplicate=link.duplicate,
+            corrupt=link.corrupt,
         )
         for near, far, mine, other in ((link.a, link.b, a, b), (link.b, link.a, b, a)):
             self._faces[near.node].append(

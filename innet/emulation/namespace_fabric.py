@@ -20,7 +20,7 @@ from innet.emulation.kernel_network import (
     KernelNetwork,
 )
 from innet.emulation.link_counters import DirectedLink, LinkCounters
-from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, PortShape
+from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, LinkShape
 from innet.emulation.processes import (
     Namespace,
     ProcessGroup,
@@ -218,7 +218,7 @@ def _discard(_label: str, _line: str) -> None:
 def _faces(topology: Topology, spec: KernelNetwork) -> dict[str, list[FaceConfig]]:
     faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
     for link, veth in zip(topology.links, spec.veths, strict=True):
-        shape = PortShape(
+        shape = LinkShape(
             rate_bps=None, delay_s=link.delay_s, loss=link.loss, queue_bytes=0, mark_bytes=None
         )
         for near, far in ((veth.a, veth.b), (veth.b, veth.a)):

@@ -40,6 +40,7 @@ from innet.emulation.runs import (
 from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
 from innet.topology import Topology
+from innet.topology.summary import impairments
 
 HOST_CACHE_POLICY = "s3fifo"
 
@@ -83,12 +84,14 @@ class Network:
             output: takes each line that a process prints; ``None`` prints them to the console.
 
         Raises:
-            EmulationError: there is no such mode.
+            EmulationError: there is no such mode, or a link of the topology cannot be had in it.
         """
         if mode not in get_args(Mode):
             raise EmulationError(
                 f"a network cannot be launched in mode {mode!r}. Choose local or netns."
             )
+        if mode == "netns":
+            _require_links_of_kernel(topology)
         self._topology = topology
         self._mode: Mode = mode
         self._run_id = run_id or new_run_id(topology.name)
@@ -329,3 +332,12 @@ class Network:
         if self._fabric is None:
             raise EmulationError("the network is not up. Enter its context first: async with ...")
         return self._fabric
+
+
+def _require_links_of_kernel(topology: Topology) -> None:
+    for link in topology.links:
+        if link.impaired:
+            raise EmulationError(
+                f"link {link} has {', '.join(impairments(link))}, which the links of netns mode "
+                "cannot do. Launch the topology in local mode, or simulate it with `innet sim`."
+            )

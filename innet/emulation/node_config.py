@@ -31,11 +31,12 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PortShape(_Model):
-    """What the emulator's own port model must do on one egress; the kernel does the rest.
+class LinkShape(_Model):
+    """What the emulator's own link model must do on one egress; the kernel does the rest.
 
     In ``local`` mode this is the whole link. In ``netns`` mode the kernel limits the rate and
-    bounds the queue, so ``rate_bps`` and ``mark_bytes`` are ``None`` and ``queue_bytes`` is 0.
+    bounds the queue, so ``rate_bps`` and ``mark_bytes`` are ``None`` and ``queue_bytes`` is 0;
+    a link that jitters, reorders, duplicates or corrupts packets has no such mode.
     """
 
     rate_bps: float | None = Field(gt=0, description="bits per second; None: not limited here")
@@ -43,6 +44,16 @@ class PortShape(_Model):
     loss: float = Field(ge=0, le=1, description="probability that a packet is lost")
     queue_bytes: int = Field(ge=0, description="drop-tail bound of the queue; 0: no queue here")
     mark_bytes: int | None = Field(ge=0, description="queue depth that marks congestion; None: off")
+    jitter_s: float = Field(default=0, ge=0, description="random delay on top, in seconds")
+    reorder: float = Field(default=0, ge=0, le=1, description="probability of being held up")
+    reorder_delay_s: float = Field(default=0, ge=0, description="for how long, in seconds")
+    duplicate: float = Field(default=0, ge=0, le=1, description="probability of arriving twice")
+    corrupt: float = Field(default=0, ge=0, le=1, description="probability that bits are flipped")
+
+    @property
+    def impaired(self) -> bool:
+        """Whether more happens to packets than being queued, delayed and lost."""
+        return any((self.jitter_s, self.reorder, self.duplicate, self.corrupt))
 
 
 class FaceConfig(_Model):
@@ -64,7 +75,7 @@ class FaceConfig(_Model):
     queue_bytes: int = Field(
         gt=0, description="the link's egress queue, whether the kernel or the port model keeps it"
     )
-    shape: PortShape
+    shape: LinkShape
 
 
 class RouteConfig(_Model):

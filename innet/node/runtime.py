@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from innet._native import _core
 from innet.emulation.link_sockets import link_sockets
-from innet.emulation.node_config import FaceConfig, NodeConfig, PortShape
+from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig
 from innet.errors import EmulationError
 from innet.node.native_settings import native_settings
 from innet.security import NodeKeys
@@ -77,15 +77,23 @@ def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig)
     return buffer_bytes
 
 
-def _shape(shape: PortShape, seed: int) -> _core.PortShape | None:
-    """None when the kernel, or nobody, shapes the link: packets then bypass the port model."""
-    if shape.rate_bps is None and shape.delay_s == 0 and shape.loss == 0:
+def _shape(shape: LinkShape, seed: int) -> _core.LinkShape | None:
+    """None when the kernel, or nobody, shapes the link: packets then bypass the model."""
+    if shape.rate_bps is None and shape.delay_s == 0 and shape.loss == 0 and not shape.impaired:
         return None
-    return _core.PortShape(
+    port = _core.PortShape(
         rate_bps=shape.rate_bps,
         delay_s=shape.delay_s,
         loss=shape.loss,
         queue_bytes=shape.queue_bytes,
         mark_bytes=shape.mark_bytes,
         seed=seed,
+    )
+    return _core.LinkShape(
+        port,
+        jitter_s=shape.jitter_s,
+        reorder=shape.reorder,
+        reorder_delay_s=shape.reorder_delay_s,
+        duplicate=shape.duplicate,
+        corrupt=shape.corrupt,
     )

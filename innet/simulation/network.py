@@ -141,7 +141,12 @@ class SimulatedNetwork:
                 queue_bytes=link.queue_bytes,
                 mark_bytes=None,
                 seed=self._number("link", source, to),
-            )
+            ),
+            jitter_s=link.jitter_s,
+            reorder=link.reorder,
+            reorder_delay_s=link.reorder_delay_s,
+            duplicate=link.duplicate,
+            corrupt=link.corrupt,
         )
 
     def _number(self, *parts: str | int) -> int:

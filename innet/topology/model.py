@@ -37,6 +37,7 @@ MAX_SLOTS: Final = 2**24
 RateBps = Annotated[float, Field(ge=MIN_RATE_BPS, le=MAX_RATE_BPS)]
 DelayS = Annotated[float, Field(ge=0, le=MAX_DELAY_S)]
 Loss = Annotated[float, Field(ge=0, le=MAX_LOSS)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 MtuBytes = Annotated[int, Field(ge=MIN_MTU_BYTES, le=MAX_MTU_BYTES)]
 QueueBytes = Annotated[int, Field(ge=MIN_MTU_BYTES, le=MAX_BYTES)]
 CacheBytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
@@ -128,6 +129,11 @@ class Link(_Part):
         mtu_bytes: largest packet.
         mark_bytes: queue depth above which packets carry a congestion mark; ``None`` for half of
             the queue, whatever its size. See :attr:`mark_threshold_bytes`.
+        jitter_s: a random delay up to this on top of ``delay_s``; order is kept.
+        reorder: probability that a packet is held up for ``reorder_delay_s`` and may be overtaken.
+        reorder_delay_s: for how long.
+        duplicate: probability that a packet arrives twice.
+        corrupt: probability that one to three bits of a packet are flipped.
     """
 
     a: Interface
@@ -138,6 +144,11 @@ class Link(_Part):
     queue_bytes: QueueBytes = 512 * 2**10
     mtu_bytes: MtuBytes = 9000
     mark_bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] | None = None
+    jitter_s: DelayS = 0.0
+    reorder: Probability = 0.0
+    reorder_delay_s: DelayS = 0.0
+    duplicate: Probability = 0.0
+    corrupt: Loss = 0.0
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -152,6 +163,20 @@ class Link(_Part):
                 f"of {self.queue_bytes} bytes, found {self.mark_bytes} bytes"
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_reordering(self) -> Self:
+        if self.reorder and not self.reorder_delay_s:
+            raise TopologyError(
+                f"link {self}: packets that are reordered must be held up for some time; "
+                "set reorder-delay beside reorder, such as 5ms"
+            )
+        return self
+
+    @property
+    def impaired(self) -> bool:
+        """Whether it jitters, reorders, duplicates or corrupts packets."""
+        return any((self.jitter_s, self.reorder, self.duplicate, self.corrupt))
 
     @property
     def mark_threshold_bytes(self) -> int:
@@ -194,6 +219,11 @@ class Overrides(TypedDict, total=False):
     queue_bytes: int
     mtu_bytes: int
     mark_bytes: int | None
+    jitter_s: float
+    reorder: float
+    reorder_delay_s: float
+    duplicate: float
+    corrupt: float
     slots: int
 
 

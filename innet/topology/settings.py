@@ -24,6 +24,8 @@ _MODEL_FIELDS: Final = {
     "queue": "queue_bytes",
     "mtu": "mtu_bytes",
     "mark": "mark_bytes",
+    "jitter": "jitter_s",
+    "reorder_delay": "reorder_delay_s",
 }
 
 
@@ -45,12 +47,19 @@ def _delay(value: Quantity) -> float:
     return delay_s
 
 
-def _loss(value: Quantity) -> float:
-    loss = quantities.parse_probability(value)
-    if loss > model.MAX_LOSS:
-        limit = quantities.format_probability(model.MAX_LOSS)
-        raise QuantityError(f"a loss of at most {limit} (write one percent as 1% or 0.01)", value)
-    return loss
+def _share(what: str) -> Callable[[Quantity], float]:
+    """Of packets, some of which must be left."""
+
+    def parse(value: Quantity) -> float:
+        share = quantities.parse_probability(value)
+        if share > model.MAX_LOSS:
+            limit = quantities.format_probability(model.MAX_LOSS)
+            raise QuantityError(
+                f"{what} of at most {limit} (write one percent as 1% or 0.01)", value
+            )
+        return share
+
+    return parse
 
 
 def _size(minimum_bytes: int, maximum_bytes: int) -> Callable[[Quantity], int]:
@@ -74,7 +83,11 @@ Rate = Annotated[
     WithJsonSchema({"type": "string", "examples": ["200mbit", "1gbit", UNLIMITED]}),
 ]
 Delay = Annotated[float, BeforeValidator(_delay), _schema("1ms", "250us", 0)]
-LossProbability = Annotated[float, BeforeValidator(_loss), _schema("1%", 0.01)]
+LossProbability = Annotated[float, BeforeValidator(_share("a loss")), _schema("1%", 0.01)]
+CorruptProbability = Annotated[
+    float, BeforeValidator(_share("a corrupted share")), _schema("0.1%", 0.001)
+]
+Probability = Annotated[float, BeforeValidator(quantities.parse_probability), _schema("1%", 0.01)]
 Cache = Annotated[int, BeforeValidator(_size(0, model.MAX_BYTES)), _schema("64MiB", 0)]
 Queue = Annotated[
     int, BeforeValidator(_size(model.MIN_MTU_BYTES, model.MAX_BYTES)), _schema("512KiB")
@@ -137,4 +150,34 @@ class LinkSettings(_Settings):
         "mark_bytes",
         "queue depth above which packets are marked",
         lambda default: "half of the queue",
+    )
+    jitter: Delay = _setting(
+        model.Link,
+        "jitter_s",
+        "a random delay up to this on top of the delay; order is kept",
+        quantities.format_duration,
+    )
+    reorder: Probability = _setting(
+        model.Link,
+        "reorder",
+        "probability that a packet is held up for reorder-delay and may be overtaken",
+        quantities.format_probability,
+    )
+    reorder_delay: Delay = _setting(
+        model.Link,
+        "reorder_delay_s",
+        "how long a reordered packet is held up",
+        quantities.format_duration,
+    )
+    duplicate: Probability = _setting(
+        model.Link,
+        "duplicate",
+        "probability that a packet arrives twice",
+        quantities.format_probability,
+    )
+    corrupt: CorruptProbability = _setting(
+        model.Link,
+        "corrupt",
+        "probability that one to three bits of a packet are flipped",
+        quantities.format_probability,
     )

@@ -17,7 +17,7 @@ from rich.tree import Tree
 
 from innet.topology import quantities
 from innet.topology.model import Link, Switch, Topology
-from innet.topology.summary import counts, rate_text
+from innet.topology.summary import counts, impairments, rate_text
 from innet.topology.tiers import tier_of_nodes, tiers
 
 MAX_TREE_NODES: Final = 100
@@ -112,11 +112,14 @@ def _switch_table(topology: Topology) -> Table:
 
 
 def _link_table(topology: Topology) -> Table:
-    table = _table("Links", "count", "between", "rate", "delay", "loss", "queue", "mark", "mtu")
+    columns = ["count", "between", "rate", "delay", "loss", "queue", "mark", "mtu"]
+    if any(link.impaired for link in topology.links):
+        columns.append("impairments")
+    table = _table("Links", *columns)
     for members, settings in _link_classes(topology):
         shown = ", ".join(f"{a}-{b}" for a, b in (link.nodes for link in members[:2]))
         between = shown if len(members) <= 2 else f"{shown}, …"
-        table.add_row(str(len(members)), between, *settings)
+        table.add_row(*(str(len(members)), between, *settings)[: len(columns)])
     return table
 
 
@@ -139,6 +142,7 @@ def _link_settings(link: Link) -> tuple[str, ...]:
         quantities.format_size(link.queue_bytes),
         quantities.format_size(link.mark_threshold_bytes),
         str(link.mtu_bytes),
+        ", ".join(impairments(link)),
     )
 
 

@@ -26,14 +26,25 @@ def rate_text(link: Link) -> str:
 
 
 def link_label(link: Link) -> str:
-    """Rate, delay and loss as far as there are any: ``50mbit 2.8ms 1% loss``, or ``unlimited``."""
+    """What there is of limits and impairments: ``50mbit 2.8ms 1% loss``, or ``unlimited``."""
     limits_delay_only = link.rate_bps is None and link.delay_s
     parts = [] if limits_delay_only else [rate_text(link)]
     if link.delay_s:
         parts.append(quantities.format_duration(link.delay_s))
     if link.loss:
         parts.append(f"{quantities.format_probability(link.loss)} loss")
+    parts += impairments(link)
     return " ".join(parts)
+
+
+def impairments(link: Link) -> list[str]:
+    """What the link does to packets beyond delay and loss: ``["1% duplicated"]``."""
+    parts = []
+    if link.jitter_s:
+        parts.append(f"{quantities.format_duration(link.jitter_s)} jitter")
+    shares = {"reordered": link.reorder, "duplicated": link.duplicate, "corrupted": link.corrupt}
+    parts += (f"{quantities.format_probability(p)} {verb}" for verb, p in shares.items() if p)
+    return parts
 
 
 def usual_link_label(topology: Topology) -> str | None:

@@ -56,6 +56,11 @@ def _link_settings(link: Link) -> dict[str, Any]:
         "loss": quantities.format_probability(link.loss),
         "queue": quantities.format_size(link.queue_bytes),
         "mtu": link.mtu_bytes,
+        "jitter": quantities.format_duration(link.jitter_s),
+        "reorder": quantities.format_probability(link.reorder),
+        "reorder-delay": quantities.format_duration(link.reorder_delay_s),
+        "duplicate": quantities.format_probability(link.duplicate),
+        "corrupt": quantities.format_probability(link.corrupt),
     }
     if link.mark_bytes is not None:
         settings["mark"] = quantities.format_size(link.mark_bytes)

@@ -5,7 +5,7 @@
 
 #include "switch_emulator/driver/udp_socket.hpp"
 #include "switch_emulator/forwarding/node.hpp"
-#include "switch_emulator/port/port_model.hpp"
+#include "switch_emulator/simulation/link.hpp"
 
 namespace innet::driver {
 
@@ -13,7 +13,7 @@ struct LinkStatus {
     FaceId face = kNoFace;
     forwarding::FaceCounters face_counters;
     SocketCounters socket_counters;
-    port::PortCounters port_counters;
+    simulation::LinkCounters link_counters;
     std::uint64_t backlog_packets = 0;
     std::uint64_t backlog_dropped = 0;
 };

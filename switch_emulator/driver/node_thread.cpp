@@ -17,7 +17,7 @@ constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr int kMaxEvents = 64;
 /// Receive calls per socket and round: bounds how long one busy link keeps the others waiting.
 constexpr int kReceiveRounds = 4;
-/// Packets a link without a port model may hold back while its socket is full.
+/// Packets a link that is not modelled may hold back while its socket is full.
 constexpr std::size_t kMaxBacklogPackets = 16384;
 
 }  // namespace
@@ -27,7 +27,7 @@ struct NodeThread::Link {
 
     UdpSocket socket;
     FaceId face;
-    std::optional<port::PortModel> port;
+    std::optional<simulation::Link> model;
     std::vector<OutgoingPacket> ready;  ///< leaves next; [sent, size) is still here
     std::size_t sent = 0;
     std::uint64_t backlog_dropped = 0;
@@ -75,7 +75,7 @@ std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::stri
     const FaceId face = stack_.node().add_face();
     auto link = std::make_unique<Link>(std::move(*socket), face);
     if (options.shape) {
-        link->port.emplace(*options.shape);
+        link->model.emplace(*options.shape, pool_);
     }
     links_.push_back(std::move(link));
     return face;
@@ -235,12 +235,12 @@ void NodeThread::flush() {
 
 void NodeThread::flush_link(Link& link) {
     std::vector<OutgoingPacket>& queue = stack_.node().outbox().queue(link.face);
-    if (link.port) {
+    if (link.model) {
         for (OutgoingPacket& packet : queue) {
-            link.port->enqueue(std::move(packet), now_);
+            link.model->enqueue(std::move(packet), now_);
         }
         queue.clear();
-        link.port->take_ready(now_, link.ready);
+        link.model->take_arrived(now_, link.ready);
     } else if (!queue.empty()) {
         const std::size_t room = kMaxBacklogPackets - std::min(kMaxBacklogPackets, link.backlog());
         const std::size_t taken = std::min(room, queue.size());
@@ -284,8 +284,8 @@ void NodeThread::set_writable_interest(Link& link, bool wanted) {
 TimePoint NodeThread::next_deadline() const {
     TimePoint deadline = stack_.next_deadline();
     for (const auto& link : links_) {
-        if (link->port) {
-            deadline = std::min(deadline, link->port->next_deadline());
+        if (link->model) {
+            deadline = std::min(deadline, link->model->next_deadline());
         }
     }
     return deadline;
@@ -298,8 +298,8 @@ std::vector<LinkStatus> NodeThread::link_status() const {
         status.face = link->face;
         status.face_counters = stack_.node().face_counters(link->face);
         status.socket_counters = link->socket.counters();
-        if (link->port) {
-            status.port_counters = link->port->counters();
+        if (link->model) {
+            status.link_counters = link->model->counters();
         }
         status.backlog_packets = link->backlog();
         status.backlog_dropped = link->backlog_dropped;

@@ -1,5 +1,5 @@
 #pragma once
-// The socket driver: one thread that runs a node, its endpoint and its links' port models over UDP.
+// The socket driver: one thread that runs a node, its endpoint and its modelled links over UDP.
 //
 // Everything the engine owns is touched by that thread alone. Other threads reach it through `call`
 // (run this there and wait) and `post` (run this there), and wait for operations on the completion
@@ -17,7 +17,7 @@
 #include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
-#include "switch_emulator/port/port_model.hpp"
+#include "switch_emulator/simulation/link.hpp"
 
 namespace innet::driver {
 
@@ -25,9 +25,9 @@ struct LinkOptions {
     UdpEndpoints endpoints;
     int receive_buffer_bytes = 4 << 20;
     int send_buffer_bytes = 4 << 20;
-    /// What the emulator's own port must do; absent when the kernel shapes the link, or nobody
-    /// does.
-    std::optional<port::PortOptions> shape;
+    /// The link that the emulator models on the way out; absent when the kernel shapes it, or
+    /// nobody does.
+    std::optional<simulation::LinkOptions> shape;
 };
 
 class NodeThread {

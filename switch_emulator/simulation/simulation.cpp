@@ -270,7 +270,7 @@ std::vector<driver::LinkStatus> Simulation::link_status(NodeIndex index) const {
         driver::LinkStatus status;
         status.face = face;
         status.face_counters = node.stack->node().face_counters(face);
-        status.port_counters = links_[node.links[face]]->link.counters().port;
+        status.link_counters = links_[node.links[face]]->link.counters();
         result.push_back(status);
     }
     return result;

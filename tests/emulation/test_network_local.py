@@ -51,8 +51,9 @@ async def test_the_two_ends_of_each_link_agree(line: TopologyFactory) -> None:
 
 async def test_the_port_model_gets_the_whole_link(line: TopologyFactory) -> None:
     topology = line(
-        rate_bps=2e8, delay_s=0.01, loss=0.02, queue_bytes=60000, mark_bytes=9000, mtu_bytes=1500
-    )
+        rate_bps=2e8, delay_s=0.01, loss=0.02, queue_bytes=60000, mark_bytes=9000, mtu_bytes=1500,
+        jitter_s=0.001, reorder=0.1, reorder_delay_s=0.002, duplicate=0.3, corrupt=0.4,
+    )  # fmt: skip
     async with Network(topology) as network:
         face = network.config("h0").faces[0]
     assert face.shape.model_dump() == {
@@ -61,6 +62,11 @@ async def test_the_port_model_gets_the_whole_link(line: TopologyFactory) -> None
         "loss": 0.02,
         "queue_bytes": 60000,
         "mark_bytes": 9000,
+        "jitter_s": 0.001,
+        "reorder": 0.1,
+        "reorder_delay_s": 0.002,
+        "duplicate": 0.3,
+        "corrupt": 0.4,
     }
     assert face.mtu_bytes == 1472
 

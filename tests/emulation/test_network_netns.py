@@ -11,6 +11,7 @@ import pytest
 from innet.emulation.link_counters import DirectedLink
 from innet.emulation.network import Network
 from innet.emulation.processes import SupervisedProcess
+from innet.errors import EmulationError
 from innet.topology import Host, Topology
 
 pytestmark = pytest.mark.netns
@@ -189,13 +190,18 @@ async def test_the_port_model_is_left_with_delay_and_loss(line: TopologyFactory)
     topology = line(rate_bps=1e9, delay_s=0.01, loss=0.1)
     async with Network(topology, mode="netns") as network:
         shape = network.config("s0").faces[1].shape
-    assert shape.model_dump() == {
+    assert shape.model_dump(exclude_defaults=True) == {
         "rate_bps": None,
         "delay_s": 0.01,
         "loss": 0.1,
         "queue_bytes": 0,
         "mark_bytes": None,
     }
+
+
+def test_a_link_that_the_kernel_cannot_make_is_refused(line: TopologyFactory) -> None:
+    with pytest.raises(EmulationError, match=r"1% duplicated.*local mode.*innet sim"):
+        Network(line(duplicate=0.01), mode="netns")
 
 
 async def test_faces_are_addresses_of_the_node(line: TopologyFactory) -> None:

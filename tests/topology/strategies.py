@@ -20,6 +20,7 @@ EXPRESSIONS = st.one_of(
 def _links(draw: st.DrawFn, a: str, b: str, index: int) -> Link:
     mtu_bytes = draw(st.integers(576, 65000))
     queue_bytes = draw(st.integers(mtu_bytes, 2**40))
+    reorder_delay_s = draw(st.just(0.0) | st.floats(0, 60))
     return Link(
         a=Interface(node=a, port=f"p{index}"),
         b=Interface(node=b, port=f"q{index}"),
@@ -29,6 +30,11 @@ def _links(draw: st.DrawFn, a: str, b: str, index: int) -> Link:
         mtu_bytes=mtu_bytes,
         queue_bytes=queue_bytes,
         mark_bytes=draw(st.none() | st.integers(0, queue_bytes)),
+        jitter_s=draw(st.just(0.0) | st.floats(0, 60)),
+        reorder=draw(st.just(0.0) | st.floats(0, 1)) if reorder_delay_s else 0.0,
+        reorder_delay_s=reorder_delay_s,
+        duplicate=draw(st.just(0.0) | st.floats(0, 1)),
+        corrupt=draw(st.just(0.0) | st.floats(0, 0.99)),
     )
 
 

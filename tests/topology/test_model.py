@@ -56,6 +56,7 @@ def test_overrides_replace_the_settings_of_all_links_and_switches_only() -> None
         assert (each.queue_bytes, each.mtu_bytes) == (2**16, 1500)
     assert star.nodes["s0"] == Switch(name="s0", slots=4)
     assert star.with_overrides(loss=0.0).links[0].rate_bps == 200e6
+    assert star.with_overrides(reorder=0.1, reorder_delay_s=1.0).links[0].impaired
     assert star.with_overrides(rate_bps=None).links[0].rate_bps is None
     assert star.with_overrides() == star
 
@@ -69,6 +70,11 @@ def test_overrides_replace_the_settings_of_all_links_and_switches_only() -> None
         Overrides(delay_s=-1.0),
         Overrides(mtu_bytes=0),
         Overrides(slots=-1),
+        Overrides(jitter_s=-1.0),
+        Overrides(reorder=0.1),
+        Overrides(reorder=1.1, reorder_delay_s=0.1),
+        Overrides(duplicate=-0.1),
+        Overrides(corrupt=1.0),
     ],
     ids=str,
 )

@@ -23,6 +23,13 @@ def test_text_of_a_star_names_its_parts_and_settings() -> None:
         assert part in shown
 
 
+def test_impairments_are_shown_where_there_are_any() -> None:
+    star = load_topology("star4")
+    assert "impairments" not in text(star)
+    shown = text(star.with_overrides(jitter_s=1e-4, corrupt=0.001), width=200)
+    assert "100us jitter, 0.1% corrupted" in shown
+
+
 def test_text_of_a_large_network_stays_short_and_narrow() -> None:
     lines = text(load_topology("fat-tree:8"), width=80).splitlines()
     assert max(map(len, lines)) <= 80
