@@ -34,6 +34,7 @@ class SimulatedNetwork:
         self._incarnations: dict[str, int] = {}
         self._faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
         self._directions: dict[tuple[str, str], int] = {}
+        self._changed: dict[tuple[str, str], Link] = {}
         self._routes = Routes(topology)
         self._routed: set[tuple[str, str]] = set()
         for name in topology.nodes:
@@ -91,6 +92,45 @@ class SimulatedNetwork:
         """Whether the node has not crashed, or has come back."""
         return self.native.is_alive(self._known(node))
 
+    def pause(self, node: str) -> None:
+        """The node does nothing; what arrives meanwhile waits in its receive buffers."""
+        self.native.pause(self._known(node))
+
+    def resume(self, node: str) -> None:
+        """A paused node goes on."""
+        self.native.resume(self._known(node))
+
+    def advance_clock(self, node: str, by_s: float) -> None:
+        """The node's clock jumps ahead.
+
+        Raises:
+            SimulationError: it would go back.
+        """
+        if by_s < 0:
+            raise SimulationError(
+                f"the clock of {node} cannot go back by {-by_s:g} s: nodes keep time by a "
+                "monotonic clock, which only ever jumps ahead"
+            )
+        self.native.advance_clock(self._known(node), by_s)
+
+    def set_link_up(self, source: str, to: str, up: bool) -> None:
+        """A direction of a link loses all that it has and is given until it is up again."""
+        self.native.set_link_up(self.direction(source, to), up)
+
+    def link(self, source: str, to: str) -> Link:
+        """What the link's direction from ``source`` to its neighbour ``to`` is like now.
+
+        Raises:
+            SimulationError: they are not neighbours.
+        """
+        self.direction(source, to)
+        return self._changed.get((source, to)) or self.topology.link_between(source, to)
+
+    def change_link(self, source: str, to: str, link: Link) -> None:
+        """Let a direction be like ``link``, whose ends do not count, from now on."""
+        self.native.change_link(self.direction(source, to), self._shape(link, source, to))
+        self._changed[source, to] = link
+
     def _known(self, node: str) -> int:
         if node not in self.nodes:
             raise SimulationError(
@@ -139,7 +179,7 @@ class SimulatedNetwork:
                 delay_s=link.delay_s,
                 loss=link.loss,
                 queue_bytes=link.queue_bytes,
-                mark_bytes=None,
+                mark_bytes=link.mark_threshold_bytes,
                 seed=self._number("link", source, to),
             ),
             jitter_s=link.jitter_s,

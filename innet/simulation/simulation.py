@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from innet._native import _core
 from innet.collectives import Communicator
@@ -20,7 +20,7 @@ from innet.settings import Settings
 from innet.simulation.event_loop import VirtualTimeLoop
 from innet.simulation.host import SimulatedHost, install_rules
 from innet.simulation.network import SimulatedNetwork
-from innet.topology import Topology
+from innet.topology import Link, Overrides, Topology
 from innet.worker.membership import Membership
 
 T = TypeVar("T")
@@ -182,6 +182,63 @@ class Simulation:
         for prefix, plan in self._switch_rules.get(node, ()):
             install_rules(self.network.nodes[node], prefix, plan, node)
             self._add_paths(plan, node)
+
+    def pause(self, node: str) -> None:
+        """A node stands still, as a stopped process does; what arrives for it waits in buffers.
+
+        Programs are not part of the node: one on a paused host goes on until it needs the node's
+        answer.
+        """
+        self.network.pause(node)
+
+    def resume(self, node: str) -> None:
+        """A paused node goes on; nothing happens to one that is not paused."""
+        self.network.resume(node)
+
+    def advance_clock(self, node: str, by_s: float) -> None:
+        """A node's clock jumps ahead by ``by_s`` seconds, as after a machine's sleep.
+
+        Raises:
+            SimulationError: ``by_s`` is negative.
+        """
+        self.network.advance_clock(node, by_s)
+
+    def set_link_up(self, a: str, b: str, up: bool) -> None:
+        """The link between two neighbours goes down, or comes up with empty queues: both ways.
+
+        A link that goes down loses what is on it, and all that it is given until it is up again.
+
+        Raises:
+            SimulationError: there is no link between them.
+
+        Example::
+
+            sim.at(0.2, sim.set_link_up, "h3", "s0", False)
+            sim.at(0.5, sim.set_link_up, "h3", "s0", True)
+        """
+        for source, to in ((a, b), (b, a)):
+            self.network.set_link_up(source, to, up)
+
+    def change_link(self, a: str, b: str, **settings: Unpack[Overrides]) -> None:
+        """From now on the link between two neighbours has other properties, both ways.
+
+        What is queued keeps its schedule. Settings that are not named stay as they are.
+
+        Args:
+            a, b: the neighbours.
+            settings: fields of :class:`innet.topology.Link`, such as ``rate_bps`` and ``loss``.
+
+        Raises:
+            SimulationError: there is no link between them.
+            TopologyError: a value is out of range.
+
+        Example::
+
+            sim.at(0.2, lambda: sim.change_link("h3", "s0", rate_bps=10e6, loss=0.05))
+        """
+        for source, to in ((a, b), (b, a)):
+            fields: dict[str, Any] = {**dict(self.network.link(source, to)), **settings}
+            self.network.change_link(source, to, Link(**fields))
 
     # How it runs.
 

@@ -1,0 +1,82 @@
+"""What can happen to nodes and links in virtual time, and what users see of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import innet
+from innet.collectives import Communicator
+from innet.errors import SimulationError, TopologyError
+from innet.topology import load_topology
+
+SIZE_BYTES = 1 << 20
+RATE_BPS = 1e9
+BOUND_S = SIZE_BYTES * 8 / RATE_BPS
+
+
+def star(hosts: int) -> innet.Topology:
+    return load_topology(f"star:{hosts}").with_overrides(rate_bps=RATE_BPS)
+
+
+async def one_sum(comm: Communicator) -> float:
+    """The number in the middle of a sum of ones."""
+    total = await comm.iallreduce(np.ones(SIZE_BYTES // 4, np.float32))
+    return float(total[len(total) // 2])
+
+
+def run_sum(sim: innet.Simulation, group: list[Communicator] | None = None) -> float:
+    """The seconds that a sum takes, which is right."""
+    group = group or sim.group(algorithm="inc")
+    began_s = sim.now_s
+    assert sim.run(*(one_sum(comm) for comm in group)) == [float(len(group))] * len(group)
+    return sim.now_s - began_s
+
+
+def test_a_slower_link_makes_a_sum_take_longer() -> None:
+    with innet.Simulation(star(3)) as sim:
+        sim.change_link("h1", "s0", rate_bps=RATE_BPS / 10)
+        assert 10 * BOUND_S < run_sum(sim) < 12 * BOUND_S
+
+
+def test_a_healed_link_is_as_fast_as_before() -> None:
+    with innet.Simulation(star(3)) as sim:
+        group = sim.group(algorithm="inc")
+        sim.change_link("h1", "s0", rate_bps=RATE_BPS / 10, delay_s=0.01)
+        run_sum(sim, group)
+        sim.change_link("h1", "s0", rate_bps=RATE_BPS, delay_s=0.0)
+        run_sum(sim, group)
+        assert run_sum(sim, group) < 1.2 * BOUND_S
+
+
+def test_a_sum_waits_for_a_link_to_come_up_again() -> None:
+    with innet.Simulation(star(3)) as sim:
+        sim.at(0.003, sim.set_link_up, "h1", "s0", False)
+        sim.at(0.4, sim.set_link_up, "h1", "s0", True)
+        assert 0.4 < run_sum(sim) < 2.0
+
+
+def test_a_sum_waits_for_a_paused_switch() -> None:
+    with innet.Simulation(star(3)) as sim:
+        sim.at(0.003, sim.pause, "s0")
+        sim.at(0.3, sim.resume, "s0")
+        assert 0.3 < run_sum(sim) < 1.0
+
+
+def test_a_clock_that_jumps_changes_no_result() -> None:
+    with innet.Simulation(star(3)) as sim:
+        sim.at(0.003, sim.advance_clock, "s0", 3600.0)
+        sim.at(0.004, sim.advance_clock, "h1", 5.0)
+        assert run_sum(sim) < 5.0
+
+
+def test_what_cannot_happen_is_refused_by_name() -> None:
+    with innet.Simulation(star(2)) as sim:
+        with pytest.raises(SimulationError, match="no link from h0 to h1"):
+            sim.set_link_up("h0", "h1", False)
+        with pytest.raises(SimulationError, match="no node 's7'"):
+            sim.pause("s7")
+        with pytest.raises(SimulationError, match="clock of h0 cannot go back"):
+            sim.advance_clock("h0", -1.0)
+        with pytest.raises(TopologyError, match="loss"):
+            sim.change_link("h0", "s0", loss=2.0)
