@@ -32,6 +32,7 @@ struct NodeThread::Link {
     std::size_t sent = 0;
     std::uint64_t backlog_dropped = 0;
     bool waits_for_room = false;
+    std::uint64_t refusals_noted = 0;
 
     std::size_t backlog() const { return ready.size() - sent; }
 };
@@ -155,8 +156,13 @@ void NodeThread::run() {
         wait_for_events();
         run_posted();
         stack_.run_timers(now_);
+        note_refusals();
         stack_.settle(now_, finished_);
         flush();
+        if (note_refusals()) {  // met while sending: no event will tell of them again
+            stack_.settle(now_, finished_);
+            flush();
+        }
         if (!finished_.empty()) {
             completions_.post(finished_);
         }
@@ -225,6 +231,18 @@ void NodeThread::run_posted() {
         function(engine);
     }
     running_.clear();
+}
+
+bool NodeThread::note_refusals() {
+    bool any = false;
+    for (auto& link : links_) {
+        const std::uint64_t refused = link->socket.counters().refused;
+        if (refused == link->refusals_noted) continue;
+        link->refusals_noted = refused;
+        stack_.node().on_peer_gone(link->face, now_);
+        any = true;
+    }
+    return any;
 }
 
 void NodeThread::flush() {

@@ -65,6 +65,8 @@ class NodeThread {
     void wait_for_events();
     void receive(Link& link);
     void run_posted();
+    /// Tells the node of neighbours whose port was closed since the last call; whether there are.
+    bool note_refusals();
     void flush();
     void flush_link(Link& link);
     void set_writable_interest(Link& link, bool wanted);

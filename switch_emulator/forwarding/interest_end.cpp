@@ -23,8 +23,15 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
         pit.erase_in_record(*entry, face);
         if (entry->in_records().empty()) {
             finish(*entry);
-            continue;
         }
+    }
+    on_peer_gone(face, now);
+}
+
+void Node::State::on_peer_gone(FaceId face, TimePoint now) {
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    for (tables::PitEntry* entry : entries) {
         tables::OutRecord* upstream = entry->find_out_record(face);
         if (upstream != nullptr && !upstream->nacked) {
             on_upstream_lost(*entry, *upstream, wire::NackReason::kNoRoute, now);

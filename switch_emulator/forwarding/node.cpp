@@ -67,6 +67,12 @@ void Node::bind_face(FaceId face, const wire::Name& prefix) { state_->bind_face(
 
 std::vector<JobStatus> Node::jobs() const { return state_->job_status(); }
 
+void Node::on_peer_gone(FaceId face, TimePoint now) {
+    if (!state_->is_open(face)) return;
+    state_->on_peer_gone(face, now);
+    state_->run_pending(now);
+}
+
 void Node::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
     state_->fib.add(prefix, face, cost);
 }

@@ -82,6 +82,9 @@ class Node final : public Forwarder {
     /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked
     /// elsewhere.
     void close_face(FaceId face, TimePoint now);
+    /// Nobody listens behind a face just now: what was asked through it is nacked or asked
+    /// elsewhere. The face stays open, for whoever comes back.
+    void on_peer_gone(FaceId face, TimePoint now);
 
     /// Serves the job whose names begin with the component `prefix`, beside others, or gives it
     /// another weight and signer. `signer` signs its sums; null: the node's own does. Throws

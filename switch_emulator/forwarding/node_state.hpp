@@ -146,6 +146,7 @@ struct Node::State {
     // interest_end.cpp
     void on_interest_expired(tables::PitEntry& entry, TimePoint now);
     void on_face_closed(FaceId face, TimePoint now);
+    void on_peer_gone(FaceId face, TimePoint now);
     /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.
     void finish(tables::PitEntry& entry);
 

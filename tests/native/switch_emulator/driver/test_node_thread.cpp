@@ -16,8 +16,17 @@ forwarding::NodeOptions node_options() {
     return options;
 }
 
+/// Nobody listens there: the port of the discard protocol, below what programs are given.
+constexpr std::uint16_t kClosedPort = 9;
+
 struct RunningNode {
     RunningNode() : thread(node_options(), {}, {}, security::make_digest_signer()) {
+        thread.start();
+    }
+    explicit RunningNode(const LinkOptions& link)
+        : thread(node_options(), {}, {}, security::make_digest_signer()) {
+        std::string error;
+        REQUIRE_MESSAGE(thread.add_link(link, error).has_value(), error);
         thread.start();
     }
     NodeThread thread;
@@ -78,6 +87,31 @@ TEST_CASE("operations that this node alone answers end without any event from ou
     REQUIRE(last);
     CHECK(last->status == OperationStatus::kDone);
     CHECK(result == tensor);
+}
+
+TEST_CASE("what is asked of a neighbour whose port is closed comes back at once") {
+    LinkOptions link;
+    link.endpoints = {"127.0.0.1", 0, "127.0.0.1", kClosedPort};
+    RunningNode node(link);
+    wire::Name name = wire::Name::from_uri("/job/g0/1/sum.u8").value();
+    std::vector<std::uint8_t> result(10);
+    node.thread.call([&](Engine& engine) {
+        engine.node.add_route(wire::Name::from_uri("/n/h1").value(), 0, 0);
+        name.append_number(wire::kSequenceNumComponent, 1);
+        FetchSpec fetch;
+        fetch.targets.push_back({name, wire::Name::from_uri("/n/h1").value()});
+        fetch.segmentation = {1, 10, 10};
+        fetch.end_segment = 1;
+        fetch.tensor_elements = 10;
+        fetch.into = result;
+        OperationSpec spec;
+        spec.fetches.push_back(fetch);
+        spec.deadline = engine.now + std::chrono::milliseconds(500);
+        engine.endpoint.submit(1, spec, engine.now);
+    });
+    const auto ended = node.thread.completions().wait(1, std::chrono::seconds(10));
+    REQUIRE(ended);
+    CHECK(ended->status == OperationStatus::kNoRoute);
 }
 
 TEST_CASE("a stopped node refuses what comes too late, and ends what was in flight") {

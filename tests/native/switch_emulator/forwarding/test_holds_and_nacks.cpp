@@ -221,6 +221,20 @@ TEST_CASE("a closed face: what was asked through it is asked elsewhere, or nacke
     CHECK(star.node.routes().size() == 1);
 }
 
+TEST_CASE("nobody behind a face: what was asked there is nacked, and who comes back is asked") {
+    Star star;
+    star.receive_interest(0, kSegment, 10);
+    star.sent_everywhere();
+    star.node.on_peer_gone(kUpstream, star.now);
+    const auto answers = star.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].reason == wire::NackReason::kNoRoute);
+    star.receive_interest(0, kSegment, 11);
+    CHECK(star.sent(kUpstream).size() == 1);
+    star.receive(kUpstream, star.data(kSegment));
+    CHECK(star.sent(0).size() == 1);
+}
+
 TEST_CASE("a closed face is not sent to, nor heard") {
     Star star;
     star.receive_interest(0, kSegment, 10);
