@@ -1,4 +1,6 @@
-"""Communication hooks for DistributedDataParallel that send fewer bytes (docs/compression.md).
+"""Communication hooks for DistributedDataParallel.
+
+They send fewer bytes (docs/compression.md), or wait for fewer ranks (docs/faults.md).
 
     from innet.torch_backend import hooks
 
@@ -12,15 +14,18 @@ reach all ranks as NaN or infinity, so that loss scaling sees them.
 from innet.torch_backend.hooks.block_scaled import Q8State, q8_hook
 from innet.torch_backend.hooks.block_sparse import BlockSparseState, block_sparse_hook
 from innet.torch_backend.hooks.half import bf16_hook, fp16_hook
+from innet.torch_backend.hooks.k_of_n import KOfNState, k_of_n_hook
 from innet.torch_backend.hooks.top_k import TopKState, topk_hook
 
 __all__ = [
     "BlockSparseState",
+    "KOfNState",
     "Q8State",
     "TopKState",
     "bf16_hook",
     "block_sparse_hook",
     "fp16_hook",
+    "k_of_n_hook",
     "q8_hook",
     "topk_hook",
 ]

@@ -24,6 +24,12 @@ def require_types(gradients: torch.Tensor, hook: str, *types: torch.dtype) -> No
         )
 
 
+def gradients_of(work: dist.Work) -> GradientFuture:
+    """What ``work`` leaves in its one tensor."""
+    future: GradientFuture = work.get_future().then(lambda ended: ended.value()[0])
+    return future
+
+
 def mean_of_sum(work: dist.Work, ranks: int) -> GradientFuture:
     """The sum that ``work`` leaves in its one tensor, divided in place by the number of ranks."""
 
