@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from innet.errors import InnetError
 
@@ -22,6 +22,9 @@ Signature = Literal["gmac", "hmac", "digest", "ed25519"]
 
 class SettingsError(InnetError):
     """A setting is unknown or has a value that it cannot take."""
+
+
+MIN_HOST_SLOTS = 64
 
 
 class _Model(BaseModel):
@@ -55,6 +58,16 @@ class TransportSettings(_Model):
         default=4 << 20, ge=65536, description="send and receive buffer of each link's socket"
     )
 
+    @model_validator(mode="after")
+    def _outlive_repetitions(self) -> Self:
+        if self.interest_lifetime_s < 2 * self.max_rto_s:
+            raise ValueError(
+                f"interest_lifetime_s ({self.interest_lifetime_s:g}) must be at least twice "
+                f"max_rto_s ({self.max_rto_s:g}): an answer that waits in a queue would find that "
+                "its Interest was forgotten before it was repeated"
+            )
+        return self
+
 
 class CollectiveSettings(_Model):
     """How collectives behave."""
@@ -64,7 +77,10 @@ class CollectiveSettings(_Model):
         default=4, ge=1, le=64, description="operations of a group under way at once"
     )
     host_slots: int = Field(
-        default=2048, ge=1, description="reductions that a host works on at once by itself"
+        default=2048,
+        ge=MIN_HOST_SLOTS,
+        description="reductions that a host works on at once by itself: at least one for each sum "
+        "that waits for another, which in a ring are as many as ranks",
     )
 
 

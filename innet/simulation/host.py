@@ -30,6 +30,7 @@ class SimulatedHost(Services):
         key: _core.SigningKey,
         settings: Settings,
         segment_bytes: int,
+        on_left: Callable[[Membership], None],
     ) -> None:
         self.name = name
         self.groups: dict[str, Membership] = {}
@@ -38,6 +39,7 @@ class SimulatedHost(Services):
         self._key = key
         self._settings = settings
         self._segment_bytes = segment_bytes
+        self._on_left = on_left
 
     @property
     def node(self) -> _core.NodeHandle:
@@ -75,8 +77,15 @@ class SimulatedHost(Services):
         return frozenset()
 
     def leave_group(self, membership: Membership) -> None:
-        """Leave the group; what others may still need of it stays until the simulation's end."""
-        self.groups.pop(membership.name, None)
+        """Leave the group; what others may still need of it stays until all have left."""
+        if self.groups.pop(membership.name, None) is not None:
+            self._on_left(membership)
+
+    def forget(self, membership: Membership) -> None:
+        """All have left the group: free what is kept for it."""
+        for prefix in membership.plans:
+            self._node.remove_group(prefix)
+        membership.release()
 
     def abandon_group(self, membership: Membership, why: str) -> None:
         """End what is under way in the group, because of ``why``, and leave it."""

@@ -36,7 +36,7 @@ class SimulatedNetwork:
         self._directions: dict[tuple[str, str], int] = {}
         self._changed: dict[tuple[str, str], Link] = {}
         self._routes = Routes(topology)
-        self._routed: set[tuple[str, str]] = set()
+        self._next_faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
         for name in topology.nodes:
             self.nodes[name] = self.native.add_node(*self._makings(name))
         for link in topology.links:
@@ -51,10 +51,11 @@ class SimulatedNetwork:
         """Let ``node`` reach ``destinations``, by the routes of the topology."""
         for destination in destinations:
             here = node
-            while here != destination and (here, destination) not in self._routed:
+            while here != destination and destination not in self._next_faces[here]:
                 following = self._routes.next_hop(here, destination)
-                self.nodes[here].add_route(f"/n/{destination}", self._faces[here][following])
-                self._routed.add((here, destination))
+                face = self._faces[here][following]
+                self._next_faces[here][destination] = face
+                self.nodes[here].add_route(f"/n/{destination}", face)
                 here = following
 
     def direction(self, source: str, to: str) -> int:
@@ -74,10 +75,9 @@ class SimulatedNetwork:
     def crash(self, node: str) -> None:
         """The node loses all that it has; what reaches it is lost."""
         self.native.crash(self._known(node), f"{node} crashed")
-        self._routed = {route for route in self._routed if route[0] != node}
 
     def restart(self, node: str) -> None:
-        """A crashed node comes back with empty tables.
+        """A crashed node comes back with its routes, and nothing else in its tables.
 
         Raises:
             SimulationError: it has not crashed.
@@ -87,6 +87,8 @@ class SimulatedNetwork:
             raise SimulationError(f"{node} has not crashed, and cannot start again")
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
         self.native.restart(index, *self._makings(node))
+        for destination, face in self._next_faces[node].items():
+            self.nodes[node].add_route(f"/n/{destination}", face)
 
     def is_alive(self, node: str) -> bool:
         """Whether the node has not crashed, or has come back."""
@@ -143,7 +145,6 @@ class SimulatedNetwork:
         self, name: str
     ) -> tuple[_core.NodeSettings, _core.SigningKey, list[_core.SigningKey]]:
         node = self.topology.nodes[name]
-        is_switch = node.kind == "switch"
         incarnation = self._incarnations.get(name, 0)
         settings = native_settings(
             name,
@@ -153,7 +154,6 @@ class SimulatedNetwork:
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
         )
-        del is_switch
         return settings, self.key(name), [self.key()]
 
     def key(self, node: str = "") -> _core.SigningKey:

@@ -77,7 +77,8 @@ class Simulation:
         self._plans = GroupPlans(topology, "j")
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
         self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
-        self._switch_rules: dict[str, list[tuple[str, Plan]]] = {}
+        self._switch_rules: dict[str, dict[str, Plan]] = {name: {} for name in topology.switches}
+        self._left: dict[tuple[str, int], list[Membership]] = {}
         self._runner = asyncio.Runner(loop_factory=self._make_loop)
 
     @property
@@ -179,9 +180,8 @@ class Simulation:
             SimulationError: it has not crashed.
         """
         self.network.restart(node)
-        for prefix, plan in self._switch_rules.get(node, ()):
+        for prefix, plan in self._switch_rules.get(node, {}).items():
             install_rules(self.network.nodes[node], prefix, plan, node)
-            self._add_paths(plan, node)
 
     def pause(self, node: str) -> None:
         """A node stands still, as a stopped process does; what arrives for it waits in buffers.
@@ -245,7 +245,7 @@ class Simulation:
     def _make_host(self, name: str) -> SimulatedHost:
         key = self.network.key(name)
         return SimulatedHost(
-            name, self.network.nodes[name], key, self.settings, self._segment_bytes
+            name, self.network.nodes[name], key, self.settings, self._segment_bytes, self._leave
         )
 
     def _make_loop(self) -> VirtualTimeLoop:
@@ -266,9 +266,21 @@ class Simulation:
         for switch in self.topology.switches:
             if plan.rules_for(switch):
                 install_rules(self.network.nodes[switch], prefix, plan, switch)
-                self._switch_rules.setdefault(switch, []).append((prefix, plan))
+                self._switch_rules[switch][prefix] = plan
         for node in {rule.node for rule in plan.rules} | set(plan.ranks):
             self._add_paths(plan, node)
+
+    def _leave(self, membership: Membership) -> None:
+        left = self._left.setdefault((membership.name, membership.number), [])
+        left.append(membership)
+        if len(left) == membership.size:
+            del self._left[membership.name, membership.number]
+            for member in left:
+                self._hosts[member.nodes[member.rank]].forget(member)
+            for switch, rules in self._switch_rules.items():
+                for prefix in membership.plans:
+                    if rules.pop(prefix, None) is not None and self.network.is_alive(switch):
+                        self.network.nodes[switch].remove_group(prefix)
 
     def _add_paths(self, plan: Plan, node: str) -> None:
         """Whom ``node`` may have to ask: as a member, or for the operands of its rules."""

@@ -13,6 +13,7 @@ import innet
 from innet.collectives import Communicator
 from innet.errors import CollectiveError, DeadlineExceeded, SimulationError
 from innet.plans import evaluate_allreduce
+from innet.settings import Settings, SettingsError
 from innet.topology import load_topology
 
 ALGORITHMS = ("inc", "ring", "ps", "halving-doubling", "auto")
@@ -63,6 +64,7 @@ def test_sleeping_takes_virtual_time_only() -> None:
 
 DIGEST_PROGRAM = """
 import innet, numpy as np
+from innet.settings import Settings, SettingsError
 from innet.topology import load_topology
 
 async def program(comm):
@@ -153,3 +155,38 @@ def test_unknown_nodes_and_hosts_are_refused_by_name() -> None:
             sim.group(["h0", "h7"])
         with pytest.raises(SimulationError, match="has not crashed"):
             sim.restart("s0")
+
+
+def test_a_node_that_only_forwards_has_its_routes_again_after_a_restart() -> None:
+    topology = load_topology("leaf-spine:2x1x1").with_overrides(rate_bps=1e9)
+
+    async def program(comm: Communicator) -> float:
+        return float((await comm.iallreduce(np.ones(4, np.float32)))[0])
+
+    with innet.Simulation(topology) as sim:
+        # The server is a host: no switch has a rule, and all of them must know the ways.
+        group = sim.group(algorithm="ps", timeout_s=5.0)
+        for switch in topology.switches:
+            sim.crash(switch)
+            sim.restart(switch)
+        assert sim.run(*(program(comm) for comm in group)) == [2.0, 2.0]
+
+
+def test_what_a_group_keeps_goes_when_all_have_left() -> None:
+    async def program(comm: Communicator) -> None:
+        await comm.iallreduce(np.ones(100_000, np.float32))
+        comm.close()
+
+    with innet.Simulation(star(2)) as sim:
+        sim.run(*(program(comm) for comm in sim.group(algorithm="inc")))
+        for node in sim.network.nodes.values():
+            status = node.status()
+            assert status["endpoint"]["retained_bytes"] == 0
+            assert status["rules"] == []
+
+
+def test_settings_under_which_answers_would_find_nobody_are_refused() -> None:
+    with pytest.raises(SettingsError, match="at least twice"):
+        Settings().with_assignments(["transport.interest_lifetime_s=0.5"])
+    with pytest.raises(SettingsError, match="host_slots"):
+        Settings().with_assignments(["collectives.host_slots=1"])
