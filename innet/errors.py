@@ -57,6 +57,10 @@ class ControlError(InnetError):
     """A node did not answer on its control socket, or refused a request."""
 
 
+class TelemetryError(InnetError):
+    """A broker, a metrics endpoint or a command to a node cannot be used as asked."""
+
+
 class SecurityError(InnetError):
     """A key is missing, malformed or of the wrong kind."""
 

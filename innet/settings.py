@@ -107,6 +107,29 @@ class RecoverySettings(_Model):
     )
 
 
+class TelemetrySettings(_Model):
+    """What nodes publish over MQTT; see ``docs/telemetry.md``."""
+
+    broker: str = Field(
+        default="embedded",
+        description="embedded (in the launcher), none, or mqtt[s]://[user:password@]host[:port]",
+    )
+    interval_s: float = Field(
+        default=1.0, ge=0.1, le=3600, description="time between two publications of counters"
+    )
+
+
+class LogSettings(_Model):
+    """How processes of a run log."""
+
+    format: Literal["text", "json"] = Field(
+        default="text", description="json: one document per record and line"
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="warning", description="records below it are left out"
+    )
+
+
 class Settings(_Model):
     """All settings of a run."""
 
@@ -114,6 +137,8 @@ class Settings(_Model):
     collectives: CollectiveSettings = CollectiveSettings()
     security: SecuritySettings = SecuritySettings()
     recovery: RecoverySettings = RecoverySettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    log: LogSettings = LogSettings()
 
     def with_assignments(self, assignments: Iterable[str]) -> Settings:
         """A copy with assignments such as ``transport.max_window=128`` applied.

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from innet.emulation.output import ConsoleOutput
     from innet.plans import Plan
     from innet.settings import Settings
     from innet.topology import Topology
@@ -47,15 +50,33 @@ def chosen_topology(
     return load_topology(topology).with_overrides(**overrides)
 
 
-def chosen_settings(assignments: Sequence[str]) -> Settings:
-    """The settings with ``--set`` applied.
+def chosen_settings(
+    assignments: Sequence[str],
+    *,
+    broker: str | None = None,
+    log_format: str | None = None,
+    log_level: str | None = None,
+) -> Settings:
+    """The settings with ``--set`` applied, and the options that have a name of their own.
 
     Raises:
         SettingsError: an assignment is malformed, unknown or out of range.
     """
     from innet.settings import Settings
 
-    return Settings().with_assignments(assignments)
+    named = {"telemetry.broker": broker, "log.format": log_format, "log.level": log_level}
+    options = [f"{name}={value}" for name, value in named.items() if value is not None]
+    return Settings().with_assignments([*assignments, *options])
+
+
+def chosen_output(settings: Settings, console: Console | None = None) -> ConsoleOutput:
+    """Where the lines of a run's processes go; sets up the launcher's own log on the way."""
+    from innet.emulation.output import ConsoleOutput
+    from innet.logs import LogContext, configure_logs
+    from innet.logs.job_output import JsonLinesOutput
+
+    configure_logs(settings.log, LogContext(node="launcher"))
+    return JsonLinesOutput() if settings.log.format == "json" else ConsoleOutput(console)
 
 
 def chosen_hosts(hosts: str | None) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+OBSERVATION_PANEL = "Telemetry and logs"
 LINKS_PANEL = "Links and switches (replace what the topology says)"
 
 
@@ -21,7 +22,8 @@ def _shipped_names(incomplete: str) -> Iterator[str]:
     return (name for name in shipped_topologies() if name.startswith(incomplete))
 
 
-def _run_ids(incomplete: str) -> Iterator[str]:
+def run_ids(incomplete: str) -> Iterator[str]:
+    """The runs of this machine, for completion."""
     from innet.emulation.runs import list_runs
 
     return (record.run_id for record in list_runs() if record.run_id.startswith(incomplete))
@@ -39,7 +41,7 @@ Topology = Annotated[
 ]
 RunId = Annotated[
     str | None,
-    typer.Argument(metavar="[ID]", help="The run", autocompletion=_run_ids, show_default=False),
+    typer.Argument(metavar="[ID]", help="The run", autocompletion=run_ids, show_default=False),
 ]
 Mode = Annotated[
     Literal["local", "netns"],
@@ -66,6 +68,44 @@ SetSettings = Annotated[
         "--set",
         metavar="SECTION.NAME=VALUE",
         help="Change a setting, such as [cyan]security.signature=ed25519[/]; repeatable",
+        show_default=False,
+    ),
+]
+Broker = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Publish telemetry to this MQTT broker, such as "
+        "[cyan]mqtts://user:password@host:8883[/]; [cyan]embedded[/] (the default): one in the "
+        "launcher; [cyan]none[/]: nowhere",
+        rich_help_panel=OBSERVATION_PANEL,
+        show_default=False,
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve metrics for Prometheus on this port of loopback; 0: a free one",
+        rich_help_panel=OBSERVATION_PANEL,
+        show_default=False,
+    ),
+]
+LogFormat = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(
+        help="[cyan]json[/]: one document per line, of every process [dim](default: text)[/]",
+        rich_help_panel=OBSERVATION_PANEL,
+        show_default=False,
+    ),
+]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option(
+        help="Leave out what matters less [dim](default: warning)[/]",
+        rich_help_panel=OBSERVATION_PANEL,
         show_default=False,
     ),
 ]

@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Generator
 from typing import Generic, Protocol, TypeVar
 
+from innet.errors import Cancelled, CollectiveError
+from innet.telemetry.events import report
+
 T = TypeVar("T")
 
 _SIGNAL_CHECK_S = 0.1
@@ -140,6 +143,14 @@ class Work(Generic[T]):
         except Exception as problem:
             error = problem
         if error is not None:
+            _report_failure(error)
             self._future.set_exception(error)
         else:
             self._future.set_result(result)
+
+
+def _report_failure(error: BaseException) -> None:
+    if not isinstance(error, Cancelled):
+        operation = error.operation if isinstance(error, CollectiveError) else ""
+        kind = type(error).__name__
+        report("operation_failed", f"{kind}: {error}", operation=operation, error=kind)

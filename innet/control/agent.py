@@ -16,6 +16,7 @@ from innet.control.protocol import RuleMessage
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.plans import Plan
+from innet.telemetry.events import report
 
 
 class GroupListener(Protocol):
@@ -77,6 +78,8 @@ class NodeAgent:
             "uptime_s": time.monotonic() - self._started_s,
             "resident_bytes": self._process.memory_info().rss,
             "cpu_s": times.user + times.system,
+            "time_s": time.time(),
+            "slots": self._config.slots,
             **status,
         }
 
@@ -86,11 +89,14 @@ class NodeAgent:
             rule = RuleMessage.model_validate(document)
             operands = [(interval, f"/n/{node}") for interval, node in rule.operands]
             self._node.install_rule(group, rule.interval, operands, rule.primary)
+        what = f"{len(rules)} rules of {group} on {self._config.node}"
+        report("rules_installed", what, group=group, rules=len(rules))
         return len(rules)
 
     def remove_group(self, group: str) -> None:
         """Take the rules of ``group`` away and free its slots."""
         self._node.remove_group(group)
+        report("rules_removed", f"rules of {group} on {self._config.node}", group=group)
 
     def set_routes(self, routes: dict[str, int]) -> None:
         """The face towards every node that can be reached; all other routes go."""

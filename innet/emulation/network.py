@@ -198,6 +198,12 @@ class Network:
         record.kept_up = True
         record.save()
 
+    def record_broker(self, url: str) -> None:
+        """Say in the run's record to which MQTT broker its telemetry goes."""
+        record = self._entered_record()
+        record.broker = url
+        record.save()
+
     async def link_counters(
         self, nodes: Collection[str] | None = None
     ) -> dict[DirectedLink, LinkCounters]:

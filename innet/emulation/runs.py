@@ -58,6 +58,8 @@ class RunRecord(BaseModel):
     run_dir: Path
     started_at: float
     """Seconds since the epoch."""
+    broker: str | None = None
+    """URL of the MQTT broker that the run's telemetry goes to; ``None``: there is none."""
     kept_up: bool = False
     """Whether the run is there to be used until somebody takes it down, and not one job's own."""
     processes: tuple[RecordedProcess, ...] = ()

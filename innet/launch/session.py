@@ -26,7 +26,9 @@ from innet.launch.torchrun import torchrun_options
 from innet.plans import rank_order
 from innet.security import deal_keys
 from innet.security.keys import KEYS_VARIABLE
+from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import SETTINGS_VARIABLE, Settings
+from innet.telemetry.launcher_telemetry import LauncherTelemetry
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, RESTARTS_VARIABLE, JobFile
@@ -58,6 +60,7 @@ class Session:
         self.settings = settings or Settings()
         self._output = output or ConsoleOutput()
         self.network = Network(topology, mode, run_id, seed=seed, output=self._output)
+        self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
         self._controller: Controller | None = None
         self._job_output: OutputSink | None = None
@@ -66,6 +69,8 @@ class Session:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.network)
+            await stack.enter_async_context(self._telemetry)
+            stack.push_async_callback(self.network.processes.terminate)
             await asyncio.to_thread(self._write_files)
             self._controller = Controller(
                 self.topology,
@@ -250,8 +255,13 @@ class Session:
             return status
 
     def _write_files(self) -> None:
-        self._settings_path.write_text(self.settings.model_dump_json(indent=2))
-        dealt = deal_keys(self.topology.nodes, self.settings.security.signature)
+        settings = self.settings.model_copy(update={"telemetry": self._telemetry.for_nodes})
+        self._settings_path.write_text(settings.model_dump_json(indent=2))
+        operator = OperatorKey.generate()
+        operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
+        dealt = deal_keys(
+            self.topology.nodes, self.settings.security.signature, operator=operator.public
+        )
         for node, keys in dealt.items():
             keys.save(self._keys_path(node))
 

@@ -6,15 +6,18 @@ import os
 import signal
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 from innet.control.agent import NodeAgent
 from innet.emulation.node_config import NodeConfig
 from innet.errors import InnetError
+from innet.logs import LogContext, configure_logs
 from innet.node.priority import prefer_this_process
 from innet.node.runtime import open_node
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
+from innet.telemetry import NodeTelemetry
 
 
 def main(arguments: list[str]) -> int:
@@ -30,11 +33,15 @@ def main(arguments: list[str]) -> int:
         config = NodeConfig.load(Path(arguments[0]))
         settings = Settings.load(Path(os.environ[SETTINGS_VARIABLE]))
         keys = NodeKeys.load(Path(os.environ[KEYS_VARIABLE]))
+        configure_logs(settings.log, LogContext(node=config.node, run=config.run_id))
         node = open_node(config, settings, keys)
     except (InnetError, KeyError) as error:
         print(f"innet node: {error}", file=sys.stderr)
         return 1
-    with NodeAgent(node, config):
+    with (
+        NodeAgent(node, config) as agent,
+        closing(NodeTelemetry(node, config, settings, keys, agent.status)),
+    ):
         stop.wait()
     node.stop(f"{config.node} was told to stop")
     return 0

@@ -49,6 +49,7 @@ class NodeKeys(BaseModel):
         signing: for segments and sums.
         objects: for the manifests of objects: the node's own Ed25519 key.
         trusted: whose signatures are taken.
+        operator: public key of who may give commands, hexadecimal; ``None``: nobody.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,6 +57,7 @@ class NodeKeys(BaseModel):
     signing: Key
     objects: Key
     trusted: tuple[Key, ...]
+    operator: str | None = None
 
     def signing_key(self) -> _core.SigningKey:
         """The signing key with a fresh salt: no GMAC nonce repeats after a restart."""
@@ -92,8 +94,10 @@ class NodeKeys(BaseModel):
             ) from error
 
 
-def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]:
-    """Make keys for ``nodes``.
+def deal_keys(
+    nodes: Iterable[str], signature: Signature, operator: str | None = None
+) -> dict[str, NodeKeys]:
+    """Make keys for ``nodes``, which take commands of ``operator``.
 
     >>> keys = deal_keys(["h0", "s0"], "gmac")
     >>> keys["h0"].signing == keys["s0"].signing
@@ -106,13 +110,14 @@ def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]
     )
     if signature == "ed25519":
         return {
-            node: NodeKeys(signing=key, objects=key, trusted=trusted) for node, key in own.items()
+            node: NodeKeys(signing=key, objects=key, trusted=trusted, operator=operator)
+            for node, key in own.items()
         }
     secret = secrets.token_bytes(_GROUP_KEY_BYTES.get(signature, 0)).hex()
     name = "" if signature == "digest" else "/g/k"
     shared = Key(signature=signature, name=name, secret=secret)
     return {
-        node: NodeKeys(signing=shared, objects=key, trusted=(shared, *trusted))
+        node: NodeKeys(signing=shared, objects=key, trusted=(shared, *trusted), operator=operator)
         for node, key in own.items()
     }
 

@@ -27,10 +27,13 @@ from innet.errors import (
     EmulationError,
     RankFailed,
 )
+from innet.logs import LogContext, configure_logs
 from innet.node import open_node
 from innet.plans import Plan
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
+from innet.telemetry import NodeTelemetry
+from innet.telemetry.events import report
 from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
 from innet.worker.collector import Collector
@@ -68,6 +71,11 @@ class Worker:
         self.settings = settings
         self.job = job
         self.rank = job.ranks.index(config.node)
+        configure_logs(
+            settings.log,
+            LogContext(node=config.node, run=config.run_id),
+            is_users_program=True,
+        )
         self._controller = ControlClient(
             ipc_address(job.controller_socket), who="the controller of this run"
         )
@@ -85,6 +93,7 @@ class Worker:
         self._agent = NodeAgent(self.node, config, self)
         # After the agent listens, so that a change from now on is heard, and none before missed.
         self._agent.set_routes(self._controller.ask("routes", node=config.node))
+        self._telemetry = NodeTelemetry(self.node, config, settings, keys, self._agent.status)
         self._closed = False
 
     @classmethod
@@ -177,6 +186,8 @@ class Worker:
             _drop_of_group(self._early_placements, name)
         if placed is not None:
             self._place(membership, placed)
+        what = f"{self.config.node} is rank {rank} of {len(ranks)} in group {name!r}"
+        report("group_joined", what, group=name, rank=rank, size=len(ranks))
         return membership
 
     def await_ready(self, membership: Membership, timeout_s: float) -> None:
@@ -222,6 +233,8 @@ class Worker:
         with self._lock:
             self._memberships.pop(membership.name, None)
             self._leaving[key] = membership
+        what = f"{self.config.node} has left group {membership.name!r}"
+        report("group_left", what, group=membership.name)
         if membership.failure is not None or not self._others_use(membership):
             self.on_group_over(*key)
 
@@ -258,6 +271,7 @@ class Worker:
                 self._early_failures[group, number] = (why, rank)
                 membership = None
         if membership is not None:
+            report("peer_lost", f"group {group!r} failed: {why}", group=group, rank=rank)
             self._end_group(membership, why, rank)
         else:
             self.on_group_over(group, number)
@@ -313,6 +327,7 @@ class Worker:
         self._wait_until_all_left()
         if self.trace is not None:
             self.trace.close()
+        self._telemetry.close()
         self._agent.close()
         self.node.stop(f"rank {self.rank} closed its node")
         self.collector.close()

@@ -15,6 +15,7 @@ COMMANDS = [
     ["up"],
     ["status"],
     ["down"],
+    ["tell"],
     ["plan"],
     ["compare"],
     ["topology", "list"],

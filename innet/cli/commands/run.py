@@ -15,6 +15,7 @@ import typer
 from innet.cli import options
 from innet.cli.network_choice import (
     chosen_hosts,
+    chosen_output,
     chosen_plan,
     chosen_settings,
     chosen_topology,
@@ -81,6 +82,9 @@ def run(
     queue: options.Queue = None,
     mtu: options.Mtu = None,
     slots: options.Slots = None,
+    broker: options.Broker = None,
+    log_format: options.LogFormat = None,
+    log_level: options.LogLevel = None,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Run a command on every host, as the ranks of one job.
@@ -103,7 +107,6 @@ def run(
         )
     from rich.console import Console
 
-    from innet.emulation.output import ConsoleOutput
     from innet.launch import Session
     from innet.trace.job_trace import trace_file
 
@@ -112,9 +115,8 @@ def run(
     )
     ranks = chosen_hosts(hosts)
     chosen_plan(algorithm, topology, ranks)  # what is wrong with it is known before the launch
-    session = Session(
-        topology, mode=mode, settings=chosen_settings(settings), output=ConsoleOutput()
-    )
+    chosen = chosen_settings(settings, broker=broker, log_format=log_format, log_level=log_level)
+    session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     into = None if trace is None else trace_file(trace, session.network.run_id)
     restarts = RestartPolicy(max_restarts, elastic)
     console = Console(stderr=True)
@@ -197,14 +199,17 @@ def _tell_success(console: Console, duration_s: float, lost: Sequence[str]) -> N
     console.print(f"{who} ended well after {duration_s:.1f} s", highlight=False)
 
 
-_NETWORK_OPTIONS = ("mode", "rate", "delay", "loss", "queue", "mtu", "slots", "settings")
+_NETWORK_OPTIONS = (
+    "mode", "rate", "delay", "loss", "queue", "mtu", "slots", "broker",
+    "log_format", "log_level", "settings",
+)  # fmt: skip
 
 
 def _refuse_network_options(ctx: typer.Context) -> None:
     for name in _NETWORK_OPTIONS:
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            flag = "--set" if name == "settings" else f"--{name}"
+            flag = "--set" if name == "settings" else f"--{name.replace('_', '-')}"
             raise typer.BadParameter(
                 f"{flag} belongs to the network, which is up already; give it to `innet up`",
                 param_hint=f"'{flag}'",

@@ -9,7 +9,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.background import Background, enter_background
-from innet.cli.network_choice import chosen_settings, chosen_topology
+from innet.cli.network_choice import chosen_output, chosen_settings, chosen_topology
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +42,9 @@ def up(
     queue: options.Queue = None,
     mtu: options.Mtu = None,
     slots: options.Slots = None,
+    broker: options.Broker = None,
+    log_format: options.LogFormat = None,
+    log_level: options.LogLevel = None,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Launch a network and hold it until Ctrl-C.
@@ -52,18 +55,18 @@ def up(
 
     from rich.console import Console
 
-    from innet.emulation.output import ConsoleOutput
     from innet.launch import Session
 
     console = Console(highlight=False)
+    chosen = chosen_settings(settings, broker=broker, log_format=log_format, log_level=log_level)
     session = Session(
         chosen_topology(
             topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
         ),
         mode=mode,
-        settings=chosen_settings(settings),
+        settings=chosen,
         run_id=name,
-        output=ConsoleOutput(console),
+        output=chosen_output(chosen, console),
     )
     asyncio.run(_hold(session, console, background))
 

@@ -1,0 +1,14 @@
+"""Health of a run: published over MQTT, and commands to its nodes.
+
+* ``topics``, ``messages``: the topic tree and what is published there (docs/telemetry.md);
+* ``node_telemetry``, ``node_source``: a node's part; ``launcher_telemetry``: the launcher's;
+* ``publisher``: the connection of either to the broker, which may come and go;
+* ``events``: where anybody says what happens; ``counter_events``: what only counters tell;
+* ``commands``: signed commands, and what keeps others out;
+* ``door``, ``broker_thread``, ``embedded_broker``, ``relay``: the broker, and the way to it;
+* ``feed``: what a viewer knows of a run from its topics.
+"""
+
+from innet.telemetry.node_telemetry import NodeTelemetry
+
+__all__ = ["NodeTelemetry"]

@@ -1,0 +1,154 @@
+"""Commands to nodes, and what keeps everybody else from giving them.
+
+A command is signed with the run's operator key. Its body says for which node of which run it is,
+when it was given and its number, which grows from one command to the next: a copy of an old one is
+refused, also by a node that was started anew meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from innet.security.operator_key import OperatorKey, is_signed_by
+
+MAX_AGE_S = 30.0
+"""A command that was given longer ago, or that much in the future, is stale."""
+_CONTEXT = b"innet command v1\0"
+"""Stands before what is signed: no signature made for another purpose fits."""
+
+Reason = Literal["malformed", "unsigned", "bad_signature", "misaddressed", "stale", "replayed"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SetInterval(_Model):
+    """Publish counters that often from now on."""
+
+    kind: Literal["set_interval"] = "set_interval"
+    interval_s: float = Field(ge=0.1, le=3600)
+
+
+class DumpState(_Model):
+    """Reply with all that the node says of itself on its control socket."""
+
+    kind: Literal["dump_state"] = "dump_state"
+
+
+class DropCache(_Model):
+    """Empty the content store."""
+
+    kind: Literal["drop_cache"] = "drop_cache"
+
+
+Command = Annotated[SetInterval | DumpState | DropCache, Field(discriminator="kind")]
+
+
+class Order(_Model):
+    """A command with whom it is for: the body that is signed."""
+
+    run: str
+    node: str
+    number: int = Field(ge=0)
+    issued_at_s: float
+    command: Command
+
+
+class SignedOrder(_Model):
+    """What is published: the body as it was signed, and its signature in hexadecimal."""
+
+    body: str
+    signature: str = ""
+
+
+class CommandRefused(Exception):
+    """A command that is not carried out.
+
+    Attributes:
+        reason: by which it is counted.
+        number: of the command, if its body could be read.
+    """
+
+    def __init__(self, reason: Reason, message: str, number: int | None = None) -> None:
+        self.reason: Reason = reason
+        self.number = number
+        super().__init__(message)
+
+
+def signed(command: Command, run: str, node: str, key: OperatorKey) -> tuple[int, bytes]:
+    """The number of a new command, and the payload to publish."""
+    number = time.time_ns()
+    order = Order(run=run, node=node, number=number, issued_at_s=time.time(), command=command)
+    body = order.model_dump_json()
+    signature = key.sign(_CONTEXT + body.encode()).hex()
+    return number, SignedOrder(body=body, signature=signature).model_dump_json().encode()
+
+
+class CommandGate:
+    """Lets commands through to one node."""
+
+    def __init__(self, operator: str | None, run: str, node: str, started_at_s: float) -> None:
+        """
+        Args:
+            operator: public key of who may command; ``None``: nobody.
+            run: the node's run.
+            node: the node.
+            started_at_s: Unix time since which the node is up; older commands were not for it.
+        """
+        self._operator = operator
+        self._run = run
+        self._node = node
+        self._last_number = int(started_at_s * 1e9)
+
+    def admit(self, payload: bytes, now_s: float) -> Order:
+        """The order in ``payload``, which may be carried out now, and never again.
+
+        Raises:
+            CommandRefused: it may not.
+        """
+        try:
+            sealed = SignedOrder.model_validate_json(payload)
+        except ValidationError:
+            raise CommandRefused("malformed", "it is not a signed order") from None
+        self._require_signature(sealed)
+        try:
+            order = Order.model_validate_json(sealed.body)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise CommandRefused("malformed", f"its body is no order: {first['msg']}") from None
+        self._require_new(order, now_s)
+        self._last_number = order.number
+        return order
+
+    def _require_signature(self, sealed: SignedOrder) -> None:
+        if not sealed.signature:
+            raise CommandRefused("unsigned", "it has no signature")
+        try:
+            signature = bytes.fromhex(sealed.signature)
+        except ValueError:
+            raise CommandRefused("malformed", "its signature is not hexadecimal") from None
+        message = _CONTEXT + sealed.body.encode()
+        if self._operator is None or not is_signed_by(self._operator, message, signature):
+            raise CommandRefused("bad_signature", "this run's operator has not signed it")
+
+    def _require_new(self, order: Order, now_s: float) -> None:
+        if (order.run, order.node) != (self._run, self._node):
+            raise CommandRefused(
+                "misaddressed", f"it is for {order.node} of {order.run}", order.number
+            )
+        age_s = now_s - order.issued_at_s
+        if abs(age_s) > MAX_AGE_S:
+            raise CommandRefused(
+                "stale",
+                f"it was given {abs(age_s):.0f} s {'ago' if age_s > 0 else 'ahead of this clock'}; "
+                f"{MAX_AGE_S:.0f} s is the most. Are the clocks right?",
+                order.number,
+            )
+        if order.number <= self._last_number:
+            raise CommandRefused(
+                "replayed", "its number is not above that of the last one", order.number
+            )

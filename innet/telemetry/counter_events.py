@@ -1,0 +1,47 @@
+"""Events that nobody reports because the packet path only counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from innet.telemetry import events
+from innet.telemetry.messages import NodeCounters
+
+_REFUSED = ("malformed", "invalid_signature", "unknown_key")
+
+
+class CounterEvents:
+    """Compares each reading of a node's counters with the one before."""
+
+    def __init__(self, report: Callable[..., None] = events.report) -> None:
+        self._report = report
+        self._last: NodeCounters | None = None
+
+    def observe(self, now: NodeCounters, last_unroutable: str) -> None:
+        """Report what has begun, or gone on, since the last reading."""
+        last, self._last = self._last, now
+        if last is None:
+            return
+        if (refused := now.reducer.refused_no_slot - last.reducer.refused_no_slot) > 0:
+            self._report(
+                "slots_exhausted",
+                f"{refused} reductions found none of {now.slots} slots free on {now.node}",
+                refused=refused,
+                slots=now.slots,
+            )
+        for reason in _REFUSED:
+            packets = getattr(now.tables, reason) - getattr(last.tables, reason)
+            if packets > 0:
+                self._report(
+                    "packets_refused",
+                    f"{packets} packets were refused on {now.node}: {reason.replace('_', ' ')}",
+                    packets=packets,
+                    reason=reason,
+                )
+        if (unroutable := now.tables.no_route - last.tables.no_route) > 0:
+            self._report(
+                "route_missing",
+                f"{now.node} has no route to {last_unroutable}, and refused {unroutable} Interests",
+                prefix=last_unroutable,
+                interests=unroutable,
+            )

@@ -1,0 +1,62 @@
+"""What happens in this process, for whoever publishes it.
+
+Whoever notices something calls :func:`report`: it logs, and hands the event to the process's
+publisher if there is one. It never waits and never fails.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from innet.telemetry.messages import EventKind
+
+_log = logging.getLogger("innet.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event before it is numbered and stamped."""
+
+    kind: EventKind
+    message: str
+    details: dict[str, JsonValue] = field(default_factory=dict)
+
+
+Listener = Callable[[Happening], None]
+
+_listeners: list[Listener] = []
+
+
+def report(kind: EventKind, message: str, **details: JsonValue) -> None:
+    """Tell of something that happened.
+
+    Args:
+        kind: which kind of thing.
+        message: a sentence for people.
+        details: what programs may want to know of it; ``operation`` and ``job`` go into the log
+            record, too.
+
+    Example::
+
+        report("rules_installed", "7 rules of /j1/g0.inc", group="/j1/g0.inc", rules=7)
+    """
+    known = {name: details[name] for name in ("operation", "job") if details.get(name)}
+    _log.info("%s", message, extra={"event": kind, **known})
+    happening = Happening(kind, message, details)
+    for listener in tuple(_listeners):
+        listener(happening)
+
+
+def listen(listener: Listener) -> None:
+    """Call ``listener`` with each event, on the thread that reports it: it must not wait."""
+    _listeners.append(listener)
+
+
+def ignore(listener: Listener) -> None:
+    """Undo :func:`listen`."""
+    if listener in _listeners:
+        _listeners.remove(listener)

@@ -1,0 +1,106 @@
+"""What a viewer knows of a run from its topics."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from innet.telemetry.messages import (
+    Event,
+    LauncherStatus,
+    LinkCounters,
+    NodeCounters,
+    NodeStatus,
+)
+from innet.telemetry.topics import LAUNCHER, is_of_run, source_of
+
+_EVENTS_KEPT = 200
+
+
+@dataclass
+class NodeFeed:
+    """What one node has published: its status, its last two counters."""
+
+    status: NodeStatus | None = None
+    counters: NodeCounters | None = None
+    previous: NodeCounters | None = None
+
+    def take_counters(self, counters: NodeCounters) -> None:
+        """Newer counters have come; those of another process of the node do not compare."""
+        restarted = self.counters is not None and counters.uptime_s < self.counters.uptime_s
+        self.previous = None if restarted else self.counters
+        self.counters = counters
+
+    def rate_per_s(self, quantity: str) -> float | None:
+        """How fast a sum over the node's links grows, such as of ``bytes_out``.
+
+        ``None`` before there are two counters to compare.
+        """
+        if self.counters is None or self.previous is None:
+            return None
+        span_s = self.counters.time_s - self.previous.time_s
+        grown = _sum(self.counters.links, quantity) - _sum(self.previous.links, quantity)
+        return grown / span_s if span_s > 0 else None
+
+    def cpu_share(self) -> float | None:
+        """Processors' worth of time that the node takes; ``None`` as :meth:`rate_per_s`."""
+        if self.counters is None or self.previous is None:
+            return None
+        span_s = self.counters.time_s - self.previous.time_s
+        return (self.counters.cpu_s - self.previous.cpu_s) / span_s if span_s > 0 else None
+
+
+@dataclass
+class RunFeed:
+    """A run as its topics tell it; feed it each message with :meth:`take`."""
+
+    run: str | None = None
+    """Messages of other runs are left out; ``None``: there are no others."""
+    launcher: LauncherStatus | None = None
+    nodes: dict[str, NodeFeed] = field(default_factory=dict)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
+    unreadable: int = 0
+    """Messages that are not of this version of innet."""
+
+    def take(self, topic: str, payload: bytes) -> Event | None:
+        """One message has come; the event, if it is one."""
+        source = source_of(topic)
+        if source is None or (self.run is not None and not is_of_run(topic, self.run)):
+            return None
+        name, leaf = source
+        if not payload:  # a retained message was taken back: the run has ended
+            self._forget(name)
+            return None
+        try:
+            return self._take(name, leaf, payload)
+        except ValidationError:
+            self.unreadable += 1
+            return None
+
+    def _take(self, name: str, leaf: str, payload: bytes) -> Event | None:
+        if leaf == "event":
+            event = Event.model_validate_json(payload)
+            self.events.append(event)
+            return event
+        if name == LAUNCHER and leaf == "status":
+            self.launcher = LauncherStatus.model_validate_json(payload)
+        elif leaf == "status":
+            self._node(name).status = NodeStatus.model_validate_json(payload)
+        elif leaf == "counters":
+            self._node(name).take_counters(NodeCounters.model_validate_json(payload))
+        return None
+
+    def _node(self, name: str) -> NodeFeed:
+        return self.nodes.setdefault(name, NodeFeed())
+
+    def _forget(self, name: str) -> None:
+        if name == LAUNCHER:
+            self.launcher = None
+        self.nodes.pop(name, None)
+
+
+def _sum(links: Iterable[LinkCounters], quantity: str) -> int:
+    return sum(int(getattr(link, quantity)) for link in links)

@@ -1,0 +1,155 @@
+"""The launcher's part: the run's broker, and what only the launcher knows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Self
+
+from aiomqtt import MqttError
+from aiomqtt.exceptions import MqttConnectError
+
+from innet.emulation.network import Network
+from innet.emulation.processes import SupervisedProcess
+from innet.settings import TelemetrySettings
+from innet.telemetry import events
+from innet.telemetry.broker_thread import BrokerThread
+from innet.telemetry.broker_url import EMBEDDED, NONE, BrokerUrl
+from innet.telemetry.door import DOOR_NAME, client_through
+from innet.telemetry.messages import CommandReply, LauncherStatus, State
+from innet.telemetry.publisher import Publisher
+from innet.telemetry.topics import LAUNCHER, SourceTopics, launcher_topics, node_topics
+
+_FORGET_TIMEOUT_S = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class LauncherSource:
+    """The source of the launcher of a run."""
+
+    run: str
+    topology: str
+    mode: str
+    nodes: tuple[str, ...]
+    name: str = LAUNCHER
+    interval_s: float = 0.0
+    since_s: float = field(default_factory=time.time)
+
+    @property
+    def topics(self) -> SourceTopics:
+        """Where it publishes."""
+        return launcher_topics(self.run)
+
+    def status(self, state: State) -> bytes:
+        """The payload of its status."""
+        return LauncherStatus(
+            run=self.run,
+            state=state,
+            topology=self.topology,
+            mode=self.mode,
+            pid=os.getpid(),
+            since_s=self.since_s,
+            nodes=self.nodes,
+        ).payload()
+
+    def counters(self, events_dropped: int) -> None:
+        """The launcher counts nothing."""
+        return
+
+    def on_command(self, payload: bytes) -> bytes:
+        """Refuse: commands are for nodes."""
+        message = "the launcher takes no commands; a node does"
+        events.report("command_refused", message, reason="misaddressed")
+        return CommandReply(
+            run=self.run, node=self.name, number=None, accepted=False, message=message
+        ).payload()
+
+
+class LauncherTelemetry:
+    """The broker of a run and the launcher's own publisher, as an async context manager.
+
+    Enter it once the network is up, and leave it when the run's other processes have ended: they
+    say good-bye through it.
+    """
+
+    def __init__(self, settings: TelemetrySettings, network: Network) -> None:
+        """Nothing happens before the context is entered.
+
+        Raises:
+            TelemetryError: the broker's URL is malformed.
+        """
+        self._settings = settings
+        self._network = network
+        self._url: BrokerUrl | None = None
+        self._publisher: Publisher | None = None
+        self._broker: BrokerThread | None = None
+        self._warned = False
+        if settings.broker != NONE:
+            self._broker = BrokerThread(settings.broker)
+
+    @property
+    def for_nodes(self) -> TelemetrySettings:
+        """The settings with the broker as the run's processes log in to it."""
+        broker = NONE if self._url is None else self._url.with_password()
+        return self._settings.model_copy(update={"broker": broker})
+
+    async def __aenter__(self) -> Self:
+        if self._broker is None:
+            return self
+        network = self._network
+        door = network.run_dir / DOOR_NAME
+        self._url = await asyncio.to_thread(self._broker.start, door)
+        # The embedded broker's password is the run's own; another's is for the user to know.
+        own = self._settings.broker == EMBEDDED
+        network.record_broker(self._url.with_password() if own else str(self._url))
+        source = LauncherSource(
+            run=network.run_id,
+            topology=network.topology.name,
+            mode=network.mode,
+            nodes=tuple(network.topology.nodes),
+        )
+        self._publisher = Publisher(source, door, self._url, on_disconnected=self._tell)
+        self._publisher.start()
+        network.processes.on_exit(self._on_exit)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._publisher is not None and self._url is not None:
+            await asyncio.to_thread(self._publisher.stop)
+            if self._publisher.has_parted and self._settings.broker != EMBEDDED:
+                await self._forget(self._url)
+        if self._broker is not None:
+            await asyncio.to_thread(self._broker.stop)
+
+    def _on_exit(self, process: SupervisedProcess) -> None:
+        if not self._network.processes.terminating:
+            events.report("process_ended", process.describe(), node=process.spec.node or "")
+
+    def _tell(self, error: Exception) -> None:
+        """Once: who logs in wrongly would else wonder where the telemetry is."""
+        if isinstance(error, MqttConnectError) and not self._warned:
+            self._warned = True
+            _log.warning(
+                "the broker %s refuses the run (%s): check user and password in its URL. The run "
+                "goes on without telemetry",
+                self._url,
+                error,
+            )
+
+    async def _forget(self, url: BrokerUrl) -> None:
+        """Take back what a broker keeps of the run: its id will not come again."""
+        run_id = self._network.run_id
+        sources = [node_topics(run_id, node) for node in self._network.topology.nodes]
+        try:
+            async with asyncio.timeout(_FORGET_TIMEOUT_S):
+                async with client_through(self._network.run_dir / DOOR_NAME, url) as client:
+                    for source in (launcher_topics(run_id), *sources):
+                        for topic in source.retained:
+                            await client.publish(topic, b"", 1, retain=True)
+        except (MqttError, OSError) as error:
+            _log.info("the broker %s keeps the last status of %s: %s", url, run_id, error)

@@ -1,0 +1,204 @@
+"""What is published: JSON documents, one model each. Units are in the names; times are Unix times.
+
+Readers ignore fields they do not know, so that a newer run can be watched.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+State = Literal["up", "stopped", "gone"]
+"""``stopped``: ended in order. ``gone``: the broker lost it, by a crash or a cut connection."""
+
+EventKind = Literal[
+    "cache_dropped",
+    "command_accepted",
+    "command_refused",
+    "group_joined",
+    "group_left",
+    "interval_set",
+    "operation_failed",
+    "packets_refused",
+    "peer_lost",
+    "process_ended",
+    "route_missing",
+    "rules_installed",
+    "rules_removed",
+    "slots_exhausted",
+]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    def payload(self) -> bytes:
+        """The document as it is published."""
+        return self.model_dump_json().encode()
+
+
+class NodeStatus(_Message):
+    """Retained: whether a node lives. Of ``gone``, only run, node and state are certain."""
+
+    run: str
+    node: str
+    state: State
+    kind: Literal["switch", "host"]
+    pid: int
+    since_s: float
+    """When this process came up."""
+
+
+class LauncherStatus(_Message):
+    """Retained: which network the run is, and whether its launcher lives."""
+
+    run: str
+    state: State
+    topology: str
+    mode: str
+    pid: int
+    since_s: float
+    nodes: tuple[str, ...]
+
+
+class TableCounters(_Message):
+    """Tables and forwarding of a node, since it came up."""
+
+    malformed: int
+    loops: int
+    pit_aggregated: int
+    pit_expired: int
+    pit_full: int
+    pit_entries: int
+    unsolicited_data: int
+    invalid_signature: int
+    unknown_key: int
+    no_route: int
+    no_rule: int
+    hop_limit_exceeded: int
+    cache_hits: int
+    cache_misses: int
+    cache_inserts: int
+    cache_evictions: int
+    cache_bytes: int
+    cache_entries: int
+
+
+class ReducerCounters(_Message):
+    """Reductions of a node, since it came up."""
+
+    reductions_started: int
+    reductions_completed: int
+    reductions_abandoned: int
+    reductions_parked: int
+    refused_no_slot: int
+    fallback_evaluations: int
+    operand_retransmissions: int
+    mismatches: int
+    overflows: int
+    slots_in_use: int
+    slots_in_use_max: int
+
+
+class EndpointCounters(_Message):
+    """Publishing and fetching of a host's application, since it came up."""
+
+    interests_expressed: int
+    segments_fetched: int
+    bytes_fetched: int
+    segments_served: int
+    retransmissions_by_gap: int
+    retransmissions_by_timeout: int
+    refreshes_of_held: int
+    holds_received: int
+    nacks_received: int
+    self_evaluations: int
+    marks_received: int
+    unexpected_data: int
+    retained_bytes: int
+
+
+class PortCounters(_Message):
+    """The emulator's own queue in front of a link; zeros where the kernel keeps it."""
+
+    sent: int
+    sent_bytes: int
+    dropped_queue: int
+    dropped_loss: int
+    marked: int
+    depth_bytes: int
+    max_depth_bytes: int
+
+
+class LinkCounters(_Message):
+    """One face of a node, since it came up."""
+
+    peer: str
+    face: int
+    interests_in: int
+    interests_out: int
+    data_in: int
+    data_out: int
+    nacks_in: int
+    nacks_out: int
+    holds_in: int
+    holds_out: int
+    bytes_in: int
+    bytes_out: int
+    malformed_in: int
+    invalid_signature_in: int
+    send_errors: int
+    backlog_packets: int
+    backlog_dropped: int
+    port: PortCounters
+
+
+class NodeCounters(_Message):
+    """Retained: everything that a node counts, at one moment."""
+
+    run: str
+    node: str
+    kind: Literal["switch", "host"]
+    time_s: float
+    uptime_s: float
+    interval_s: float
+    """Until the next one."""
+    cpu_s: float
+    resident_bytes: int
+    slots: int
+    """Reductions that a switch may work on at once."""
+    tables: TableCounters
+    reducer: ReducerCounters
+    endpoint: EndpointCounters
+    links: tuple[LinkCounters, ...]
+    commands_refused: dict[str, int]
+    """By reason."""
+    events_dropped: int
+    """Events that were never published, because the broker was away for too long."""
+
+
+class Event(_Message):
+    """Something that happened."""
+
+    run: str
+    source: str
+    """A node's name, or ``launcher``."""
+    number: int
+    """Counts the events of this process, from 1."""
+    time_s: float
+    kind: EventKind
+    message: str
+    details: dict[str, JsonValue] = {}
+
+
+class CommandReply(_Message):
+    """What became of a command."""
+
+    run: str
+    node: str
+    number: int | None
+    """Of the command; ``None`` when it could not be read."""
+    accepted: bool
+    message: str
+    result: JsonValue = None

@@ -1,0 +1,238 @@
+"""Publishes what one process says of itself, on a thread with an event loop of its own.
+
+The process never waits for it. While the broker is away, events are kept up to a number and
+counters are not read; the connection is tried again after growing pauses, for as long as the
+process lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import aiomqtt
+
+from innet.telemetry import events
+from innet.telemetry.backoff import Backoff
+from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.door import client_through
+from innet.telemetry.events import Happening
+from innet.telemetry.messages import Event, State
+from innet.telemetry.topics import SourceTopics
+
+_MAX_EVENTS_KEPT = 256
+_STOP_TIMEOUT_S = 1.0
+_QOS = 1
+"""Status, events, commands and replies arrive at least once; counters may be lost (0)."""
+
+_log = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """What a process has to say."""
+
+    run: str
+    name: str
+
+    @property
+    def topics(self) -> SourceTopics:
+        """Where it publishes."""
+        ...
+
+    @property
+    def interval_s(self) -> float:
+        """Time between two publications of counters."""
+        ...
+
+    def status(self, state: State) -> bytes:
+        """The payload of its status."""
+        ...
+
+    def counters(self, events_dropped: int) -> bytes | None:
+        """The payload of its counters now; ``None`` when it counts nothing."""
+        ...
+
+    def on_command(self, payload: bytes) -> bytes:
+        """Carry out a command, if it may be; the payload of the reply."""
+        ...
+
+
+class Publisher:
+    """One process's connection to the broker, from :meth:`start` to :meth:`stop`."""
+
+    def __init__(
+        self,
+        source: Source,
+        door: Path,
+        url: BrokerUrl,
+        *,
+        on_disconnected: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """
+        Args:
+            source: what is published.
+            door: the run's way to its broker.
+            url: how to log in.
+            on_disconnected: told each time why the broker cannot be reached, or was lost.
+        """
+        self._source = source
+        self._door = door
+        self._url = url
+        self._on_disconnected = on_disconnected or self._log_disconnected
+        self._backlog: deque[Event] = deque(maxlen=_MAX_EVENTS_KEPT)
+        self._event_lock = threading.Lock()
+        self._events_made = 0
+        self._events_dropped = 0
+        self._has_parted = False
+        self._loop = asyncio.new_event_loop()
+        self._news = asyncio.Event()
+        self._interval_set = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"telemetry-{source.name}", daemon=True
+        )
+
+    @property
+    def has_parted(self) -> bool:
+        """Whether the broker knows that the process has ended in order."""
+        return self._has_parted
+
+    def start(self) -> None:
+        """Begin to publish, in the background."""
+        events.listen(self._on_event)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say that the process ends in order, if the broker is there. Safe to call twice."""
+        events.ignore(self._on_event)
+        with contextlib.suppress(RuntimeError):  # its loop has ended by itself
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(2 * _STOP_TIMEOUT_S)
+
+    def _on_event(self, happening: Happening) -> None:
+        with self._event_lock:
+            self._events_made += 1
+            if len(self._backlog) == _MAX_EVENTS_KEPT:
+                self._events_dropped += 1
+            self._backlog.append(
+                Event(
+                    run=self._source.run,
+                    source=self._source.name,
+                    number=self._events_made,
+                    time_s=time.time(),
+                    kind=happening.kind,
+                    message=happening.message,
+                    details=happening.details,
+                )
+            )
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    def _run(self) -> None:
+        # Not asyncio.run: at the end of a program its clean-up would start another thread.
+        with contextlib.closing(self._loop):
+            self._loop.run_until_complete(self._publish_until_stopped())
+
+    async def _publish_until_stopped(self) -> None:
+        backoff = Backoff()
+        while not self._stopping.is_set():
+            try:
+                await self._connect_and_serve(backoff)
+            except (aiomqtt.MqttError, OSError, ValueError) as error:
+                self._on_disconnected(error)
+            except RuntimeError as error:
+                # The interpreter ends, and takes no new work of threads (connecting is such).
+                _log.debug("telemetry of %s ends: %s", self._source.name, error)
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), backoff.next_s())
+
+    async def _connect_and_serve(self, backoff: Backoff) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            connecting = asyncio.ensure_future(stack.enter_async_context(self._client()))
+            await _until_first_ends(connecting, self._stopping.wait())
+            if not connecting.cancelled():
+                backoff.reset()
+                await self._serve(connecting.result())
+
+    def _client(self) -> aiomqtt.Client:
+        will = aiomqtt.Will(
+            self._source.topics.status, self._source.status("gone"), qos=_QOS, retain=True
+        )
+        return client_through(self._door, self._url, will=will)
+
+    async def _serve(self, client: aiomqtt.Client) -> None:
+        topics = self._source.topics
+        # In this order: who sees that a node is up may command it.
+        await client.subscribe(topics.command, _QOS)
+        await client.publish(topics.status, self._source.status("up"), _QOS, retain=True)
+        self._news.set()
+        await _until_first_ends(
+            self._publish_counters(client),
+            self._publish_events(client),
+            self._obey(client),
+            self._stopping.wait(),
+        )
+        async with asyncio.timeout(_STOP_TIMEOUT_S):
+            await self._publish_backlog(client)
+            await client.publish(topics.status, self._source.status("stopped"), _QOS, retain=True)
+        self._has_parted = True
+
+    async def _publish_counters(self, client: aiomqtt.Client) -> None:
+        # Reading them waits for the packet path, in this loop: a node that hangs must not go on
+        # looking alive.
+        while (counters := self._source.counters(self._events_dropped)) is not None:
+            await client.publish(self._source.topics.counters, counters, retain=True)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._interval_set.wait(), self._source.interval_s)
+            self._interval_set.clear()
+        await self._stopping.wait()
+
+    async def _publish_events(self, client: aiomqtt.Client) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._publish_backlog(client)
+
+    async def _publish_backlog(self, client: aiomqtt.Client) -> None:
+        while self._backlog:
+            event = self._backlog[0]
+            await client.publish(self._source.topics.event, event.payload(), _QOS)
+            with self._event_lock:  # it may have been dropped for a newer one meanwhile
+                if self._backlog and self._backlog[0] is event:
+                    self._backlog.popleft()
+
+    async def _obey(self, client: aiomqtt.Client) -> None:
+        async for message in client.messages:
+            if str(message.topic) != self._source.topics.command:
+                # amqtt 0.12 hands to each new client what others have subscribed to, if retained.
+                continue
+            payload = message.payload
+            interval_s = self._source.interval_s
+            reply = self._source.on_command(payload if isinstance(payload, bytes) else b"")
+            await client.publish(self._source.topics.reply, reply, _QOS)
+            if self._source.interval_s != interval_s:
+                self._interval_set.set()
+
+    def _log_disconnected(self, why: Exception) -> None:
+        _log.info("%s has no broker (%s); it goes on trying", self._source.name, why)
+
+
+async def _until_first_ends(*parts: Awaitable[object]) -> None:
+    """Run all until one ends, then end the others; what one raises is raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

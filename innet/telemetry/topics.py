@@ -1,0 +1,97 @@
+"""The topic tree: where each part of a run publishes, and where it listens.
+
+::
+
+    innet/<run>/launcher/status          retained; Last Will
+    innet/<run>/launcher/event
+    innet/<run>/nodes/<node>/status      retained; Last Will
+    innet/<run>/nodes/<node>/counters    retained
+    innet/<run>/nodes/<node>/event
+    innet/<run>/nodes/<node>/command     towards the node, signed
+    innet/<run>/nodes/<node>/reply       what became of a command
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ROOT = "innet"
+LAUNCHER = "launcher"
+
+Leaf = Literal["status", "counters", "event", "command", "reply"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTopics:
+    """The topics of one source: a node, or the launcher.
+
+    >>> node_topics("lab", "s0").status
+    'innet/lab/nodes/s0/status'
+    """
+
+    base: str
+
+    @property
+    def status(self) -> str:
+        """Whether the source lives; retained."""
+        return f"{self.base}/status"
+
+    @property
+    def counters(self) -> str:
+        """The latest counters; retained."""
+        return f"{self.base}/counters"
+
+    @property
+    def event(self) -> str:
+        """What happens, as it happens."""
+        return f"{self.base}/event"
+
+    @property
+    def command(self) -> str:
+        """Signed commands to the source."""
+        return f"{self.base}/command"
+
+    @property
+    def reply(self) -> str:
+        """What became of each command."""
+        return f"{self.base}/reply"
+
+    @property
+    def retained(self) -> tuple[str, ...]:
+        """The topics of which a broker keeps the last message."""
+        return (self.status, self.counters)
+
+
+def node_topics(run_id: str, node: str) -> SourceTopics:
+    """The topics of a node of a run."""
+    return SourceTopics(f"{ROOT}/{run_id}/nodes/{node}")
+
+
+def launcher_topics(run_id: str) -> SourceTopics:
+    """The topics of the process that holds a run."""
+    return SourceTopics(f"{ROOT}/{run_id}/{LAUNCHER}")
+
+
+def all_of_run(run_id: str) -> str:
+    """A filter for everything that a run publishes."""
+    return f"{ROOT}/{run_id}/#"
+
+
+def is_of_run(topic: str, run_id: str) -> bool:
+    """Whether a topic is below that run."""
+    return topic.startswith(f"{ROOT}/{run_id}/")
+
+
+def source_of(topic: str) -> tuple[str, str] | None:
+    """The source (a node's name, or ``launcher``) and leaf of a topic; ``None`` for a foreign one.
+
+    >>> source_of("innet/lab/nodes/s0/event")
+    ('s0', 'event')
+    """
+    match topic.split("/"):
+        case [_, _, "nodes", node, leaf]:
+            return node, leaf
+        case [_, _, source, leaf] if source == LAUNCHER:
+            return source, leaf
+    return None

@@ -1,0 +1,41 @@
+"""``innet tell``: commands that arrive, and reasons why they do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from .runs import innet, read_until, started
+
+
+@pytest.fixture(scope="module")
+def network(registry: object) -> Iterator[str]:
+    """The id of a network that is up."""
+    with started("up", "star:2", "--name", "told") as launcher:
+        read_until(launcher, "innet down told")
+        yield "told"
+        innet("down", "told")
+
+
+def test_a_node_does_what_it_is_told(network: str) -> None:
+    assert innet("tell", network, "s0", "set-interval", "0.5").stdout == (
+        "s0 publishes counters every 0.5 s\n"
+    )
+    assert innet("tell", network, "s0", "drop-cache").stdout == "s0 dropped 0 cached packets\n"
+    assert json.loads(innet("tell", network, "s0", "dump-state").stdout)["kind"] == "switch"
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_run_without_a_broker_hears_nothing() -> None:
+    with started("up", "star:2", "--name", "deaf", "--broker", "none") as launcher:
+        read_until(launcher, "innet down deaf")
+        told = innet("tell", "deaf", "s0", "drop-cache")
+        innet("down", "deaf")
+    assert told.returncode == 1
+    assert "runs without telemetry" in told.stderr
+
+
+def test_status_says_where_the_broker_is(network: str) -> None:
+    assert "mqtt://innet:" in innet("status", network).stdout

@@ -1,0 +1,100 @@
+"""Who may command a node: the run's operator, once, now, and for this node."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from innet.security.operator_key import OperatorKey
+from innet.telemetry.commands import (
+    MAX_AGE_S,
+    CommandGate,
+    CommandRefused,
+    DropCache,
+    SetInterval,
+    signed,
+)
+
+OPERATOR = OperatorKey.generate()
+
+
+def gate(started_at_s: float = 0.0, operator: OperatorKey | None = OPERATOR) -> CommandGate:
+    public = None if operator is None else operator.public
+    return CommandGate(public, "lab", "s0", started_at_s)
+
+
+def refusal(gate: CommandGate, payload: bytes, now_s: float | None = None) -> str:
+    with pytest.raises(CommandRefused) as refused:
+        gate.admit(payload, time.time() if now_s is None else now_s)
+    return refused.value.reason
+
+
+def test_the_operators_commands_are_admitted_one_after_the_other() -> None:
+    door = gate()
+    for command in (SetInterval(interval_s=2.0), DropCache()):
+        number, payload = signed(command, "lab", "s0", OPERATOR)
+        order = door.admit(payload, time.time())
+        assert (order.number, order.command) == (number, command)
+
+
+def test_a_repeated_command_is_refused_and_so_is_one_that_was_overtaken() -> None:
+    door = gate()
+    _, first = signed(DropCache(), "lab", "s0", OPERATOR)
+    _, second = signed(DropCache(), "lab", "s0", OPERATOR)
+    door.admit(second, time.time())
+    assert refusal(door, second) == "replayed"
+    assert refusal(door, first) == "replayed"
+
+
+def test_a_node_that_was_started_anew_refuses_what_its_predecessor_was_told() -> None:
+    _, payload = signed(DropCache(), "lab", "s0", OPERATOR)
+    assert refusal(gate(started_at_s=time.time()), payload) == "replayed"
+
+
+@pytest.mark.parametrize("shift_s", [MAX_AGE_S + 1, -MAX_AGE_S - 1])
+def test_a_command_of_another_time_is_stale(shift_s: float) -> None:
+    _, payload = signed(DropCache(), "lab", "s0", OPERATOR)
+    assert refusal(gate(), payload, time.time() + shift_s) == "stale"
+
+
+@pytest.mark.parametrize(("run", "node"), [("lab", "s1"), ("other", "s0")])
+def test_a_command_for_somebody_else_is_refused(run: str, node: str) -> None:
+    _, payload = signed(DropCache(), run, node, OPERATOR)
+    assert refusal(gate(), payload) == "misaddressed"
+
+
+def test_nobody_else_commands() -> None:
+    _, payload = signed(DropCache(), "lab", "s0", OperatorKey.generate())
+    assert refusal(gate(), payload) == "bad_signature"
+    _, payload = signed(DropCache(), "lab", "s0", OPERATOR)
+    assert refusal(gate(operator=None), payload) == "bad_signature"
+
+
+def test_a_changed_body_does_not_fit_its_signature() -> None:
+    _, payload = signed(SetInterval(interval_s=2.0), "lab", "s0", OPERATOR)
+    document = json.loads(payload)
+    document["body"] = document["body"].replace("2.0", "0.1")
+    assert refusal(gate(), json.dumps(document).encode()) == "bad_signature"
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", "malformed"),
+        (b"\xff\x00", "malformed"),
+        (b'{"kind": "drop_cache"}', "malformed"),
+        (b'{"body": "{}", "signature": "xyz"}', "malformed"),
+        (b'{"body": "{}"}', "unsigned"),
+    ],
+)
+def test_what_is_no_signed_order_is_refused(payload: bytes, reason: str) -> None:
+    assert refusal(gate(), payload) == reason
+
+
+def test_a_signed_body_that_is_no_order_is_refused() -> None:
+    body = '{"number": 1}'
+    signature = OPERATOR.sign(b"innet command v1\0" + body.encode()).hex()
+    payload = json.dumps({"body": body, "signature": signature}).encode()
+    assert refusal(gate(), payload) == "malformed"

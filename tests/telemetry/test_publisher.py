@@ -1,0 +1,185 @@
+"""What a process publishes, whether the broker is there, away, frozen or back again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from innet.telemetry import events
+from innet.telemetry.broker_thread import BrokerThread
+from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.door import client_of, client_through
+from innet.telemetry.feed import RunFeed
+from innet.telemetry.publisher import Publisher
+
+from .brokers import Mosquitto, needs_mosquitto, watching
+from .sources import FakeNode
+
+Door = tuple[Path, BrokerUrl]
+
+RULES = ("rules_installed", "7 rules of /j1/g0.inc")
+
+
+def counted(feed: RunFeed) -> bool:
+    return "s0" in feed.nodes and feed.nodes["s0"].counters is not None
+
+
+def state_of(feed: RunFeed, node: str = "s0") -> str:
+    status = feed.nodes[node].status if node in feed.nodes else None
+    return "" if status is None else status.state
+
+
+@contextmanager
+def broker(kind: str, door: Path) -> Iterator[BrokerUrl]:
+    """A run's way to a broker, open at the door."""
+    thread = BrokerThread(kind)
+    try:
+        yield thread.start(door)
+    finally:
+        thread.stop()
+
+
+@contextmanager
+def publishing(door: Path, url: BrokerUrl, source: FakeNode) -> Iterator[Publisher]:
+    publisher = Publisher(source, door, url)
+    publisher.start()
+    try:
+        yield publisher
+    finally:
+        publisher.stop()
+
+
+@pytest.fixture(params=["embedded", pytest.param("mosquitto", marks=needs_mosquitto)])
+async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Door]:
+    """A door with a broker behind it: the embedded one, or Mosquitto behind the relay."""
+    path = tmp_path / "broker.sock"
+    mosquitto = Mosquitto(tmp_path) if request.param == "mosquitto" else None
+    if mosquitto is not None:
+        await mosquitto.start()
+    try:
+        with broker("embedded" if mosquitto is None else str(mosquitto.url), path) as url:
+            yield path, url
+    finally:
+        if mosquitto is not None:
+            mosquitto.kill()
+
+
+async def test_status_counters_and_events_arrive(door: Door) -> None:
+    async with watching(client_through(*door)) as watcher:
+        with publishing(*door, FakeNode()):
+            events.report(*RULES, group="/j1/g0.inc", rules=7)
+            await watcher.until(lambda feed: state_of(feed) == "up" and bool(feed.events))
+            await watcher.until(counted)
+        await watcher.until(lambda feed: state_of(feed) == "stopped")
+    (event,) = watcher.feed.events
+    assert (event.source, event.number, event.kind, event.message) == ("s0", 1, *RULES)
+    assert event.details == {"group": "/j1/g0.inc", "rules": 7}
+
+
+async def test_who_comes_later_finds_status_and_counters(door: Door) -> None:
+    with publishing(*door, FakeNode()):
+        async with watching(client_through(*door)) as first:
+            await first.until(counted)
+        async with watching(client_of(door[1])) as second:
+            await second.until(lambda feed: state_of(feed) == "up" and counted(feed))
+        assert all(retained for _, _, retained in second.messages)
+
+
+async def test_a_killed_process_is_gone(door: Door, tmp_path: Path) -> None:
+    path, url = door
+    program = Path(__file__).with_name("workers") / "publishes.py"
+    async with watching(client_through(path, url)) as watcher:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, program, path, url.with_password()
+        )
+        await watcher.until(lambda feed: state_of(feed) == "up")
+        process.kill()
+        await process.wait()
+        await watcher.until(lambda feed: state_of(feed) == "gone")
+    assert watcher.feed.nodes["s0"].status is not None
+
+
+async def test_commands_come_to_their_node_and_are_answered(door: Door) -> None:
+    source = FakeNode()
+    async with watching(client_through(*door)) as watcher:
+        with publishing(*door, source):
+            await watcher.until(counted)
+            await watcher.client.publish(source.topics.command, b"be quick", 1)
+            # The new interval counts at once: the old one was an hour.
+            await watcher.until(lambda feed: feed.nodes["s0"].previous is not None)
+            assert watcher.last(source.topics.reply) == b"done"
+    assert source.commands == [b"be quick"]
+
+
+@needs_mosquitto
+async def test_a_broker_that_comes_late_goes_and_comes_back(tmp_path: Path) -> None:
+    mosquitto = Mosquitto(tmp_path)
+    path = tmp_path / "broker.sock"
+    with (
+        closing(_Killed(mosquitto)),
+        broker(str(mosquitto.url), path) as url,
+        publishing(path, url, FakeNode()),
+    ):
+        events.report(*RULES, while_away=True)
+        for _ in range(2):
+            await mosquitto.start()
+            async with watching(client_of(url)) as watcher:
+                await watcher.until(lambda feed: state_of(feed) == "up")
+            mosquitto.kill()
+            events.report(*RULES, while_away=True)
+        await mosquitto.start()
+        async with watching(client_of(url)) as watcher:
+            await watcher.until(lambda feed: bool(feed.events))
+    assert watcher.feed.events[0].details == {"while_away": True}
+
+
+@needs_mosquitto
+async def test_a_frozen_broker_holds_nobody_up(tmp_path: Path) -> None:
+    mosquitto = Mosquitto(tmp_path)
+    await mosquitto.start()
+    path = tmp_path / "broker.sock"
+    with closing(_Killed(mosquitto)), broker(str(mosquitto.url), path) as url:
+        source = FakeNode(interval_s=0.1)
+        with publishing(path, url, source) as publisher:
+            async with watching(client_of(url)) as watcher:
+                await watcher.until(lambda feed: state_of(feed) == "up")
+            mosquitto.send_signal(signal.SIGSTOP)
+            for number in range(1000):
+                events.report(*RULES, number=number)
+            await asyncio.wait_for(asyncio.to_thread(publisher.stop), 30)
+        mosquitto.send_signal(signal.SIGCONT)
+
+
+@needs_mosquitto
+async def test_of_too_many_events_the_latest_are_kept_and_the_others_counted(
+    tmp_path: Path,
+) -> None:
+    mosquitto = Mosquitto(tmp_path)
+    path = tmp_path / "broker.sock"
+    with (
+        closing(_Killed(mosquitto)),
+        broker(str(mosquitto.url), path) as url,
+        publishing(path, url, FakeNode(interval_s=0.1)),
+    ):
+        for number in range(1, 301):
+            events.report(*RULES, number=number)
+        await mosquitto.start()
+        async with watching(client_of(url)) as watcher:
+            await watcher.until(lambda feed: bool(feed.events) and feed.events[-1].number == 300)
+            await watcher.until(counted)
+            assert watcher.feed.nodes["s0"].counters is not None
+            assert watcher.feed.nodes["s0"].counters.events_dropped == 300 - 256
+
+
+class _Killed:
+    def __init__(self, mosquitto: Mosquitto) -> None:
+        self._mosquitto = mosquitto
+
+    def close(self) -> None:
+        self._mosquitto.kill()
