@@ -12,7 +12,7 @@ for room in apps benchmarks; do
         typed+=("$room")
     fi
 done
-mypy --no-error-summary "${typed[@]}"
+python -m mypy --no-error-summary "${typed[@]}"
 if ! scripts/native-sources.sh | xargs clang-format --dry-run -Werror --ferror-limit=3; then
     echo "lint: \`make format\` rewrites these" >&2
     exit 1
