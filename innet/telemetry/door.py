@@ -16,7 +16,7 @@ DOOR_NAME = "broker.sock"
 """Name of the socket in the run directory."""
 KEEPALIVE_S = 10
 """A process that is silent for half as long again is ``gone``: one that was stopped, too."""
-_TIMEOUT_S = 5.0
+_TIMEOUT_S = 10.0
 _MAX_QUEUED = 1000
 
 

@@ -83,6 +83,8 @@ class RunFeed:
     def _take(self, name: str, leaf: str, payload: bytes) -> Event | None:
         if leaf == "event":
             event = Event.model_validate_json(payload)
+            if event in self.events:  # it came twice: the first acknowledgement was lost
+                return None
             self.events.append(event)
             return event
         if name == LAUNCHER and leaf == "status":
