@@ -103,7 +103,11 @@ def main() -> None:
     """Measure and print."""
     parser = argument_parser("step time of a GPT on star8, over innet and over Gloo")
     parser.add_argument("--rounds", type=int, help="turns of each backend; default 9, quick: 3")
-    parser.add_argument("--steps", type=int, help="in a turn; default 3, quick: 2")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        help="in a turn, and three times as many where computing dominates; default 3, quick: 2",
+    )
     parser.add_argument(
         "--only", choices=[job.suffix for job in JOBS], help="one part instead of all three"
     )
