@@ -9,7 +9,7 @@ import typer
 import innet
 from innet.cli import options
 from innet.cli.command_group import DEBUG_VARIABLE, CommandGroup
-from innet.cli.commands import compare, down, plan, run, status, tell, topology, up
+from innet.cli.commands import compare, doctor, down, plan, run, status, tell, topology, up
 
 NETWORKS = "Networks and jobs"
 OBSERVATION = "Health and telemetry"
@@ -33,6 +33,7 @@ app.command(rich_help_panel=NETWORKS, epilog=compare.EXAMPLES)(compare.compare)
 app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)
+app.command(rich_help_panel=OBSERVATION, epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EXAMPLES)
 app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
 app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)

@@ -39,7 +39,7 @@ from innet.emulation.runs import (
 )
 from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
-from innet.topology import Topology
+from innet.topology import Topology, dump_yaml
 from innet.topology.summary import impairments
 
 HOST_CACHE_POLICY = "s3fifo"
@@ -256,6 +256,7 @@ class Network:
             config = self._node_config(node, hops, self._fabric)
             self._configs[node] = config
             self.config_path(node).write_text(config.model_dump_json(indent=2))
+        self._record.topology_path.write_text(dump_yaml(self._topology))
         links_socket = self._socket_path(LINK_SOCKETS_NAME)
         self._link_sockets = LinkSocketServer(links_socket, self._fabric.pass_fds)
 

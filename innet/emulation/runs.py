@@ -25,6 +25,7 @@ from innet.emulation.process_identity import ProcessIdentity
 from innet.errors import EmulationError
 
 _RECORD_NAME = "run.json"
+_TOPOLOGY_NAME = "topology.yaml"
 _UNFINISHED_PREFIX = ".new-"
 _RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 _POLL_S = 0.02
@@ -65,6 +66,11 @@ class RunRecord(BaseModel):
     processes: tuple[RecordedProcess, ...] = ()
     namespaces: dict[str, str] = {}
     """For each node with a network namespace, a path for ``nsenter --net=``, while it lives."""
+
+    @property
+    def topology_path(self) -> Path:
+        """The file with the topology of the run."""
+        return self.run_dir / _TOPOLOGY_NAME
 
     @property
     def is_stale(self) -> bool:

@@ -15,6 +15,7 @@ COMMANDS = [
     ["up"],
     ["status"],
     ["down"],
+    ["doctor"],
     ["tell"],
     ["plan"],
     ["compare"],

@@ -1,0 +1,13 @@
+"""Looks at a running network and says in sentences what is wrong, and what to do.
+
+* ``observation``: two looks at a run, some time apart, and what lies between them;
+* ``observing``: how they are taken;
+* ``finding``: one thing that is wrong;
+* ``checks``: what is looked for, one class each.
+"""
+
+from innet.doctor.checks import examine
+from innet.doctor.finding import Finding
+from innet.doctor.observation import Observation
+
+__all__ = ["Finding", "Observation", "examine"]

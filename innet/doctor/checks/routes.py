@@ -1,0 +1,47 @@
+"""Nodes that do not know the way to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from innet.doctor.finding import Finding
+from innet.doctor.observation import Observation
+
+
+class MissingRoute:
+    """A node without a route to another, or that refused Interests as NoRoute meanwhile."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each node that cannot reach some others, or some names."""
+        reachable = [n for n in seen.topology.nodes if n not in _dead_switches(seen)]
+        for node in seen.nodes():
+            known = {prefix for prefix, _face, _cost in node.after["routes"]}
+            unknown = [n for n in reachable if n != node.name and f"/n/{n}" not in known]
+            refused = node.grown("node", "no_route")
+            if unknown:
+                yield self._finding(
+                    node.name,
+                    f"{node.name} has no route to {', '.join(unknown)}; it has refused "
+                    f"{node.after['node']['no_route']} Interests for want of one.",
+                )
+            elif refused:
+                yield self._finding(
+                    node.name,
+                    f"{node.name} refused {refused} Interests within {node.span_s:.1f} s: it has "
+                    f"no route to {node.after['last_unroutable']}.",
+                )
+
+    @staticmethod
+    def _finding(node: str, problem: str) -> Finding:
+        return Finding(
+            check="missing_route",
+            subject=node,
+            problem=problem,
+            remedy=f"`innet status --node {node}` shows its routes. Routes follow the topology and "
+            "the switches that live; a name outside of the run's needs a route of its own.",
+        )
+
+
+def _dead_switches(seen: Observation) -> set[str]:
+    """Nobody can have a route to what is gone."""
+    return {switch for switch in seen.topology.switches if switch not in seen.after.processes}

@@ -1,0 +1,94 @@
+"""``innet doctor`` on networks that run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from innet.emulation.runs import find_run
+from tests.cli.conftest import registry
+from tests.cli.runs import innet, read_until, started
+
+__all__ = ["registry"]
+
+SUMS = """
+import innet, numpy, sys, threading
+comm = innet.init()
+values = numpy.ones(1 << 16, numpy.float32)
+comm.allreduce(values)
+print("joined", flush=True)
+if comm.rank == 1 and sys.argv[1] == "late":
+    threading.Event().wait()
+while True:
+    comm.allreduce(values)
+"""
+
+
+@contextmanager
+def job(network: str, how: str) -> Iterator[None]:
+    """A job that adds up for ever; its rank 1 may be ``late``."""
+    command = [sys.executable, "-c", SUMS, how]
+    with started("run", "--on", network, "--algorithm", "inc", "--", *command) as running:
+        read_until(running, "joined")
+        yield
+        running.send_signal(signal.SIGINT)
+        running.wait(60)
+
+
+def doctor(network: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+    """The exit code, and what was found by check and subject."""
+    done = innet("doctor", network, "--json")
+    document = json.loads(done.stdout)
+    assert document["healthy"] == (not document["findings"])
+    return done.returncode, {(f["check"], f["subject"]): f for f in document["findings"]}
+
+
+@contextmanager
+def network(*options: str) -> Iterator[str]:
+    with started("up", "star:3", "--name", "ill", *options) as launcher:
+        read_until(launcher, "innet down ill")
+        yield "ill"
+        innet("down", "ill")
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_idle_network_is_healthy_and_a_late_rank_or_a_stopped_switch_is_found() -> None:
+    with network() as run:
+        healthy = innet("doctor", run)
+        assert (healthy.returncode, healthy.stderr) == (0, "")
+        assert "ill is healthy" in healthy.stdout
+
+        with job(run, "late"):
+            code, found = doctor(run)
+            assert code == 1
+            assert "Rank 1 (h1) is late" in found["straggling_rank", "rank 1"]["problem"]
+
+        switch = next(p for p in find_run(run).processes if p.node == "s0")
+        os.kill(switch.identity.pid, signal.SIGSTOP)
+        code, found = doctor(run)
+        os.kill(switch.identity.pid, signal.SIGCONT)
+        assert code == 1
+        assert "s0 is stopped" in found["dead_node", "s0"]["problem"]
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_switch_with_two_slots_and_a_lossy_link_are_found() -> None:
+    with network("--slots", "2", "--loss", "5%", "--rate", "100mbit") as run, job(run, "busy"):
+        code, found = doctor(run)
+        assert code == 1
+        assert ("no_free_slot", "s0") in found
+        assert ("lossy_link", "s0→h0") in found
+
+
+@pytest.mark.usefixtures("registry")
+def test_without_a_network_there_is_nobody_to_look_at() -> None:
+    done = innet("doctor")
+    assert done.returncode == 1
+    assert "no network is up" in done.stderr
