@@ -15,6 +15,7 @@ from typing import Self
 from innet.telemetry.broker_url import BrokerUrl
 
 _CONNECT_TIMEOUT_S = 5.0
+_PARTING_TIMEOUT_S = 1.0
 _CHUNK_BYTES = 65536
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,9 @@ class Relay:
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
+        if self._connections:
+            # Who has just parted has hung up here; its last packet may still be on the way.
+            await asyncio.wait(self._connections, timeout=_PARTING_TIMEOUT_S)
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)

@@ -26,8 +26,9 @@ class FullQueue:
                     check="full_queue",
                     subject=str(link),
                     problem=f"The queue of {link} ({link.link.queue_bytes // 1024} KiB) is full "
-                    f"{when}; {link.dropped_queue} packets were dropped within {link.span_s:.1f} s.",
+                    f"{when}; {link.dropped_queue} packets were dropped within "
+                    f"{link.span_s:.1f} s.",
                     remedy="More is sent over it than it carries: choose a plan that loads it less "
-                    "(`innet plan` shows the load of each link), a smaller transport.max_window, or "
-                    "a faster link. Traffic that is not innet's does not give way.",
+                    "(`innet plan` shows the load), a smaller transport.max_window, or a faster "
+                    "link. Traffic that is not innet's does not give way.",
                 )
