@@ -46,6 +46,10 @@ EndpointOptions endpoint_options(const NodeSettings& settings) {
     options.max_rto = from_seconds(settings.max_rto_s);
     options.timeouts_before_self_evaluation = settings.timeouts_before_self_evaluation;
     options.target_queue_delay = from_seconds(settings.target_queue_delay_s);
+    if (settings.virtual_scale == 0) {
+        throw nb::value_error("virtual_scale must be at least 1");
+    }
+    options.virtual_scale = settings.virtual_scale;
     return options;
 }
 
@@ -64,7 +68,8 @@ void bind_settings(nb::module_& module) {
         .def_rw("timeouts_before_self_evaluation", &NodeSettings::timeouts_before_self_evaluation)
         .def_rw("initial_window", &NodeSettings::initial_window)
         .def_rw("max_window", &NodeSettings::max_window)
-        .def_rw("target_queue_delay_s", &NodeSettings::target_queue_delay_s);
+        .def_rw("target_queue_delay_s", &NodeSettings::target_queue_delay_s)
+        .def_rw("virtual_scale", &NodeSettings::virtual_scale);
 }
 
 }  // namespace innet::bindings

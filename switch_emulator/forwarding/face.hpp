@@ -22,7 +22,8 @@ struct OutgoingPacket {
     std::array<std::uint8_t, 96> header{};
     std::uint8_t header_size = 0;
 
-    std::size_t size() const { return header_size + payload.size(); }
+    /// On a link: with the bytes that the payload stands for.
+    std::size_t size() const { return header_size + payload.size() + payload.virtual_bytes(); }
     std::span<const std::uint8_t> header_bytes() const { return {header.data(), header_size}; }
 };
 

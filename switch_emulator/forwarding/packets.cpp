@@ -7,7 +7,7 @@ namespace innet::forwarding {
 
 void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now) {
     FaceCounters& face_counters = faces[face].counters;
-    face_counters.bytes_in += packet.size();
+    face_counters.bytes_in += packet.size() + packet.virtual_bytes();
     const auto link = wire::LpView::parse(packet.bytes());
     // Fragments of one packet are not put together again: a link's MTU is the size of its packets.
     if (!link || (link->fragment() && link->fragment()->count > 1))

@@ -240,7 +240,7 @@ ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef&
     PacketRef share = packet.slice_of(content);
     const bool pins_much = share.pinned_bytes() > 2 * content.size() + kSmallBufferBytes;
     if (pins_much && pinned_bytes + share.pinned_bytes() > pinned_limit_bytes(options.slots)) {
-        share = pool.copy_of(content);
+        share = pool.copy_of(share);
     }
     return {std::move(share), data.tensor_elements(), data.final_segment()};
 }

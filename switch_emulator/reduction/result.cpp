@@ -36,6 +36,18 @@ std::string difference(const ReductionName& name, const std::string& left,
            right;
 }
 
+/// A result of `size` bytes stands for more in the proportion in which its operands do.
+std::uint64_t virtual_bytes_of(const Slot& slot, std::uint64_t size) {
+    std::uint64_t real = 0;
+    std::uint64_t beside = 0;
+    for (const SlotOperand& operand : slot.operands) {
+        if (!operand.takes_part) continue;
+        real += operand.arrived->content.size();
+        beside += operand.arrived->content.virtual_bytes();
+    }
+    return beside == 0 || real == 0 ? 0 : beside * size / real;
+}
+
 std::size_t first_arrived(const Slot& slot) {
     std::size_t operand = 0;
     while (!slot.operands[operand].arrived) ++operand;
@@ -99,6 +111,7 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
     const ReduceStatus status = format.has_fixed_size() ? draft_fixed(format, fields, result)
                                                         : draft_varying(format, fields, result);
     if (status != ReduceStatus::kOk || !result.packet) return {{}, status};
+    result.packet.set_virtual_bytes(virtual_bytes_of(slot, result.content.size()));
     return {sign(std::move(result)), status};
 }
 

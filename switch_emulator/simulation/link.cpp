@@ -129,6 +129,7 @@ void Link::corrupt(OutgoingPacket& packet) {
     if (bytes.empty()) {
         return;  // nothing in it that could be flipped
     }
+    copy.set_virtual_bytes(packet.payload.virtual_bytes());
     std::ranges::copy(payload, std::ranges::copy(header, bytes.begin()).out);
     const std::uint64_t bits = 8 * bytes.size();
     const std::uint64_t first = random_.below(bits);

@@ -147,6 +147,7 @@ PacketRef Simulation::contiguous(OutgoingPacket&& packet) {
         return std::move(packet.payload);
     }
     PacketRef whole = pool_.allocate(packet.header_size + packet.payload.size());
+    whole.set_virtual_bytes(packet.payload.virtual_bytes());
     const auto bytes = whole.writable();
     std::ranges::copy(packet.header_bytes(), bytes.begin());
     std::ranges::copy(packet.payload.bytes(), bytes.begin() + packet.header_size);

@@ -100,7 +100,7 @@ void ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
                         const PacketRef& packet, jobs::JobId job, TimePoint now) {
     if (shares_.capacity() == 0 || !name.covers_whole_name() || name.depth() == 0) return;
     PacketRef kept = compact(packet, pool_);
-    const std::size_t charge = kept.pinned_bytes() + sizeof(Node);
+    const std::size_t charge = kept.pinned_bytes() + kept.virtual_bytes() + sizeof(Node);
     if (charge > shares_.capacity()) return;
     if (Node* known = find_node(name.hash(), name.name()); known != nullptr && known->packet) {
         if (only_for && !known->only_for) return;

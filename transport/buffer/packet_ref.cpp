@@ -65,8 +65,9 @@ class PacketPool::SizeClass {
                   std::make_unique<detail::PacketBlock[]>(count)};
         free_.reserve(total_ + count);  // so that `put` never allocates
         for (std::size_t i = 0; i < count; ++i) {
-            slab.blocks[i] = {&pool_, slab.bytes.get() + i * block_bytes,
-                              static_cast<std::uint32_t>(block_bytes), 0, index_};
+            slab.blocks[i] = {
+                &pool_, slab.bytes.get() + i * block_bytes, static_cast<std::uint32_t>(block_bytes),
+                0,      static_cast<std::uint32_t>(index_), 0};
             free_.push_back(&slab.blocks[i]);
         }
         slabs_.push_back(std::move(slab));
@@ -94,6 +95,7 @@ PacketRef PacketPool::allocate(std::size_t size) {
     if (fitting == kClassBytes.end()) return {};
     auto* block = classes_[static_cast<std::size_t>(fitting - kClassBytes.begin())]->take();
     block->references = 1;
+    block->virtual_bytes = 0;
     in_use_ += block->capacity;
     return PacketRef(block, size);
 }
@@ -102,6 +104,12 @@ PacketRef PacketPool::copy_of(std::span<const std::uint8_t> bytes) {
     PacketRef packet = allocate(bytes.size());
     if (packet && !bytes.empty()) std::memcpy(packet.writable().data(), bytes.data(), bytes.size());
     return packet;
+}
+
+PacketRef PacketPool::copy_of(const PacketRef& packet) {
+    PacketRef copy = copy_of(packet.bytes());
+    copy.set_virtual_bytes(packet.virtual_bytes());
+    return copy;
 }
 
 void PacketPool::release(detail::PacketBlock* block) noexcept {

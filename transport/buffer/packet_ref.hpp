@@ -22,7 +22,8 @@ struct PacketBlock {
     std::uint8_t* bytes = nullptr;
     std::uint32_t capacity = 0;
     std::uint32_t references = 0;
-    std::size_t size_class = 0;
+    std::uint32_t size_class = 0;
+    std::uint32_t virtual_bytes = 0;
 };
 }  // namespace detail
 
@@ -71,6 +72,14 @@ class PacketRef {
     PacketRef slice_of(std::span<const std::uint8_t> part) const;
     /// Shortens the slice to its first `size` bytes; `size <= this->size()`.
     void truncate(std::size_t size);
+    /// Bytes that the buffer stands for beside those it holds: a simulation moves tensors by their
+    /// length, without memory for them. 0 unless set; all shares and slices of a buffer tell the
+    /// same, and a copy of its bytes tells nothing.
+    std::size_t virtual_bytes() const { return block_ == nullptr ? 0 : block_->virtual_bytes; }
+    /// No effect on an empty reference.
+    void set_virtual_bytes(std::size_t bytes) {
+        if (block_ != nullptr) block_->virtual_bytes = static_cast<std::uint32_t>(bytes);
+    }
     /// Size of the buffer that this slice keeps alive.
     std::size_t pinned_bytes() const { return block_ == nullptr ? 0 : block_->capacity; }
 
@@ -107,6 +116,8 @@ class PacketPool {
     /// kMaxPacketBytes.
     PacketRef allocate(std::size_t size);
     PacketRef copy_of(std::span<const std::uint8_t> bytes);
+    /// The same bytes in a buffer of their own; it stands for as many virtual bytes.
+    PacketRef copy_of(const PacketRef& packet);
 
     /// Buffers (whole ones, as `PacketRef::pinned_bytes` counts them) that somebody holds.
     std::size_t bytes_in_use() const { return in_use_; }

@@ -60,7 +60,7 @@ struct Endpoint::State {
     State(EndpointOptions options_, const wire::Name& own_name, Forwarder& forwarder,
           PacketPool& pool, security::Signer& signer)
         : options(options_),
-          publisher(forwarder, pool, signer),
+          publisher(options.virtual_scale, forwarder, pool, signer),
           objects(forwarder, pool),
           fetcher(options, own_name, forwarder, counters) {}
 

@@ -34,6 +34,9 @@ struct EndpointOptions {
     Duration max_rto = std::chrono::milliseconds(500);
     std::uint32_t timeouts_before_self_evaluation = 5;
     Duration target_queue_delay = std::chrono::milliseconds(5);
+    /// Each segment published here stands for so many times its bytes, in rates, queues and
+    /// counters: simulations of tensors larger than the memory. 1: what is published is real.
+    std::uint32_t virtual_scale = 1;
 };
 
 struct EndpointCounters {

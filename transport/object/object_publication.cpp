@@ -66,7 +66,7 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const Cut& cut, Pac
       pool_(pool),
       root_signer_(std::move(root_signer)),
       segment_signer_(security::make_digest_signer()),
-      segments_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, pool,
+      segments_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, 1, pool,
                 *segment_signer_),
       fan_out_(cut.fan_out) {
     segment_digests_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));

@@ -39,14 +39,15 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
 
 Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
                          Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
-                         std::uint64_t tensor_elements, std::string description, PacketPool& pool,
-                         security::Signer& signer)
+                         std::uint64_t tensor_elements, std::string description,
+                         std::uint32_t virtual_scale, PacketPool& pool, security::Signer& signer)
     : namer_(name.view()),
       tensor_(tensor),
       segmentation_(segmentation),
       segment_ends_(segment_ends),
       tensor_elements_(tensor_elements),
       description_(std::move(description)),
+      virtual_scale_(virtual_scale),
       pool_(pool),
       signer_(signer),
       segments_(static_cast<std::size_t>(segmentation.segments())) {}
@@ -75,6 +76,7 @@ void Publication::retain(std::uint64_t segment) {
     fields.key_name = signer_.key_name();
     entry.packet =
         pool_.allocate(wire::encoded_data_size(fields, content.size(), signer_.signature_size()));
+    entry.packet.set_virtual_bytes((virtual_scale_ - 1) * content.size());
     const auto bytes = entry.packet.writable();
     const wire::DataLayout layout =
         wire::encode_data(fields, content.size(), signer_.signature_size(), bytes);
@@ -89,7 +91,7 @@ void Publication::retain(std::uint64_t segment) {
 
 bool Publication::sign(Segment& segment) {
     // A reducer on this node may still hold the unsigned bytes: what is shared is never written.
-    if (!segment.packet.unique()) segment.packet = pool_.copy_of(segment.packet.bytes());
+    if (!segment.packet.unique()) segment.packet = pool_.copy_of(segment.packet);
     const auto bytes = segment.packet.writable();
     segment.is_signed =
         signer_.sign(bytes.subspan(segment.signed_offset, segment.signed_size),

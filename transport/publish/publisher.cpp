@@ -117,8 +117,9 @@ struct Publisher::Producer {
     }
 };
 
-Publisher::Publisher(Forwarder& forwarder, PacketPool& pool, security::Signer& signer)
-    : forwarder_(forwarder), pool_(pool), signer_(signer) {}
+Publisher::Publisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool,
+                     security::Signer& signer)
+    : virtual_scale_(virtual_scale), forwarder_(forwarder), pool_(pool), signer_(signer) {}
 
 Publisher::~Publisher() = default;
 
@@ -221,9 +222,9 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
 std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     wire::Name name = joined(spec.prefix, spec.kind);
     name.append_number(wire::kSequenceNumComponent, spec.seq);
-    auto publication =
-        std::make_shared<Publication>(name, spec.tensor, spec.segmentation, spec.segment_ends,
-                                      spec.tensor_elements, spec.description, pool_, signer_);
+    auto publication = std::make_shared<Publication>(
+        name, spec.tensor, spec.segmentation, spec.segment_ends, spec.tensor_elements,
+        spec.description, virtual_scale_, pool_, signer_);
     Producer& producer = *producer_of(name.view());
     by_name_.insert_or_assign(name.view().hash(), publication);
     producer.entries.push_back({spec.seq, spec.exclusive_seq, publication});

@@ -17,8 +17,9 @@ namespace innet {
 
 class Publisher {
   public:
-    /// Everything referenced must outlive the publisher.
-    Publisher(Forwarder& forwarder, PacketPool& pool, security::Signer& signer);
+    /// Everything referenced must outlive the publisher. `virtual_scale` as in EndpointOptions.
+    Publisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool,
+              security::Signer& signer);
     ~Publisher();
 
     void register_producer(const wire::Name& prefix, std::string label);
@@ -61,6 +62,7 @@ class Publisher {
     void answer_all(WaitingTensor& tensor, MakePacket make_packet);
     void refuse_waiting(Producer& producer);
 
+    std::uint32_t virtual_scale_;
     Forwarder& forwarder_;
     PacketPool& pool_;
     security::Signer& signer_;

@@ -221,6 +221,26 @@ TEST_CASE("corruption flips one to three bits of a copy, the header's among them
     CHECK(bench.counters().corrupted == 2000);
 }
 
+TEST_CASE("a link takes as long for a packet as the bytes that it stands for, corrupted or not") {
+    for (const double corrupt : {0.0, 1.0}) {
+        LinkOptions options;
+        options.port.rate_bps = 8e6;  // 1 byte takes 1 us
+        options.corrupt = corrupt;
+        Bench bench(options);
+        OutgoingPacket packet;
+        packet.payload = bench.numbered(0);
+        packet.payload.set_virtual_bytes(10'000);
+        const auto wire_bytes =
+            static_cast<std::int64_t>(kPayloadBytes + 10'000 + port::kFramingBytes);
+        bench.link().enqueue(std::move(packet), kStart);
+        REQUIRE(bench.link().next_deadline() == kStart + wire_bytes * 1us);
+        const auto arrived = bench.take(kStart + wire_bytes * 1us);
+        REQUIRE(arrived.size() == 1);
+        CHECK(arrived[0].payload.virtual_bytes() == 10'000);
+        CHECK(bench.counters().port.depth_bytes == 0);
+    }
+}
+
 TEST_CASE("a probability of corruption spares the other packets") {
     LinkOptions options;
     options.corrupt = 0.1;

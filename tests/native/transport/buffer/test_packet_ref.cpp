@@ -145,3 +145,20 @@ TEST_CASE("the counters agree with what is held, whatever the order of coming an
     CHECK(pool.bytes_in_use() == expected);
     CHECK(pool.bytes_reserved() >= expected);
 }
+
+TEST_CASE("virtual bytes are told by all shares and whole copies, and end with the buffer") {
+    PacketPool pool;
+    {
+        PacketRef packet = pool.copy_of(counting(100));
+        CHECK(packet.virtual_bytes() == 0);
+        packet.set_virtual_bytes(1'000'000);
+        CHECK(packet.slice(10, 20).virtual_bytes() == 1'000'000);
+        CHECK(packet.size() == 100);
+        CHECK(pool.copy_of(packet).virtual_bytes() == 1'000'000);
+        CHECK(pool.copy_of(packet.bytes()).virtual_bytes() == 0);
+    }
+    for (int i = 0; i < 20; ++i) CHECK(pool.copy_of(counting(100)).virtual_bytes() == 0);
+    PacketRef nothing;
+    nothing.set_virtual_bytes(1);
+    CHECK(nothing.virtual_bytes() == 0);
+}

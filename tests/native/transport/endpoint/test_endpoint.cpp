@@ -104,6 +104,27 @@ TEST_CASE("both ranks publish and fetch each other's tensor") {
     CHECK(pair.counters().interests_expressed == 50);
 }
 
+TEST_CASE("an endpoint with a virtual scale publishes segments that stand for so many times more") {
+    VirtualNetwork network({});
+    EndpointOptions options;
+    options.virtual_scale = 1000;
+    Host& host = network.add_host("/n/h0", options);
+    host.produce_at("/job/g0/0", "0");
+    const auto tensor = pattern(1500, 0);
+    host.endpoint().submit(1, publish_only(publication(0, 0, tensor)), network.now());
+    for (const std::uint64_t segment : {0U, 1U}) {
+        wire::Name asked = name("/job/g0/0/sum.u8/seq=0/seg=" + std::to_string(segment));
+        std::vector<std::uint8_t> packet(512);
+        wire::InterestFields fields;
+        fields.name = asked.view();
+        packet.resize(wire::encode_interest(fields, packet));
+        const auto production =
+            host.endpoint().produce(*wire::InterestView::parse(packet), true, network.now());
+        REQUIRE(production.kind == Production::Kind::kData);
+        CHECK(production.data.virtual_bytes() == (segment == 0 ? 999'000 : 499'500));
+    }
+}
+
 TEST_CASE("a one-segment operation asks at once, before any timer") {
     Pair pair;
     std::vector<std::uint8_t> into(4);

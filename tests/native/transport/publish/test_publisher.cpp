@@ -54,7 +54,7 @@ struct Fixture {
     PacketPool pool;
     std::unique_ptr<security::Signer> signer = security::make_digest_signer();
     std::vector<std::uint8_t> tensor = std::vector<std::uint8_t>(300);
-    Publisher publisher{forwarder, pool, *signer};
+    Publisher publisher{1, forwarder, pool, *signer};
 };
 
 using Kind = Production::Kind;
