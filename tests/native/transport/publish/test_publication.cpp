@@ -23,7 +23,8 @@ struct Fixture {
                 {},
                 2500,
                 "text",
-                1, pool,
+                1,
+                pool,
                 *signer};
     }
     bool verifies(const PacketRef& packet) {
