@@ -91,7 +91,7 @@ class SecuritySettings(_Model):
 
 
 class RecoverySettings(_Model):
-    """What becomes of switches that die or hang; see docs/faults.md."""
+    """What becomes of switches and workers that die or hang; see docs/faults.md."""
 
     switch_restarts: int = Field(
         default=3, ge=0, description="how often each switch that died is started again"
@@ -100,10 +100,16 @@ class RecoverySettings(_Model):
         default=0.2, ge=0, description="pause before a switch's first restart; doubles each time"
     )
     heartbeat_interval_s: float = Field(
-        default=1.0, gt=0, description="how often the controller asks switches for a sign of life"
+        default=1.0, gt=0, description="how often the controller asks for signs of life"
     )
     heartbeat_timeout_s: float = Field(
         default=3.0, gt=0, description="silence after which a switch counts as gone"
+    )
+    worker_timeout_s: float = Field(
+        default=30.0,
+        gt=0,
+        description="silence after which a worker counts as dead, and its process is ended; inf: "
+        "never",
     )
 
 

@@ -27,6 +27,7 @@ from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
 from innet.collectives.operation import Operation
 from innet.collectives.partial import PartialCalls, Rounds
 from innet.collectives.point_to_point import PointToPoint, describe_receipt
+from innet.collectives.recovery import RecoveryCalls
 from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
 from innet.collectives.scatter import scatter
@@ -37,6 +38,7 @@ from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError, ControlError
 from innet.plans import Plan
 from innet.worker import Membership
+from innet.worker.job_file import OnDeath
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ _LEAST_TIMEOUT_S = 1e-3
 _TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
 
 
-class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
+class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, RecoveryCalls):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -60,7 +62,12 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
     """
 
     def __init__(
-        self, services: Services, membership: Membership, variants: Variants, timeout_s: float
+        self,
+        services: Services,
+        membership: Membership,
+        variants: Variants,
+        timeout_s: float,
+        on_death: OnDeath = "abort",
     ) -> None:
         self._services = services
         self._node = services.node
@@ -102,6 +109,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls):
         )
         rounds = Rounds(self._transfers("rounds"), variants, self.size, self.rank)
         PartialCalls.__init__(self, variants, rounds, self._start_round)
+        RecoveryCalls.__init__(self, membership, on_death, self.close)
         membership.release = self._release
         services.before_close(self.close)
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from innet.control.attendance import Attendance
 from innet.control.group_plans import GroupPlans
-from innet.control.groups import GroupRegistry
+from innet.control.groups import Group, GroupRegistry
 from innet.control.heartbeats import Heartbeats
 from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.placements import Placements
@@ -31,7 +31,8 @@ class Controller:
     """Answers a job's workers on a control socket, and its launcher by method calls.
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
-    ``leave_group``, ``fail``, ``ended``, ``routes``; for displays: ``groups``.
+    ``shrink_group``, ``leave_group``, ``fail``, ``expel``, ``ended``, ``routes``; for displays:
+    ``groups``.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Controller:
         self._is_supervised = is_supervised
         self._lock = threading.RLock()
         self._connect = connect
-        self._heartbeats: Heartbeats | None = None
+        self._heartbeats: list[Heartbeats] = []
         self._messenger = Messenger(connect)
         self._placements = Placements(Survivors(topology), self._messenger)
         self._groups = GroupRegistry(GroupPlans(topology, job), self._placements, self._messenger)
@@ -60,6 +61,8 @@ class Controller:
                 "ended": self.ended,
                 "join_group": self.join_group,
                 "ready_group": self.ready_group,
+                "shrink_group": self.shrink_group,
+                "expel": self.expel,
                 "leave_group": self.leave_group,
                 "fail": self.fail_incarnation,
                 "groups": self.groups,
@@ -107,12 +110,7 @@ class Controller:
                 the group needs is gone.
         """
         with self._lock:
-            joined = self._groups.join(group, algorithm, tuple(ranks), node)
-            return {
-                "number": joined.number,
-                "missing": joined.ranks_but(joined.joined),
-                "plans": {prefix: plan.to_dict() for prefix, plan in joined.placed.items()},
-            }
+            return self._described(self._groups.join(group, algorithm, tuple(ranks), node))
 
     def ready_group(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` answers for all its names of the group; others that do not are ``missing``.
@@ -129,6 +127,20 @@ class Controller:
             missing = [] if failure else self._groups.ready(group, number, node)
             return {"missing": missing, "failure": failure}
 
+    def shrink_group(self, group: str, number: int, node: str) -> dict[str, Any]:
+        """``node`` goes on with those who survived the failure of a group; as :meth:`join_group`.
+
+        The answer also tells the new group's ``name`` and ``ranks``, which may change until nobody
+        is missing: another may have failed.
+
+        Raises:
+            PlanError: the group's algorithm does not fit the survivors.
+            ControlError: no rank of the group has failed, or ``node`` counts as failed itself.
+        """
+        with self._lock:
+            made = self._groups.shrink(group, number, node)
+            return {**self._described(made), "name": made.name, "ranks": list(made.ranks)}
+
     def leave_group(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` needs nothing more of the group; others that are not ``missing`` either.
 
@@ -143,6 +155,14 @@ class Controller:
         with self._lock:
             if self._attendance.is_current(node, incarnation):
                 self.fail(node, why)
+
+    def expel(self, node: str, why: str) -> None:
+        """The process on ``node`` counts as failed, and is ended: it may yet come to itself."""
+        with self._lock:
+            if node in self._attendance.present():
+                _log.warning("%s %s; its process is ended", node, why)
+                self.fail(node, why)
+                self._attendance.kill(node)
 
     def fail(self, node: str, why: str) -> None:
         """The process on ``node`` has failed: its groups end, and their members hear ``why``.
@@ -190,12 +210,32 @@ class Controller:
     def watch_switches(self, settings: RecoverySettings) -> None:
         """Lose switches that stop to answer, and restore them when they answer again."""
         switches = self._placements.survivors.switches
-        self._heartbeats = Heartbeats(
-            switches,
-            self._connect,
-            settings,
-            lambda switch: self._on_silent(switch, settings.heartbeat_timeout_s),
-            self._on_heard,
+        self._heartbeats.append(
+            Heartbeats(
+                lambda: switches,
+                self._connect,
+                settings.heartbeat_interval_s,
+                settings.heartbeat_timeout_s,
+                lambda switch: self._on_silent(switch, settings.heartbeat_timeout_s),
+                self._on_heard,
+            )
+        )
+
+    def watch_workers(self, settings: RecoverySettings) -> None:
+        """Give up, and end, processes of workers that stop to answer."""
+        self._heartbeats.append(
+            Heartbeats(
+                self._attendance.present,
+                self._connect,
+                settings.heartbeat_interval_s,
+                settings.worker_timeout_s,
+                lambda node: self.expel(
+                    node,
+                    f"has not answered for {settings.worker_timeout_s:g} s: its process is "
+                    "stopped, or holds Python's interpreter",
+                ),
+                lambda _node: None,
+            )
         )
 
     def routes(self, node: str) -> dict[str, int]:
@@ -219,11 +259,18 @@ class Controller:
 
     def close(self) -> None:
         """Stop answering."""
-        if self._heartbeats is not None:
-            self._heartbeats.close()
+        for heartbeats in self._heartbeats:
+            heartbeats.close()
         self._server.close()
         self._attendance.close()
         self._messenger.close()
+
+    def _described(self, group: Group) -> dict[str, Any]:
+        return {
+            "number": group.number,
+            "missing": group.ranks_but(group.joined),
+            "plans": {prefix: plan.to_dict() for prefix, plan in group.placed.items()},
+        }
 
     def _adapt(self, survivors: Survivors) -> None:
         self._placements.survivors = survivors

@@ -12,6 +12,9 @@ from innet.control.placements import Placements
 from innet.errors import ControlError
 from innet.plans import Plan
 
+GroupKey = tuple[str, int]
+"""A group's name and number."""
+
 
 @dataclass
 class Group:
@@ -27,6 +30,8 @@ class Group:
         joined: the ranks that have come.
         ready: those of them that answer for their names.
         left: those that need nothing more.
+        founder: the group whose survivors these are, by name and number; itself for any other.
+        lost: the ranks whose process has ended.
     """
 
     name: str
@@ -38,10 +43,29 @@ class Group:
     joined: set[int] = field(default_factory=set)
     ready: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
+    founder: GroupKey | None = None
+    lost: set[int] = field(default_factory=set)
+
+    @property
+    def key(self) -> GroupKey:
+        """What tells the group from all others of the job."""
+        return self.name, self.number
+
+    def survivors(self) -> tuple[str, ...]:
+        """The nodes of the ranks that are not lost."""
+        return tuple(self.ranks[rank] for rank in self.ranks_but(self.lost))
 
     def ranks_but(self, others: set[int]) -> list[int]:
         """All ranks except these."""
         return sorted(set(range(len(self.ranks))) - others)
+
+
+@dataclass(frozen=True)
+class FailedGroup:
+    """A group that has failed, and what its members were told."""
+
+    group: Group
+    said: dict[str, Any]
 
 
 class GroupRegistry:
@@ -56,7 +80,8 @@ class GroupRegistry:
         self._messenger = messenger
         self._groups: list[Group] = []
         self._failed: dict[str, str] = {}
-        self._failed_groups: dict[tuple[str, int], dict[str, Any]] = {}
+        self._failed_groups: dict[GroupKey, FailedGroup] = {}
+        self._successors: dict[GroupKey, Group] = {}
         self._gone: dict[str, str] = {}
 
     def join(self, group: str, algorithm: str, ranks: tuple[str, ...], node: str) -> Group:
@@ -101,6 +126,29 @@ class GroupRegistry:
             )
         return known.ranks_but(known.ready)
 
+    def shrink(self, group: str, number: int, node: str) -> Group:
+        """``node`` goes on in a group of those who survived the failure of ``group``.
+
+        All survivors come to the same group. Should another of them fail before it has come about,
+        the next one is made of those who are left: they ask until nobody is missing.
+
+        Raises:
+            PlanError: the group's algorithm does not fit the survivors.
+            ControlError: no rank of the group has failed or left, or ``node`` itself has.
+        """
+        failed = self._failed_groups.get((group, number)) or self._fail_left(group, number)
+        founder = failed.group.founder or failed.group.key
+        current = self._successors.get(founder)
+        if current is None or current.lost or current not in self._groups:
+            current = self._succeed(founder, current or failed.group)
+        if node not in current.ranks:
+            raise ControlError(
+                f"{node} is not among the survivors of group {group!r} "
+                f"({', '.join(current.ranks)}): it counts as failed, or has left"
+            )
+        current.joined.add(current.ranks.index(node))
+        return current
+
     def leave(self, group: str, number: int, node: str) -> list[int]:
         """``node`` needs nothing more of the group; the ranks that still do.
 
@@ -115,7 +163,8 @@ class GroupRegistry:
 
     def failure_of(self, group: str, number: int) -> dict[str, Any] | None:
         """What the members of a group that has failed were told; ``None`` if it has not."""
-        return self._failed_groups.get((group, number))
+        failed = self._failed_groups.get((group, number))
+        return None if failed is None else failed.said
 
     def renew(self, node: str) -> None:
         """Another process stands for ``node``: what the earlier was in ends."""
@@ -140,6 +189,7 @@ class GroupRegistry:
     def end(self, node: str) -> None:
         """The process of ``node`` has ended as it should; nobody waits for it any more."""
         self._gone[node] = ""
+        self._lose_rank(node)
         for group in [group for group in self._groups if node in group.ranks]:
             self._close_if_left(group)
 
@@ -174,6 +224,7 @@ class GroupRegistry:
         self._plans.next_job()
         self._failed.clear()
         self._failed_groups.clear()
+        self._successors.clear()
         self._gone.clear()
 
     def describe(self) -> list[dict[str, Any]]:
@@ -199,7 +250,42 @@ class GroupRegistry:
     def _numbered(self, name: str, number: int) -> Group | None:
         return next((g for g in self._groups if g.name == name and g.number == number), None)
 
+    def _fail_left(self, name: str, number: int) -> FailedGroup:
+        """End a group that ranks have left, for those who need them."""
+        group = self._numbered(name, number)
+        if group is None or not group.left:
+            raise ControlError(
+                f"no rank of group {name!r} has failed or left; there is none to go without. A "
+                "rank that hangs can be given up: comm.expel(rank, why)"
+            )
+        rank = min(group.left)
+        group.lost |= group.left
+        self._fail_group(group, (), f"rank {rank} ({group.ranks[rank]}) left the group", rank)
+        return self._failed_groups[group.key]
+
+    def _succeed(self, founder: GroupKey, latest: Group) -> Group:
+        """Make the next group of those who are left of ``latest``."""
+        if latest in self._groups:
+            rank = min(latest.lost)
+            why = f"rank {rank} ({latest.ranks[rank]}) ended before the group had come about"
+            self._fail_group(latest, (), why, rank)
+        successor = self._create(founder[0], latest.algorithm, latest.survivors())
+        successor.founder = founder
+        self._successors[founder] = successor
+        return successor
+
+    def _lose_rank(self, node: str) -> None:
+        """``node`` is none of the survivors of what its process was in, whoever comes in its place.
+
+        A group that still forms waits for another process, unless its ranks are survivors.
+        """
+        for group in (*self._groups, *(failed.group for failed in self._failed_groups.values())):
+            rank = group.ranks.index(node) if node in group.ranks else None
+            if rank is not None and (rank in group.joined or group.founder is not None):
+                group.lost.add(rank)
+
     def _end_groups_of(self, node: str, why: str) -> None:
+        self._lose_rank(node)
         for group in list(self._groups):
             if node in group.ranks and (rank := group.ranks.index(node)) in group.joined:
                 self._fail_group(group, {node}, f"rank {rank} ({node}) {why}", rank)
@@ -207,7 +293,7 @@ class GroupRegistry:
     def _fail_group(self, group: Group, but: Collection[str], why: str, rank: int | None) -> None:
         said = {"why": why, "rank": rank}
         self._remove(group)
-        self._failed_groups[group.name, group.number] = said
+        self._failed_groups[group.key] = FailedGroup(group, said)
         self._tell_members(group, but, "fail_group", **said)
 
     def _close_if_left(self, group: Group) -> list[int]:

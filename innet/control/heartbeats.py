@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from innet.control.client import ControlClient
 from innet.control.messenger import ConnectToNode
 from innet.errors import ControlError
-from innet.settings import RecoverySettings
 
 _THREADS = 16
 """Nodes that are asked at once."""
@@ -18,25 +18,30 @@ class Heartbeats:
     """Watches some nodes from a thread of its own.
 
     Args:
-        nodes: their names.
+        nodes: tells the names of those to ask now.
         connect: opens a connection to the control socket of one.
-        settings: how often they are asked, and how long they may take to answer.
+        interval_s: how often they are asked.
+        timeout_s: how long they may take to answer.
         on_silent: called with a node that has stopped to answer.
         on_heard: called with a node that answers again.
     """
 
     def __init__(
         self,
-        nodes: Sequence[str],
+        nodes: Callable[[], Sequence[str]],
         connect: ConnectToNode,
-        settings: RecoverySettings,
+        interval_s: float,
+        timeout_s: float,
         on_silent: Callable[[str], None],
         on_heard: Callable[[str], None],
     ) -> None:
-        self._settings = settings
+        self._nodes = nodes
+        self._connect = connect
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
         self._on_silent = on_silent
         self._on_heard = on_heard
-        self._clients = {node: connect(node) for node in nodes}
+        self._clients: dict[str, ControlClient] = {}
         self._silent: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="heartbeats", daemon=True)
@@ -51,16 +56,17 @@ class Heartbeats:
 
     def _watch(self) -> None:
         with ThreadPoolExecutor(_THREADS, "heartbeat") as threads:
-            while not self._stop.wait(self._settings.heartbeat_interval_s):
-                answers = list(threads.map(self._answers, self._clients))
-                for node, answered in zip(self._clients, answers, strict=True):
+            while not self._stop.wait(self._interval_s):
+                nodes = list(self._nodes())
+                for node in set(nodes) - set(self._clients):
+                    self._clients[node] = self._connect(node)
+                answers = list(threads.map(self._answers, nodes))
+                for node, answered in zip(nodes, answers, strict=True):
                     self._note(node, answered)
 
     def _answers(self, node: str) -> bool:
         try:
-            self._clients[node].ask(
-                "ping", timeout_s=self._settings.heartbeat_timeout_s, give_up=self._stop.is_set
-            )
+            self._clients[node].ask("ping", self._timeout_s, self._stop.is_set)
         except ControlError:
             return False
         return True

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from innet.emulation.link_counters import DirectedLink, LinkCounters
+from innet.worker.job_file import OnDeath
 
 SESSION_SOCKET_NAME = "session.sock"
 """Name of the socket in the run directory."""
@@ -28,8 +29,9 @@ class JobRequest(_Message):
     algorithm: str
     hosts: tuple[str, ...] | None
     """Node of each rank; ``None`` for all hosts."""
-    max_restarts: int = 0
+    max_restarts: int | None = None
     elastic: bool = False
+    on_worker_death: OnDeath = "abort"
     trace: str | None = None
     """The file for the job's timeline; ``None`` for none."""
 

@@ -31,7 +31,13 @@ from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry.launcher_telemetry import LauncherTelemetry
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
-from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, RESTARTS_VARIABLE, JobFile
+from innet.worker.job_file import (
+    ALGORITHM_VARIABLE,
+    JOB_VARIABLE,
+    RESTARTS_VARIABLE,
+    JobFile,
+    OnDeath,
+)
 
 JOB_NAME = "j"
 NETNS_MASTER_PORT = 29500
@@ -91,6 +97,7 @@ class Session:
                 )
             )
             self._controller.watch_switches(self.settings.recovery)
+            self._controller.watch_workers(self.settings.recovery)
             await stack.enter_async_context(
                 SessionServer(
                     self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
@@ -174,7 +181,9 @@ class Session:
                 added = dict(env or {})
                 if trace is not None:
                     added.update((await stack.enter_async_context(self._trace(trace))).environment)
-                environments = dict(self._worker_environments(ranks, algorithm, added))
+                policy = restarts or RestartPolicy()
+                job_path = self._write_job(ranks, policy.on_worker_death)
+                environments = dict(self._worker_environments(ranks, job_path, algorithm, added))
 
                 def start(node: str, restarts: int) -> SupervisedProcess:
                     environment = {**environments[node], RESTARTS_VARIABLE: str(restarts)}
@@ -182,7 +191,7 @@ class Session:
                         node, argv, environment, directory=directory, output=output
                     )
 
-                return await Supervisor(self._entered_controller(), start, restarts).run(ranks)
+                return await Supervisor(self._entered_controller(), start, policy).run(ranks)
         finally:
             await asyncio.to_thread(self._entered_controller().forget)
             self._job_is_running = False
@@ -209,7 +218,7 @@ class Session:
             directory=Path(request.directory),
             output=output,
             trace=None if request.trace is None else Path(request.trace),
-            restarts=RestartPolicy(request.max_restarts, request.elastic),
+            restarts=RestartPolicy(request.max_restarts, request.elastic, request.on_worker_death),
         )
 
     async def _read_counters(self) -> Counters:
@@ -218,10 +227,9 @@ class Session:
         return Counters(links=tuple((await self.network.link_counters()).items()))
 
     def _worker_environments(
-        self, ranks: tuple[str, ...], algorithm: str, env: Mapping[str, str]
+        self, ranks: tuple[str, ...], job_path: Path, algorithm: str, env: Mapping[str, str]
     ) -> list[tuple[str, dict[str, str]]]:
         """The node and the environment of each rank."""
-        job_path = self._write_job(ranks)
         common = {
             **env,
             **self._node_environment(),
@@ -265,7 +273,7 @@ class Session:
         for node, keys in dealt.items():
             keys.save(self._keys_path(node))
 
-    def _write_job(self, ranks: tuple[str, ...]) -> Path:
+    def _write_job(self, ranks: tuple[str, ...], on_worker_death: OnDeath) -> Path:
         unknown = [node for node in ranks if node not in self.topology.hosts]
         if unknown or len(set(ranks)) != len(ranks) or not ranks:
             raise EmulationError(
@@ -277,6 +285,7 @@ class Session:
             topology=dump_yaml(self.topology),
             segment_bytes=segment_bytes(self.topology),
             controller_socket=self._controller_socket,
+            on_worker_death=on_worker_death,
         )
         path = self.network.run_dir / "job.json"
         path.write_text(job.model_dump_json(indent=2))

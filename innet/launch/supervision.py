@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from innet.control.controller import Controller
 from innet.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
 from innet.errors import JobFailed
+from innet.worker.job_file import OnDeath
 
 _FAILURE_GRACE_S = 10.0
+_RESTARTS_WAITED_FOR = 3
 
 StartWorker = Callable[[str, int], SupervisedProcess]
 """Starts the worker of a node, given how often it was started anew."""
@@ -24,13 +26,28 @@ class RestartPolicy:
     """What becomes of a job when one of its workers dies.
 
     Attributes:
-        max_restarts: how often each worker is started anew.
+        max_restarts: how often each worker is started anew; by default 3 times when others wait for
+            it, and else not.
         elastic: the job goes on without a worker that is not started anew, and ends well when any
             worker does.
+        on_worker_death: what the workers themselves do; those that shrink need an elastic job.
     """
 
-    max_restarts: int = 0
+    max_restarts: int | None = None
     elastic: bool = False
+    on_worker_death: OnDeath = "abort"
+
+    @property
+    def restarts(self) -> int:
+        """How often each worker is started anew."""
+        if self.max_restarts is not None:
+            return self.max_restarts
+        return _RESTARTS_WAITED_FOR if self.on_worker_death == "wait" else 0
+
+    @property
+    def goes_on_without(self) -> bool:
+        """Whether the job goes on without a worker that is not started anew."""
+        return self.elastic or self.on_worker_death == "shrink"
 
 
 class Supervisor:
@@ -93,20 +110,20 @@ class Supervisor:
             await asyncio.to_thread(self._controller.end, node)
             return None
         ending = self._deadline_s is not None
-        if not ending and self._restarts[node] < self._policy.max_restarts:
+        if not ending and self._restarts[node] < self._policy.restarts:
             self._restarts[node] += 1
             await asyncio.to_thread(self._controller.fail, node, worker.describe_end())
             self._workers[node] = self._start(node, self._restarts[node])
             return self._workers[node]
         self._failed.append(worker)
-        if not ending and not self._policy.elastic:
+        if not ending and not self._policy.goes_on_without:
             self._deadline_s = time.monotonic() + _FAILURE_GRACE_S
         await asyncio.to_thread(self._controller.lose, node, worker.describe_end())
         return None
 
     def _ended_well(self) -> bool:
         """An elastic job needs one worker that reached the end."""
-        return self._policy.elastic and len(self._failed) < len(self._workers)
+        return self._policy.goes_on_without and len(self._failed) < len(self._workers)
 
     async def _report(self) -> JobFailed:
         # The one that failed first may be the last to end: others end when they hear of it. One

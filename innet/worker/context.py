@@ -173,8 +173,60 @@ class Worker:
                 "or give this group another name: innet.init(group=...)"
             )
         answer = self._meet(name, algorithm, ranks, timeout_s)
+        return self._enter(name, ranks, rank, algorithm, answer)
+
+    def shrink_group(self, failed: Membership, timeout_s: float) -> Membership:
+        """Join the group of those who survived the failure of ``failed``, which has been left.
+
+        As :meth:`join_group`, and to be followed by the same. When one more rank fails meanwhile,
+        call it again.
+
+        Raises:
+            DeadlineExceeded: some survivors did not come in time; the message names them.
+            ControlError, PlanError: as
+                :meth:`innet.control.controller.Controller.shrink_group`.
+        """
+        answer: dict[str, Any] = {}
+        survivors: list[str] = []
+
+        def missing() -> list[int]:
+            answer.update(self._ask_of(failed, "shrink_group"))
+            survivors[:] = answer["ranks"]
+            return list(answer["missing"])
+
+        _poll(
+            missing,
+            survivors,
+            timeout_s,
+            f"survived the failure of group {failed.name!r}, and did not come to the next one",
+            "does every rank call shrink() or recover()?",
+        )
+        ranks = tuple(survivors)
+        rank = ranks.index(self.config.node)
+        return self._enter(answer["name"], ranks, rank, failed.algorithm, answer)
+
+    def require_failed(self, membership: Membership) -> None:
+        """See to it that the group counts as failed, and that this process is known to go on.
+
+        Raises:
+            ControlError: no rank of it has failed or left.
+        """
+        self._ask_of(membership, "shrink_group")
+
+    def expel(self, node: str, why: str) -> None:
+        """The process on ``node`` counts as failed from now on, and is ended."""
+        self._controller.ask("expel", node=node, why=why)
+
+    def _enter(
+        self,
+        name: str,
+        nodes: tuple[str, ...],
+        rank: int,
+        algorithm: str,
+        answer: Mapping[str, Any],
+    ) -> Membership:
         plans = {prefix: Plan.from_dict(plan) for prefix, plan in answer["plans"].items()}
-        membership = Membership(name, answer["number"], ranks, rank, plans)
+        membership = Membership(name, answer["number"], nodes, rank, plans, algorithm)
         for prefix, plan in plans.items():
             self.node.remove_group(prefix)
             self._install_rules(prefix, plan)
@@ -186,8 +238,8 @@ class Worker:
             _drop_of_group(self._early_placements, name)
         if placed is not None:
             self._place(membership, placed)
-        what = f"{self.config.node} is rank {rank} of {len(ranks)} in group {name!r}"
-        report("group_joined", what, group=name, rank=rank, size=len(ranks))
+        what = f"{self.config.node} is rank {rank} of {len(nodes)} in group {name!r}"
+        report("group_joined", what, group=name, rank=rank, size=len(nodes))
         return membership
 
     def await_ready(self, membership: Membership, timeout_s: float) -> None:
@@ -200,12 +252,7 @@ class Worker:
         """
 
         def missing() -> list[int]:
-            answer = self._controller.ask(
-                "ready_group",
-                group=membership.name,
-                number=membership.number,
-                node=self.config.node,
-            )
+            answer = self._ask_of(membership, "ready_group")
             failure = answer["failure"]
             if failure is not None:
                 raise RankFailed(
@@ -347,16 +394,20 @@ class Worker:
 
     def _others_use(self, membership: Membership) -> bool:
         try:
-            answer = self._controller.ask(
-                "leave_group",
-                group=membership.name,
-                number=membership.number,
-                node=self.config.node,
-            )
+            answer = self._ask_of(membership, "leave_group")
         except ControlError as error:
             _log.info("left group %s without the controller: %s", membership.name, error)
             return False
         return bool(answer["missing"])
+
+    def _ask_of(self, membership: Membership, method: str) -> Any:
+        """The controller's answer to a question about this process and a group."""
+        return self._controller.ask(
+            method,
+            group=membership.name,
+            number=membership.number,
+            node=self.config.node,
+        )
 
     def _forget_rules(self, membership: Membership) -> None:
         for prefix in membership.plans:

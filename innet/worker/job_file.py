@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,6 +15,9 @@ ALGORITHM_VARIABLE = "INNET_ALGORITHM"
 """Environment variable with the algorithm that ``innet.init()`` uses when it is given none."""
 RESTARTS_VARIABLE = "INNET_RESTARTS"
 """Environment variable with how often the worker was started anew in this job: 0 at first."""
+
+OnDeath = Literal["abort", "shrink", "wait"]
+"""What a group does when the process of a rank dies: see docs/faults.md, Worker death."""
 
 
 class JobFile(BaseModel):
@@ -28,6 +32,8 @@ class JobFile(BaseModel):
     segment_bytes: int
     """Content of a full segment: what the smallest MTU on the way leaves room for."""
     controller_socket: Path
+    on_worker_death: OnDeath = "abort"
+    """For groups that do not choose."""
 
     @classmethod
     def load(cls, path: Path) -> JobFile:

@@ -33,6 +33,7 @@ class Membership:
         nodes: the node of each rank.
         rank: of this process.
         plans: plan by name prefix of its values, such as ``/j1/g0.inc``, as they are placed now.
+        algorithm: of its plans, as asked for.
         failure: why the group can go on no longer, if it cannot.
         release: frees what the node keeps for the group, once nobody needs it any more.
         on_placed: hears of :attr:`plans` with another placement, on a thread of the node's agent.
@@ -43,6 +44,7 @@ class Membership:
     nodes: tuple[str, ...]
     rank: int
     plans: Mapping[str, Plan]
+    algorithm: str = "auto"
     failure: Failure | None = None
     release: Callable[[], None] = _nothing
     on_placed: Callable[[Mapping[str, Plan]], None] = _nobody

@@ -258,3 +258,48 @@ def test_a_group_without_a_path_ends_unless_the_switch_returns(controller, messa
     assert set(messages.wait_for("fail_group", 3)) == set(NODES)
     with pytest.raises(ControlError, match="switch s0 was killed"):
         controller.join_group("g1", "inc", NODES, "h0")
+
+
+def test_survivors_of_one_failure_after_the_other_come_to_one_group(controller):
+    first = join_all(controller)
+    controller.fail("h2", "was killed")
+    early = controller.shrink_group("g0", first, "h0")
+    assert (early["ranks"], early["missing"]) == (["h0", "h1"], [1])
+    late = controller.shrink_group("g0", first, "h1")
+    assert (late["number"], late["missing"]) == (early["number"], [])
+    assert controller.ready_group("g0", late["number"], "h1")["missing"] == [0]
+    controller.fail("h0", "was killed, too")
+    # h1 may have come as far as the second group, or still be asked after the first.
+    answers = [controller.shrink_group("g0", number, "h1") for number in (first, late["number"])]
+    assert answers[0] == answers[1]
+    assert (answers[0]["ranks"], answers[0]["missing"]) == (["h1"], [])
+    assert controller.ready_group("g0", answers[0]["number"], "h1")["missing"] == []
+
+
+def test_who_fails_before_the_survivors_have_met_is_left_out(controller):
+    first = join_all(controller)
+    controller.fail("h2", "was killed")
+    forming = controller.shrink_group("g0", first, "h0")
+    controller.fail("h1", "was killed before it came")
+    again = controller.shrink_group("g0", first, "h0")
+    assert again["number"] > forming["number"]
+    assert (again["ranks"], again["missing"]) == (["h0"], [])
+    failure = controller.ready_group("g0", forming["number"], "h0")["failure"]
+    assert "rank 1 (h1) ended before the group had come about" in failure["why"]
+
+
+def test_a_successor_is_no_survivor(controller):
+    first = join_all(controller)
+    controller.fail("h2", "was killed")
+    controller.attach("h2", os.getpid())
+    assert controller.shrink_group("g0", first, "h0")["ranks"] == ["h0", "h1"]
+    with pytest.raises(ControlError, match="h2 is not among the survivors"):
+        controller.shrink_group("g0", first, "h2")
+
+
+def test_a_group_shrinks_when_a_rank_has_failed_or_left_and_else_not(controller):
+    number = join_all(controller)
+    with pytest.raises(ControlError, match="no rank of group 'g0' has failed or left"):
+        controller.shrink_group("g0", number, "h0")
+    controller.leave_group("g0", number, "h1")
+    assert controller.shrink_group("g0", number, "h0")["ranks"] == ["h0", "h2"]

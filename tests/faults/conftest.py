@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from innet.emulation.node_config import Mode
-from innet.launch import JobFailed, Session
+from innet.launch import JobFailed, RestartPolicy, Session
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 from tests.conftest import JobResult
@@ -79,6 +79,7 @@ async def run_with_faults(
     mode: Mode = "local",
     algorithm: str = "inc",
     settings: Sequence[str] = (),
+    restarts: RestartPolicy | None = None,
 ) -> JobResult:
     """Run ``argv`` on every host while ``faults`` happen; all of them must, before the job ends."""
     result = JobResult()
@@ -95,7 +96,7 @@ async def run_with_faults(
     async with session:
         happening = asyncio.ensure_future(faults(run))
         try:
-            await session.run_workers(argv, algorithm=algorithm)
+            await session.run_workers(argv, algorithm=algorithm, restarts=restarts)
         except JobFailed as failure:
             result.failure = str(failure)
         finally:

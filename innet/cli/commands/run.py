@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -32,6 +32,7 @@ EXAMPLES = options.examples(
     "innet run leaf-spine-16 --mode netns --hosts h0,h4,h8,h12 -- python train.py",
     "innet run --on lab -- python train.py",
     "innet run star8 --max-restarts 3 --elastic -- python train.py",
+    "innet run star8 --on-worker-death shrink -- python train.py",
     "innet run star8 -- torchrun --max-restarts 3 train.py",
     "innet run star8 --trace . -- python train.py     # then open the file in ui.perfetto.dev",
 )
@@ -62,19 +63,28 @@ def run(
         ),
     ] = None,
     max_restarts: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
             min=0,
-            help="Start a worker that dies anew, up to N times each; others go on",
+            help="Start a worker that dies anew, up to N times each; others go on. By default not "
+            "at all, and 3 times with [cyan]--on-worker-death wait[/]",
+            show_default=False,
         ),
-    ] = 0,
+    ] = None,
     elastic: Annotated[
         bool,
         typer.Option(
             "--elastic", help="Go on without workers that died, as long as one reaches the end"
         ),
     ] = False,
+    on_worker_death: Annotated[
+        Literal["abort", "shrink", "wait"],
+        typer.Option(
+            help="What [cyan]comm.recover()[/] does: end; go on without those that died (the job "
+            "is [cyan]--elastic[/] then); or wait for their successors. See docs/faults.md"
+        ),
+    ] = "abort",
     mode: options.Mode = "local",
     rate: options.Rate = None,
     delay: options.Delay = None,
@@ -95,9 +105,10 @@ def run(
     """
     from innet.launch import RestartPolicy
 
+    restarts = RestartPolicy(max_restarts, elastic, on_worker_death)
     if on is not None:
         _refuse_network_options(ctx)
-        _run_on(on, arguments, algorithm, hosts, trace, RestartPolicy(max_restarts, elastic))
+        _run_on(on, arguments, algorithm, hosts, trace, restarts)
         return
     name, *command = arguments
     if not command:
@@ -118,7 +129,6 @@ def run(
     chosen = chosen_settings(settings, broker=broker, log_format=log_format, log_level=log_level)
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     into = None if trace is None else trace_file(trace, session.network.run_id)
-    restarts = RestartPolicy(max_restarts, elastic)
     console = Console(stderr=True)
     with _telling_trace(console, into):
         asyncio.run(_launch_and_run(session, command, algorithm, ranks, into, restarts, console))
@@ -172,6 +182,7 @@ def _run_on(
         trace=None if into is None else str(into),
         max_restarts=restarts.max_restarts,
         elastic=restarts.elastic,
+        on_worker_death=restarts.on_worker_death,
     )
     began_s = time.monotonic()
     with _telling_trace(console, into):

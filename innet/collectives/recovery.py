@@ -1,0 +1,120 @@
+"""How the ranks that are left go on when the process of one has died (docs/faults.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, get_args
+
+from innet.collectives.failures import error_of_failure
+from innet.errors import CollectiveError
+from innet.worker.job_file import OnDeath
+from innet.worker.membership import Membership
+
+if TYPE_CHECKING:
+    from innet.collectives.communicator import Communicator
+
+
+def checked_policy(on_death: str) -> OnDeath:
+    """``on_death``, which is one.
+
+    Raises:
+        CollectiveError: it is not.
+    """
+    for known in get_args(OnDeath):
+        if on_death == known:
+            policy: OnDeath = known
+            return policy
+    raise CollectiveError(
+        f"there is no policy {on_death!r} for the death of a worker; take one of "
+        f"{', '.join(get_args(OnDeath))}"
+    )
+
+
+class RecoveryCalls:
+    """What a communicator can be replaced by once a rank of its group has failed.
+
+    Attributes:
+        on_death: what :meth:`recover` does: ``abort``, ``shrink`` or ``wait``.
+    """
+
+    timeout_s: float
+    rank: int
+    nodes: tuple[str, ...]
+
+    def __init__(
+        self, membership: Membership, on_death: OnDeath, close: Callable[[], None]
+    ) -> None:
+        self._place = membership
+        self._close_failed = close
+        self.on_death = on_death
+
+    def recover(self) -> Communicator:
+        """Go on after a :class:`~innet.errors.RankFailed` as the group's policy says.
+
+        ``abort`` raises an error that says why, ``shrink`` is :meth:`shrink`, ``wait`` is
+        :meth:`restart`. Every surviving rank calls it.
+
+        Example::
+
+            comm = innet.init()
+            step = load_checkpoint()
+            while step < steps:
+                try:
+                    train(comm, step)
+                    step += 1
+                except RankFailed:
+                    comm = comm.recover()
+                    step = load_checkpoint()
+        """
+        if self.on_death == "shrink":
+            return self.shrink()
+        if self.on_death == "wait":
+            return self.restart()
+        why, rank = self._place.failure or ("a rank of the group has failed", None)
+        hint = "the policy is to abort; others are innet run --on-worker-death shrink and wait"
+        raise error_of_failure((f"{why}; {hint}", rank), "recover()")
+
+    def shrink(self) -> Communicator:
+        """The communicator of those who are left; this one is closed.
+
+        Every surviving rank calls it, whatever it was told of the failure, and all get the same
+        ranks: the survivors in their old order, numbered anew. A rank that fails meanwhile is left
+        out as well, and so are those that have left the group. The mean of a sum is over the new
+        ``size``. (It is ULFM's ``MPI_Comm_shrink``: Bland et al. 2013, "Post-failure recovery of
+        MPI communication capability".)
+
+        Raises:
+            ControlError: no rank of the group has failed or left.
+            PlanError: the group's algorithm does not fit the survivors.
+            DeadlineExceeded: some survivors did not come; the message names them.
+        """
+        from innet.collectives.joining import shrink  # it makes communicators
+
+        return shrink(self._place, self._close_failed, self.timeout_s, self.on_death)
+
+    def restart(self) -> Communicator:
+        """The communicator of the same hosts and ranks, with a successor of each that failed.
+
+        This one is closed. Every surviving rank calls it; the successor, a new process on the host
+        of the one that died, calls :func:`innet.init` with the arguments of the first time. It has
+        nothing of its predecessor's memory, so all ranks go on from a checkpoint, or are sent the
+        state by one that survived.
+
+        Raises:
+            ControlError: no successor will come.
+            DeadlineExceeded: none came in time.
+        """
+        from innet.collectives.joining import restart  # it makes communicators
+
+        self._close_failed()
+        return restart(self._place, self.timeout_s, self.on_death)
+
+    def expel(self, rank: int, why: str) -> None:
+        """Give up a rank whose program hangs: its process is ended, and counts as failed.
+
+        All groups it is in fail, and ``why`` stands in their errors. One rank's call is enough.
+        """
+        from innet.worker import current_worker  # a simulation has none
+
+        me = f"rank {self.rank} ({self.nodes[self.rank]})"
+        current_worker().expel(self.nodes[rank], f"was given up by {me}: {why}")

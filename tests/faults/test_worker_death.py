@@ -1,0 +1,93 @@
+"""A worker ends in whatever way: the others go on rightly, or are told the cause in time."""
+
+from __future__ import annotations
+
+import pytest
+
+from innet.launch import RestartPolicy
+from tests.conftest import JobResult
+from tests.faults.conftest import run_with_faults, worker
+
+DEADLINE_S = 20
+SURVIVORS = ("h0", "h1", "h3")
+ENDINGS = {
+    "kill": "rank 2 (h2) was killed by signal 9 (SIGKILL)",
+    "stop": "rank 2 (h2) has not answered for 2 s",
+    "exit0": "rank 2 (h2) left the group",
+    "exit1": "rank 2 (h2) ended by sys.exit(1)",
+    "raise": "rank 2 (h2) failed with ValueError: a bad day",
+}
+
+
+async def end_in_midst(
+    ending: str, policy: RestartPolicy, deadline_s: float = DEADLINE_S
+) -> JobResult:
+    return await run_with_faults(
+        "star:4",
+        worker("recovers.py", ending, deadline_s),
+        settings=["recovery.worker_timeout_s=2", "recovery.heartbeat_interval_s=0.2"],
+        restarts=policy,
+    )
+
+
+def assert_told(result: JobResult, ending: str) -> None:
+    for node in SURVIVORS:
+        assert f"lost: allreduce(sum.i64, shape (3000,)) seq=5: {ENDINGS[ending]}" in (
+            result.said(node)
+        )
+
+
+def assert_right_to_the_end(result: JobResult, node: str, size: int) -> None:
+    said = result.said(node)
+    assert "WRONG" not in said
+    assert f"step 12 of {size} right\nends" in said
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_abort_names_the_cause_to_all(ending):
+    result = await end_in_midst(ending, RestartPolicy())
+    assert_told(result, ending)
+    for node in SURVIVORS:
+        assert "the policy is to abort" in result.said(node)
+    # Who leaves in peace has not failed; who needs it has.
+    assert result.failure.startswith(SURVIVORS if ending == "exit0" else "h2 ")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_shrink_goes_on_with_the_survivors(ending):
+    result = await end_in_midst(ending, RestartPolicy(on_worker_death="shrink"))
+    assert_told(result, ending)
+    assert result.failure == ""
+    for rank, node in enumerate(SURVIVORS):
+        assert f"goes on as rank {rank} of 3" in result.said(node)
+        assert_right_to_the_end(result, node, 3)
+
+
+@pytest.mark.parametrize("ending", [ending for ending in ENDINGS if ending != "exit0"])
+async def test_wait_goes_on_with_a_successor(ending):
+    result = await end_in_midst(ending, RestartPolicy(on_worker_death="wait"))
+    assert_told(result, ending)
+    assert result.failure == ""
+    for node in ("h0", "h1", "h2", "h3"):
+        assert_right_to_the_end(result, node, 4)
+
+
+async def test_wait_ends_with_the_cause_when_no_successor_comes():
+    ended = await end_in_midst("exit0", RestartPolicy(on_worker_death="wait"))
+    used_up = await end_in_midst("kill", RestartPolicy(max_restarts=0, on_worker_death="wait"))
+    for node in SURVIVORS:
+        assert "rank 2 (h2) ended without joining group 'g0'" in ended.said(node)
+        assert "rank 2 (h2) was killed by signal 9 (SIGKILL)" in used_up.said(node)
+    assert used_up.failure.startswith("h2 ")
+
+
+async def test_a_rank_that_hangs_is_named_at_the_deadline_and_can_be_given_up():
+    """Its network and its control thread live: only who waits for it can tell."""
+    result = await end_in_midst("hang", RestartPolicy(on_worker_death="shrink"), deadline_s=2)
+    assert result.failure == ""
+    for rank, node in enumerate(SURVIVORS):
+        said = result.said(node)
+        assert "had not published: rank 2" in said or "was given up" in said
+        assert f"goes on as rank {rank} of 3" in said
+        assert_right_to_the_end(result, node, 3)
+    assert any("was given up by rank" in line for _, line in result.lines)
