@@ -123,6 +123,12 @@ class TelemetrySettings(_Model):
     interval_s: float = Field(
         default=1.0, ge=0.1, le=3600, description="time between two publications of counters"
     )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="port of loopback where Prometheus finds metrics; 0: a free one; none: nowhere",
+    )
 
 
 class LogSettings(_Model):

@@ -9,7 +9,19 @@ import typer
 import innet
 from innet.cli import options
 from innet.cli.command_group import DEBUG_VARIABLE, CommandGroup
-from innet.cli.commands import compare, doctor, down, plan, run, status, tell, topology, up
+from innet.cli.commands import (
+    compare,
+    doctor,
+    down,
+    metrics,
+    plan,
+    run,
+    status,
+    tell,
+    topology,
+    up,
+    watch,
+)
 
 NETWORKS = "Networks and jobs"
 OBSERVATION = "Health and telemetry"
@@ -34,6 +46,8 @@ app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)
 app.command(rich_help_panel=OBSERVATION, epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command(rich_help_panel=OBSERVATION, epilog=metrics.EXAMPLES)(metrics.metrics)
+app.command(rich_help_panel=OBSERVATION, epilog=watch.EXAMPLES)(watch.watch)
 app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EXAMPLES)
 app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
 app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)

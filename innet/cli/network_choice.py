@@ -54,6 +54,7 @@ def chosen_settings(
     assignments: Sequence[str],
     *,
     broker: str | None = None,
+    metrics_port: int | None = None,
     log_format: str | None = None,
     log_level: str | None = None,
 ) -> Settings:
@@ -64,7 +65,12 @@ def chosen_settings(
     """
     from innet.settings import Settings
 
-    named = {"telemetry.broker": broker, "log.format": log_format, "log.level": log_level}
+    named = {
+        "telemetry.broker": broker,
+        "telemetry.metrics_port": metrics_port,
+        "log.format": log_format,
+        "log.level": log_level,
+    }
     options = [f"{name}={value}" for name, value in named.items() if value is not None]
     return Settings().with_assignments([*assignments, *options])
 

@@ -172,9 +172,10 @@ def _heading(status: RunStatus) -> Text:
     state = "stale, remove it with `innet down`" if status.stale else "up"
     age = _duration(time.time() - run.started_at)
     broker = "" if run.broker is None else f"\nMQTT: {run.broker}, topics innet/{run.run_id}/#"
+    metrics = "" if run.metrics is None else f"\nmetrics: {run.metrics}"
     return Text.assemble(
         (run.run_id, "bold"),
-        f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{broker}",
+        f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{broker}{metrics}",
     )
 
 

@@ -204,6 +204,12 @@ class Network:
         record.broker = url
         record.save()
 
+    def record_metrics(self, url: str) -> None:
+        """Say in the run's record where its metrics are served."""
+        record = self._entered_record()
+        record.metrics = url
+        record.save()
+
     async def link_counters(
         self, nodes: Collection[str] | None = None
     ) -> dict[DirectedLink, LinkCounters]:

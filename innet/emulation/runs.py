@@ -61,6 +61,8 @@ class RunRecord(BaseModel):
     """Seconds since the epoch."""
     broker: str | None = None
     """URL of the MQTT broker that the run's telemetry goes to; ``None``: there is none."""
+    metrics: str | None = None
+    """URL where the launcher serves metrics for Prometheus; ``None``: it does not."""
     kept_up: bool = False
     """Whether the run is there to be used until somebody takes it down, and not one job's own."""
     processes: tuple[RecordedProcess, ...] = ()

@@ -16,9 +16,11 @@ from innet.emulation.network import Network
 from innet.emulation.node_config import Mode
 from innet.emulation.output import ConsoleOutput, OutputSink
 from innet.emulation.processes import SupervisedProcess
+from innet.emulation.runs import find_run
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import EmulationError
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
+from innet.launch.run_status import read_run_status
 from innet.launch.server import SessionServer
 from innet.launch.supervision import RestartPolicy, Supervisor
 from innet.launch.switches import SwitchProcesses
@@ -103,6 +105,8 @@ class Session:
                     self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
                 )
             )
+            if self.settings.telemetry.metrics_port is not None:
+                await self._serve_metrics(stack, self.settings.telemetry.metrics_port)
             self._stack = stack.pop_all()
         return self
 
@@ -113,6 +117,14 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
+
+    async def _serve_metrics(self, stack: AsyncExitStack, port: int) -> None:
+        from innet.metrics import MetricsEndpoint
+
+        run_id = self.network.run_id
+        endpoint = MetricsEndpoint(port, lambda: read_run_status(find_run(run_id)))
+        stack.push_async_callback(asyncio.to_thread, endpoint.close)
+        self.network.record_metrics(endpoint.url)
 
     def connect(self, node: str) -> ControlClient:
         """A client of the node's control socket."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from innet.telemetry.messages import (
     Event,
     LauncherStatus,
-    LinkCounters,
     NodeCounters,
     NodeStatus,
 )
@@ -34,23 +33,12 @@ class NodeFeed:
         self.previous = None if restarted else self.counters
         self.counters = counters
 
-    def rate_per_s(self, quantity: str) -> float | None:
-        """How fast a sum over the node's links grows, such as of ``bytes_out``.
-
-        ``None`` before there are two counters to compare.
-        """
+    def growth_per_s(self, of: Callable[[NodeCounters], float]) -> float | None:
+        """How fast a counter grows; ``None`` before there are two readings to compare."""
         if self.counters is None or self.previous is None:
             return None
         span_s = self.counters.time_s - self.previous.time_s
-        grown = _sum(self.counters.links, quantity) - _sum(self.previous.links, quantity)
-        return grown / span_s if span_s > 0 else None
-
-    def cpu_share(self) -> float | None:
-        """Processors' worth of time that the node takes; ``None`` as :meth:`rate_per_s`."""
-        if self.counters is None or self.previous is None:
-            return None
-        span_s = self.counters.time_s - self.previous.time_s
-        return (self.counters.cpu_s - self.previous.cpu_s) / span_s if span_s > 0 else None
+        return (of(self.counters) - of(self.previous)) / span_s if span_s > 0 else None
 
 
 @dataclass
@@ -62,6 +50,8 @@ class RunFeed:
     launcher: LauncherStatus | None = None
     nodes: dict[str, NodeFeed] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
+    has_ended: bool = False
+    """The launcher has said so, or died."""
     unreadable: int = 0
     """Messages that are not of this version of innet."""
 
@@ -89,6 +79,7 @@ class RunFeed:
             return event
         if name == LAUNCHER and leaf == "status":
             self.launcher = LauncherStatus.model_validate_json(payload)
+            self.has_ended = self.launcher.state != "up"
         elif leaf == "status":
             self._node(name).status = NodeStatus.model_validate_json(payload)
         elif leaf == "counters":
@@ -100,9 +91,6 @@ class RunFeed:
 
     def _forget(self, name: str) -> None:
         if name == LAUNCHER:
+            self.has_ended = True
             self.launcher = None
         self.nodes.pop(name, None)
-
-
-def _sum(links: Iterable[LinkCounters], quantity: str) -> int:
-    return sum(int(getattr(link, quantity)) for link in links)

@@ -16,6 +16,8 @@ COMMANDS = [
     ["status"],
     ["down"],
     ["doctor"],
+    ["metrics"],
+    ["watch"],
     ["tell"],
     ["plan"],
     ["compare"],

@@ -93,6 +93,7 @@ def run(
     mtu: options.Mtu = None,
     slots: options.Slots = None,
     broker: options.Broker = None,
+    metrics_port: options.MetricsPort = None,
     log_format: options.LogFormat = None,
     log_level: options.LogLevel = None,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
@@ -126,7 +127,13 @@ def run(
     )
     ranks = chosen_hosts(hosts)
     chosen_plan(algorithm, topology, ranks)  # what is wrong with it is known before the launch
-    chosen = chosen_settings(settings, broker=broker, log_format=log_format, log_level=log_level)
+    chosen = chosen_settings(
+        settings,
+        broker=broker,
+        metrics_port=metrics_port,
+        log_format=log_format,
+        log_level=log_level,
+    )
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     into = None if trace is None else trace_file(trace, session.network.run_id)
     console = Console(stderr=True)
@@ -212,7 +219,7 @@ def _tell_success(console: Console, duration_s: float, lost: Sequence[str]) -> N
 
 _NETWORK_OPTIONS = (
     "mode", "rate", "delay", "loss", "queue", "mtu", "slots", "broker",
-    "log_format", "log_level", "settings",
+    "metrics_port", "log_format", "log_level", "settings",
 )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ def up(
     mtu: options.Mtu = None,
     slots: options.Slots = None,
     broker: options.Broker = None,
+    metrics_port: options.MetricsPort = None,
     log_format: options.LogFormat = None,
     log_level: options.LogLevel = None,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
@@ -58,7 +59,13 @@ def up(
     from innet.launch import Session
 
     console = Console(highlight=False)
-    chosen = chosen_settings(settings, broker=broker, log_format=log_format, log_level=log_level)
+    chosen = chosen_settings(
+        settings,
+        broker=broker,
+        metrics_port=metrics_port,
+        log_format=log_format,
+        log_level=log_level,
+    )
     session = Session(
         chosen_topology(
             topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots

@@ -1,0 +1,50 @@
+"""``innet metrics``: a running network's figures, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from innet.cli import options
+
+EXAMPLES = options.examples(
+    "innet metrics lab --port 9464",
+    "innet metrics lab --once | grep innet_link_queue_bytes",
+    "innet run star8 --metrics-port 9464 -- python train.py",
+)
+
+_POLL_S = 1.0
+
+
+def metrics(
+    run_id: options.RunId = None,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="On loopback; 0: a free one")
+    ] = 9464,
+    once: Annotated[bool, typer.Option("--once", help="Print the metrics and end")] = False,
+) -> None:
+    """Serve the metrics of all nodes of a running network to Prometheus, until it ends.
+
+    Nodes are asked at each scrape, on their control sockets; nothing of it needs a broker.
+    """
+    from innet.emulation.runs import find_run
+    from innet.errors import EmulationError
+    from innet.launch.run_status import read_run_status
+    from innet.metrics import MetricsEndpoint
+    from innet.metrics.endpoint import exposition
+
+    record = find_run(run_id)
+    run_id = record.run_id
+    if once:
+        typer.echo(exposition(lambda: read_run_status(record)), nl=False)
+        return
+    with MetricsEndpoint(port, lambda: read_run_status(find_run(run_id))) as endpoint:
+        typer.echo(f"metrics of {run_id}: {endpoint.url}", err=True)
+        try:
+            while not find_run(run_id).is_stale:
+                time.sleep(_POLL_S)
+        except EmulationError:
+            pass  # its entry is gone
+    typer.echo(f"{run_id} has ended", err=True)

@@ -1,0 +1,85 @@
+"""``innet watch``: a live view of a run, from its telemetry."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+
+if TYPE_CHECKING:
+    from innet.cli.watch_view import Viewer
+    from innet.telemetry.feed import RunFeed
+    from innet.telemetry.run_broker import RunBroker
+
+EXAMPLES = options.examples(
+    "innet watch",
+    "innet watch lab",
+    "innet watch lab --events | grep -v group_",
+    "innet watch lab --broker mqtt://broker.example     # from another machine",
+)
+
+
+def watch(
+    run_id: options.RunId = None,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The MQTT broker of a run that is not of this machine",
+            show_default=False,
+        ),
+    ] = None,
+    events: Annotated[
+        bool,
+        typer.Option("--events", help="Print events, line by line; so it is without a terminal"),
+    ] = False,
+) -> None:
+    """Watch a run live: its nodes, rates, queues and slots, and what happens to it.
+
+    It reads what the nodes publish over MQTT, and so also works from another machine.
+    """
+    from rich.console import Console
+
+    from innet.cli.watch_view import EventLines, LiveScreen
+    from innet.emulation.runs import find_run
+    from innet.telemetry.broker_url import BrokerUrl
+    from innet.telemetry.feed import RunFeed
+    from innet.telemetry.run_broker import RunBroker, broker_of
+
+    console = Console(highlight=False)
+    if broker is not None:
+        if run_id is None:
+            raise typer.BadParameter(
+                "say which run: innet watch ID --broker URL", param_hint="'ID'"
+            )
+        source = RunBroker(BrokerUrl.parse(broker))
+    else:
+        record = find_run(run_id)
+        run_id, source = record.run_id, broker_of(record)
+    feed = RunFeed(run_id)
+    as_lines = events or not console.is_terminal
+    viewer: Viewer = EventLines(console) if as_lines else LiveScreen(console, feed)
+    with viewer:
+        asyncio.run(_watch(source, run_id, feed, viewer, is_local=broker is None))
+    console.print(f"{run_id} has ended")
+
+
+async def _watch(
+    broker: RunBroker, run_id: str, feed: RunFeed, viewer: Viewer, *, is_local: bool
+) -> None:
+    from innet.telemetry.viewing import follow
+
+    def on_lost(why: str) -> bool:
+        viewer.tell(f"the broker does not answer: {why}")
+        return not (is_local and _has_ended(run_id))
+
+    await follow(broker, run_id, feed, viewer.on_event, on_lost)
+
+
+def _has_ended(run_id: str) -> bool:
+    from innet.emulation.runs import list_runs
+
+    return all(record.run_id != run_id or record.is_stale for record in list_runs())

@@ -1,0 +1,194 @@
+"""A run as its telemetry shows it, for a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from innet.telemetry.feed import NodeFeed, RunFeed
+from innet.telemetry.messages import Event
+
+_EVENTS_SHOWN = 12
+_REFRESHES_PER_S = 4
+_STATE_STYLES = {"up": "green", "stopped": "yellow", "gone": "bold red"}
+_ALARMING = frozenset(
+    {
+        "command_refused",
+        "operation_failed",
+        "packets_refused",
+        "peer_lost",
+        "route_missing",
+        "slots_exhausted",
+    }
+)
+
+
+class Viewer(Protocol):
+    """Shows a run's feed to somebody, inside its context."""
+
+    def on_event(self, event: Event) -> None:
+        """Something happened."""
+        ...
+
+    def tell(self, note: str) -> None:
+        """Something about the view itself."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class EventLines:
+    """Prints a line for each event: for files, pipes and those who want a history."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def on_event(self, event: Event) -> None:
+        """Print it."""
+        self._console.print(event_line(event), soft_wrap=True)
+
+    def tell(self, note: str) -> None:
+        """Print it, too."""
+        self._console.print(note, style="dim", markup=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is left to do."""
+
+
+class LiveScreen:
+    """A full screen that follows the feed."""
+
+    def __init__(self, console: Console, feed: RunFeed) -> None:
+        self._feed = feed
+        self._note = ""
+        self._live = Live(
+            console=console,
+            screen=True,
+            refresh_per_second=_REFRESHES_PER_S,
+            get_renderable=lambda: live_view(self._feed, self._note),
+        )
+
+    def on_event(self, event: Event) -> None:
+        """The feed has it; nothing goes on to be wrong with the view."""
+        self._note = ""
+
+    def tell(self, note: str) -> None:
+        """Show it in the heading."""
+        self._note = note
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+
+def live_view(feed: RunFeed, note: str = "") -> RenderableType:
+    """Nodes with their rates, queues and slots; and the latest events."""
+    return Group(
+        _heading(feed, note),
+        Text(""),
+        _nodes_table(feed),
+        Text(""),
+        *(event_line(event) for event in list(feed.events)[-_EVENTS_SHOWN:]),
+    )
+
+
+def event_line(event: Event) -> Text:
+    """One event: when, where, what."""
+    at = time.strftime("%H:%M:%S", time.localtime(event.time_s))
+    style = "red" if event.kind in _ALARMING else "cyan"
+    return Text.assemble(
+        (at, "dim"), f" {event.source:10} ", (f"{event.kind:18} ", style), event.message
+    )
+
+
+def _heading(feed: RunFeed, note: str) -> Text:
+    launcher = feed.launcher
+    if launcher is None:
+        return Text(note or "waiting for the run to publish", style="dim")
+    state = (launcher.state, _STATE_STYLES[launcher.state])
+    about = f": {launcher.topology}, {launcher.mode}, {len(launcher.nodes)} nodes, "
+    return Text.assemble((launcher.run, "bold"), about, state, (f"  {note}", "dim"))
+
+
+def _nodes_table(feed: RunFeed) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("node", "state"):
+        table.add_column(column)
+    for column in (
+        "in", "out", "queue", "dropped", "slots", "sums/s", "pending", "cpu", "memory", "refused",
+    ):  # fmt: skip
+        table.add_column(column, justify="right")
+    order = feed.launcher.nodes if feed.launcher is not None else ()
+    for name in (*order, *(name for name in feed.nodes if name not in order)):
+        if name in feed.nodes:
+            table.add_row(name, *_cells(feed.nodes[name]))
+    return table
+
+
+def _cells(node: NodeFeed) -> Iterable[RenderableType]:
+    state = "?" if node.status is None else node.status.state
+    yield Text(state, style=_STATE_STYLES.get(state, "dim"))
+    counters = node.counters
+    if counters is None or state != "up":
+        return
+    ports = [link.port for link in counters.links]
+    yield _bit_rate(node.growth_per_s(lambda c: sum(link.bytes_in for link in c.links)))
+    yield _bit_rate(node.growth_per_s(lambda c: sum(link.bytes_out for link in c.links)))
+    yield _bytes(sum(port.depth_bytes for port in ports))
+    yield str(sum(port.dropped_queue + port.dropped_loss for port in ports))
+    yield f"{counters.reducer.slots_in_use}/{counters.slots}" if counters.slots else ""
+    sums = node.growth_per_s(lambda c: c.reducer.reductions_completed)
+    yield "" if sums is None else f"{sums:,.0f}"
+    yield str(counters.tables.pit_entries)
+    cpu = node.growth_per_s(lambda c: c.cpu_s)
+    yield "" if cpu is None else f"{100 * cpu:.0f} %"
+    yield _bytes(counters.resident_bytes)
+    tables = counters.tables
+    yield str(tables.malformed + tables.invalid_signature + tables.unknown_key)
+
+
+def _bit_rate(bytes_per_s: float | None) -> str:
+    if bytes_per_s is None:
+        return ""
+    bps = 8 * bytes_per_s
+    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bps >= size:
+            return f"{bps / size:.1f} {unit}"
+    return f"{bps:.0f} bit/s"
+
+
+def _bytes(size_bytes: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= 10 * size:
+            return f"{size_bytes / size:.0f} {unit}"
+    return f"{size_bytes} B"
