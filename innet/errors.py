@@ -13,11 +13,11 @@ class InnetError(Exception):
     """Base of every error raised on purpose by innet."""
 
 
-class TopologyError(InnetError):
-    """A topology file, generator or import cannot be used.
+class FileError(InnetError):
+    """Something that a user has written down cannot be used.
 
     Attributes:
-        path: the file, or ``None`` for a topology made in memory.
+        path: the file, or ``None`` for what was made in memory.
         line: 1-based line of the offending value, or ``None`` when it has no single place.
     """
 
@@ -26,6 +26,14 @@ class TopologyError(InnetError):
         self.line = line
         place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
         super().__init__(place + message)
+
+
+class TopologyError(FileError):
+    """A topology file, generator or import cannot be used."""
+
+
+class WorkloadError(FileError):
+    """A workload of a simulation cannot be read, or does not fit the topology."""
 
 
 class PlanError(InnetError):

@@ -146,6 +146,34 @@ nb::typed<nb::dict, nb::str, std::uint64_t> counters_dict(const Simulation& simu
     return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
 }
 
+nb::typed<nb::dict, nb::str, std::uint64_t> link_counters_dict(const Simulation& simulation,
+                                                               LinkIndex link) {
+    const simulation::LinkCounters counters = simulation.link_counters(link);
+    nb::dict d;
+    d["sent_bytes"] = counters.port.bytes;
+    d["depth_bytes"] = counters.port.depth_bytes;
+    d["max_depth_bytes"] = counters.port.max_depth_bytes;
+    d["marked"] = counters.port.marked;
+    d["dropped_queue"] = counters.port.dropped_queue;
+    d["dropped_loss"] = counters.port.dropped_loss;
+    d["dropped_down"] = counters.dropped_down;
+    d["duplicated"] = counters.duplicated;
+    d["corrupted"] = counters.corrupted;
+    d["reordered"] = counters.reordered;
+    return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
+}
+
+/// (bytes that wait, packets dropped for want of room) of each direction of a link.
+std::vector<std::tuple<std::uint64_t, std::uint64_t>> queues(const Simulation& simulation) {
+    std::vector<std::tuple<std::uint64_t, std::uint64_t>> result;
+    result.reserve(simulation.links());
+    for (LinkIndex link = 0; link < simulation.links(); ++link) {
+        const port::PortCounters port = simulation.link_counters(link).port;
+        result.emplace_back(port.depth_bytes, port.dropped_queue);
+    }
+    return result;
+}
+
 void bind_link_shape(nb::module_& module) {
     nb::class_<LinkOptions>(module, "LinkShape", "What one direction of a simulated link does.")
         .def(
@@ -221,7 +249,16 @@ void bind_simulation(nb::module_& module) {
              "(node, operation, status, detail) of what ended since the last call.")
         .def_prop_ro("idle", [](const PythonSimulation& self) { return self.simulation().idle(); })
         .def("counters",
-             [](const PythonSimulation& self) { return counters_dict(self.simulation()); });
+             [](const PythonSimulation& self) { return counters_dict(self.simulation()); })
+        .def(
+            "link_counters",
+            [](PythonSimulation& self, LinkIndex link) {
+                return link_counters_dict(self.at_link(link), link);
+            },
+            "link"_a)
+        .def(
+            "queues", [](const PythonSimulation& self) { return queues(self.simulation()); },
+            "(bytes waiting, packets dropped) of each direction of a link.");
     bind_faults(simulation);
 }
 

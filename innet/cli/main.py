@@ -16,6 +16,7 @@ from innet.cli.commands import (
     metrics,
     plan,
     run,
+    sim,
     status,
     tell,
     topology,
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.command(rich_help_panel=NETWORKS, epilog=run.EXAMPLES)(run.run)
 app.command(rich_help_panel=NETWORKS, epilog=compare.EXAMPLES)(compare.compare)
+app.command(rich_help_panel=NETWORKS, epilog=sim.EXAMPLES)(sim.sim)
 app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)

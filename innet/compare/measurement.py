@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
@@ -47,6 +48,31 @@ class QueueSeries(BaseModel):
     drops: list[int] = Field(description="packets dropped since the start")
 
 
+class SimulatedEvent(BaseModel):
+    """What happened to a simulated network."""
+
+    model_config = _MODEL
+
+    time_s: float = Field(description="virtual time")
+    text: str
+
+
+class SimulatedRun(BaseModel):
+    """What only a simulation knows of a measurement."""
+
+    model_config = _MODEL
+
+    seeds: list[int]
+    spans_s: list[tuple[float, float]] = Field(
+        description="beginning and end of each operation with the first seed, in virtual time"
+    )
+    slots_in_use_max: int = Field(description="the most at once on one switch")
+    events: list[SimulatedEvent] = Field(description="with the first seed")
+    virtual_s: float = Field(description="how long all runs took, in virtual time")
+    wall_s: float = Field(description="and in real time")
+    packets: int = Field(description="that arrived at a node")
+
+
 class Measurement(BaseModel):
     """One method at one size. Times are those of the rank that took longest."""
 
@@ -62,7 +88,11 @@ class Measurement(BaseModel):
     links: list[LinkTraffic]
     deepest_queue: QueueSeries | None = Field(description="None where nothing ever waited")
     retransmissions: int = Field(description="over all timed turns: Interests, or TCP segments")
-    cpu_s: float = Field(description="processor time per operation, all workers and switches")
+    cpu_s: float = Field(
+        description="processor time per operation, all workers and switches; 0 in simulations"
+    )
+    job: str = Field(default="", description="whose operations, where several jobs ran at once")
+    simulated: SimulatedRun | None = Field(default=None, description="of simulations only")
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -81,6 +111,12 @@ class Measurement(BaseModel):
     def p90_s(self) -> float:
         """A tenth of the samples was at least this slow."""
         return percentile(self.samples_s, 0.9)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def p95_s(self) -> float:
+        """One sample in twenty was at least this slow."""
+        return percentile(self.samples_s, 0.95)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -143,7 +179,10 @@ class Comparison(BaseModel):
     hosts: int
     switches: int
     links: str = Field(description="the links in words, such as '8 links of 200 Mbit/s'")
-    mode: Mode
+    mode: Mode | Literal["sim"]
+    operation: str = Field(default="allreduce", description="whose time was taken")
+    workload: str = Field(default="allreduce", description="what ran")
+    interrupted: bool = Field(default=False, description="ended before everything was measured")
     signature: str = Field(description="how innet signed each segment")
     machine: Machine
     versions: dict[str, str] = Field(description="what was compared, by contender")
@@ -166,6 +205,14 @@ class Comparison(BaseModel):
     def methods(self) -> list[str]:
         """The methods measured, in the order in which they first appear."""
         return list(dict.fromkeys(m.method for m in self.measurements))
+
+    @property
+    def largest(self) -> list[Measurement]:
+        """All methods at the largest size of their job."""
+        most: dict[str, int] = {}
+        for m in self.measurements:
+            most[m.job] = max(most.get(m.job, 0), m.size_bytes)
+        return [m for m in self.measurements if m.size_bytes == most[m.job]]
 
     @property
     def sizes_bytes(self) -> list[int]:

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from innet.compare.measurement import Comparison, Measurement
+from innet.compare.measurement import Comparison, Measurement, SimulatedRun
 from innet.compare.quantities import format_bytes, format_rate, format_seconds
 
 SERIES_COLOURS = 8
@@ -58,6 +58,33 @@ _BESIDE: Final = "outside right upper"
 _MARKERS = "osD^vPXh"
 
 
+def plot_one_size(comparison: Comparison) -> str:
+    """The methods at their only size: bars to the median, dots for samples, marks for bounds."""
+    rows = comparison.measurements
+    with _figure(_WIDTH_IN, 0.9 + 0.42 * len(rows)) as figure:
+        axes = figure.subplots()
+        for place, row in enumerate(rows):
+            colour = _colour(comparison.methods.index(row.method))
+            axes.barh(place, row.median_s, height=0.62, color=colour, alpha=0.85)
+            axes.plot(
+                row.samples_s, [place] * len(row.samples_s), ls="", marker="o", markersize=3,
+                color=_INK, alpha=0.5,
+            )  # fmt: skip
+            if row.bound_s is not None:
+                axes.vlines(row.bound_s, place - 0.42, place + 0.42, color=_LOST, linewidth=2)
+        axes.set_yticks(range(len(rows)), [row.title for row in rows])
+        axes.invert_yaxis()
+        axes.set_xlim(left=0)
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+        axes.set_title(f"time of {_a(comparison.operation)} (bar: median, dots: all, red: bound)")
+        return _svg(figure)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def plot_times(comparison: Comparison) -> str:
     """Median time over size, both logarithmic; a method's bound as a dashed line."""
     with _figure(_WIDTH_IN, 4.6) as figure:
@@ -78,7 +105,8 @@ def plot_times(comparison: Comparison) -> str:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
         _size_axis(axes, comparison)
-        axes.set_title("time of an allreduce (line: median, band: p10 to p90, dashes: bound)")
+        what = f"time of {_a(comparison.operation)}"
+        axes.set_title(f"{what} (line: median, band: p10 to p90, dashes: bound)")
         figure.legend(loc=_BESIDE)
         return _svg(figure)
 
@@ -129,9 +157,41 @@ def plot_bandwidths(comparison: Comparison) -> str:
         return _svg(figure)
 
 
+def plot_timeline(comparison: Comparison) -> str | None:
+    """How long operations took, over virtual time, with events; ``None`` outside simulations."""
+    rows = [m for m in comparison.largest if m.simulated is not None and m.simulated.spans_s]
+    if not rows:
+        return None
+    with _figure(_WIDTH_IN, 0.6 + 1.3 * len(rows)) as figure:
+        panels = figure.subplots(len(rows), 1, squeeze=False)[:, 0]
+        for axes, row in zip(panels, rows, strict=True):
+            assert row.simulated is not None
+            _timeline_panel(axes, row, row.simulated, comparison.methods.index(row.method))
+        return _svg(figure)
+
+
+def _timeline_panel(axes: Axes, row: Measurement, run: SimulatedRun, number: int) -> None:
+    ends_s = [ended_s for _, ended_s in run.spans_s]
+    axes.vlines(
+        ends_s, 0, [ended_s - begun_s for begun_s, ended_s in run.spans_s],
+        color=_colour(number), linewidth=2,
+    )  # fmt: skip
+    first_s = run.spans_s[0][0]
+    for event in run.events:
+        if first_s <= event.time_s <= ends_s[-1]:
+            axes.axvline(event.time_s, color=_LOST, linewidth=0.8, alpha=0.7)
+    axes.plot(ends_s, [e - b for b, e in run.spans_s], color=_colour(number), marker="o", ls="")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(first_s, ends_s[-1] + 0.02 * (ends_s[-1] - first_s))
+    axes.yaxis.set_major_locator(MaxNLocator(3))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+    axes.set_title(row.title)
+
+
 def plot_queues(comparison: Comparison) -> str | None:
     """The deepest queue of each method over one allreduce of the largest size, and its drops."""
-    rows = [m for m in _largest(comparison) if m.deepest_queue is not None]
+    rows = [m for m in comparison.largest if m.deepest_queue is not None]
     if not rows:
         return None
     deepest_bytes = max(m.deepest_queue_bytes for m in rows)
@@ -150,7 +210,7 @@ def plot_queues(comparison: Comparison) -> str | None:
 
 def plot_links(comparison: Comparison) -> str | None:
     """Bytes on every directed link for one allreduce of the largest size, in multiples of M."""
-    rows = [m for m in _largest(comparison) if m.links]
+    rows = [m for m in comparison.largest if m.links]
     if not rows:
         return None
     names = [str(link) for link in rows[0].links]
@@ -194,12 +254,6 @@ def _byte_ticks(most_bytes: int) -> list[int]:
     """Zero and two or three powers of two, or their multiples, up to ``most_bytes``."""
     step = 1 << max(0, most_bytes.bit_length() - 2)
     return list(range(0, most_bytes + 1, step))
-
-
-def _largest(comparison: Comparison) -> list[Measurement]:
-    size_bytes = comparison.sizes_bytes[-1]
-    found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
-    return [m for m in found if m is not None]
 
 
 def _line(axes: Axes, number: int, x: Sequence[float], y: Sequence[float], label: str) -> None:

@@ -11,13 +11,17 @@ from innet.compare.measurement import Comparison
 from innet.compare.plots import (
     plot_bandwidths,
     plot_links,
+    plot_one_size,
     plot_queues,
     plot_ratios,
+    plot_timeline,
     plot_times,
 )
-from innet.compare.quantities import format_bytes
+from innet.compare.quantities import format_bytes, format_seconds
 from innet.compare.summary import summary_sentences
-from innet.compare.table import COLUMNS, table_cells
+from innet.compare.table import columns_of, table_cells
+
+_MOST_EVENTS = 100
 
 
 def write_report(comparison: Comparison, path: Path) -> None:
@@ -30,7 +34,7 @@ def render_report(comparison: Comparison) -> str:
     """The page's text."""
     template = Template(files("innet.compare").joinpath("report.html").read_text(encoding="utf-8"))
     return template.substitute(
-        title=escape(f"allreduce on {comparison.topology}"),
+        title=escape(f"{comparison.workload} on {comparison.topology}"),
         about=escape(
             f"{comparison.hosts} hosts, {comparison.switches} "
             f"{'switch' if comparison.switches == 1 else 'switches'}, {comparison.links}; "
@@ -38,26 +42,33 @@ def render_report(comparison: Comparison) -> str:
         ),
         summary="\n".join(f"<li>{escape(line)}</li>" for line in summary_sentences(comparison)),
         figures=_figures(comparison) if comparison.measurements else "",
+        events=_events(comparison),
         table=_table(comparison),
         facts=_facts(comparison),
     )
 
 
 def _figures(comparison: Comparison) -> str:
-    largest = format_bytes(comparison.sizes_bytes[-1])
+    one = f"one {comparison.operation} of {format_bytes(comparison.sizes_bytes[-1])}"
+    over_sizes = _has_sizes(comparison)
     sections = (
-        ("Time", "", plot_times(comparison)),
-        ("Distance from the bound", "", plot_ratios(comparison)),
-        ("Bandwidth", "", plot_bandwidths(comparison)),
+        ("Time", "", plot_times(comparison) if over_sizes else plot_one_size(comparison)),
+        ("Distance from the bound", "", plot_ratios(comparison) if over_sizes else None),
+        ("Bandwidth", "", plot_bandwidths(comparison) if over_sizes else None),
+        (
+            "Over time",
+            "Each operation where it ended, with the first seed; vertical lines are events.",
+            plot_timeline(comparison),
+        ),
         (
             "Queues and drops",
-            f"The deepest queue of each method during one allreduce of {largest}; "
+            f"The deepest queue of each method during {one}; "
             "the red line counts dropped packets (right axis).",
             plot_queues(comparison),
         ),
         (
             "Bytes on the links",
-            f"One allreduce of M = {largest}, every link in both directions, headers included.",
+            f"M is the size; {one}, every link in both directions, headers included.",
             plot_links(comparison),
         ),
     )
@@ -69,8 +80,14 @@ def _figures(comparison: Comparison) -> str:
     )  # fmt: skip
 
 
+def _has_sizes(comparison: Comparison) -> bool:
+    """Whether any method was measured at more than one size."""
+    return any(len(comparison.of_method(method)) > 1 for method in comparison.methods)
+
+
 def _table(comparison: Comparison) -> str:
-    rows = ["<tr>" + "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr>"]
+    columns = columns_of(comparison)
+    rows = ["<tr>" + "".join(f"<th>{column}</th>" for column in columns) + "</tr>"]
     for size_bytes in comparison.sizes_bytes:
         found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
         measured = [m for m in found if m is not None]
@@ -81,7 +98,8 @@ def _table(comparison: Comparison) -> str:
                 classes.append("wrong")
             elif m.median_s == fastest_s:
                 classes.append("fastest")
-            cells = "".join(f"<td>{escape(cell)}</td>" for cell in table_cells(m))
+            by_column = table_cells(m)
+            cells = "".join(f"<td>{escape(by_column[column])}</td>" for column in columns)
             rows.append(f'<tr class="{" ".join(classes)}">{cells}</tr>')
     return "\n".join(rows)
 
@@ -94,6 +112,14 @@ def _facts(comparison: Comparison) -> str:
         "signature": f"{comparison.signature}, on every segment of innet's",
         "repetitions": _repetitions(comparison),
     }
+    runs = [m.simulated for m in comparison.measurements if m.simulated is not None]
+    if runs:
+        facts["seeds"] = ", ".join(str(seed) for seed in sorted({s for r in runs for s in r.seeds}))
+        virtual_s, wall_s = (sum(getattr(r, k) for r in runs) for k in ("virtual_s", "wall_s"))
+        facts["simulated"] = (
+            f"{format_seconds(virtual_s)} of virtual time in {format_seconds(wall_s)}, "
+            f"{sum(run.packets for run in runs):,} packets"
+        )
     return "\n".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
 
 
@@ -102,6 +128,24 @@ def _repetitions(comparison: Comparison) -> str:
     if not counts:
         return "none"
     return (
-        f"{min(counts)} to {max(counts)} operations of each method at each size, after a warm-up; "
-        "the methods take turns within one run"
+        f"{min(counts)} to {max(counts)} operations of each method at each size, after a warm-up"
+        + ("" if comparison.mode == "sim" else "; the methods take turns within one run")
+    )
+
+
+def _events(comparison: Comparison) -> str:
+    """What happened in the first simulation in which something did, as a table."""
+    runs = [m.simulated for m in comparison.measurements if m.simulated is not None]
+    happened = next((run.events for run in runs if run.events), [])
+    if not happened:
+        return ""
+    rows = "\n".join(
+        f"<tr><td>{format_seconds(event.time_s)}</td><td>{escape(event.text)}</td></tr>"
+        for event in happened[:_MOST_EVENTS]
+    )
+    more = len(happened) - _MOST_EVENTS
+    note = f'<p class="note">and {more} more; the JSON has all of them.</p>' if more > 0 else ""
+    return (
+        '<h2>Events</h2>\n<div class="scroll">\n<table>\n'
+        f"<tr><th>virtual time</th><th>what happened</th></tr>\n{rows}\n</table>\n</div>\n{note}"
     )

@@ -29,7 +29,9 @@ def summary_sentences(comparison: Comparison) -> list[str]:
             "Gloo and Open MPI did not take part: foreign programs need links of the kernel's; "
             "compare with --mode netns."
         )
-    if comparison.machine.is_busy:
+    if comparison.interrupted:
+        sentences.append("Interrupted: this is what had been measured by then.")
+    if comparison.mode != "sim" and comparison.machine.is_busy:
         sentences.append(
             f"The machine was busy before ({comparison.machine.load:g} processes wanted its "
             f"{comparison.machine.cores} cores): times may be too long."

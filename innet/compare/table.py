@@ -27,11 +27,12 @@ def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
 
         console.print(render_table(comparison, console.width))
     """
-    shown = [i for i, name in enumerate(COLUMNS) if width >= WIDE or name in _MAIN_COLUMNS]
-    title = f"allreduce on {comparison.topology}, {comparison.mode}: {comparison.links}"
+    columns = columns_of(comparison)
+    shown = [name for name in columns if width >= WIDE or name in _MAIN_COLUMNS]
+    title = f"{comparison.workload} on {comparison.topology}, {comparison.mode}: {comparison.links}"
     table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
-    for i in shown:
-        table.add_column(COLUMNS[i], justify="left" if COLUMNS[i] == "method" else "right")
+    for name in shown:
+        table.add_column(name, justify="left" if name == "method" else "right")
     for size_bytes in comparison.sizes_bytes:
         table.add_section()
         found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
@@ -40,40 +41,37 @@ def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
         for row in rows:
             style = "bold green" if row.median_s == fastest_s else ""
             cells = table_cells(row)
-            table.add_row(*(cells[i] for i in shown), style=style if row.correct else "bold red")
+            table.add_row(
+                *(cells[name] for name in shown), style=style if row.correct else "bold red"
+            )
     parts: list[RenderableType] = [table]
     parts += [Text(f"• {sentence}") for sentence in summary_sentences(comparison)]
     return Group(*parts)
 
 
-COLUMNS = (
-    "size",
-    "method",
-    "median",
-    "p10 to p90",
-    "bandwidth",
-    "bound",
-    "ratio",
-    "busiest link",
-    "deepest queue",
-    "drops",
-    "resent",
-    "cpu",
-)
-"""Headings of :func:`table_cells`."""
+def columns_of(comparison: Comparison) -> list[str]:
+    """The headings of a comparison's table: keys of :func:`table_cells`."""
+    absent = ("p10 to p90", "cpu") if comparison.mode == "sim" else ("p95", "slots")
+    return [name for name in _COLUMNS if name not in absent]
 
+
+_COLUMNS = (
+    "size", "method", "median", "p10 to p90", "p95", "bandwidth", "bound", "ratio", "busiest link",
+    "deepest queue", "drops", "resent", "slots", "cpu",
+)  # fmt: skip
 _MAIN_COLUMNS = ("size", "method", "median", "bound", "ratio", "deepest queue", "drops")
 
 
-def table_cells(measurement: Measurement) -> tuple[str, ...]:
-    """One measurement as text, in the order of :data:`COLUMNS`."""
+def table_cells(measurement: Measurement) -> dict[str, str]:
+    """One measurement as text, by the headings of its columns."""
     m = measurement
     busiest = m.busiest_link
-    return (
+    cells = (
         format_bytes(m.size_bytes),
         m.method if m.correct else f"{m.method}: WRONG RESULT",
         format_seconds(m.median_s),
         f"{format_seconds(m.p10_s)} to {format_seconds(m.p90_s)}",
+        format_seconds(m.p95_s),
         format_rate(8 * m.bandwidth_bytes_per_s),
         _ABSENT if m.bound_s is None else format_seconds(m.bound_s),
         _ABSENT if m.ratio_to_bound is None else f"{m.ratio_to_bound:.2f}",
@@ -81,5 +79,7 @@ def table_cells(measurement: Measurement) -> tuple[str, ...]:
         format_bytes(m.deepest_queue_bytes),
         str(m.drops),
         str(m.retransmissions),
+        _ABSENT if m.simulated is None else str(m.simulated.slots_in_use_max),
         format_seconds(m.cpu_s),
     )
+    return dict(zip(_COLUMNS, cells, strict=True))

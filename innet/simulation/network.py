@@ -47,6 +47,20 @@ class SimulatedNetwork:
         """Seconds since the simulation began."""
         return self.native.now_ns / 1e9
 
+    @property
+    def directions(self) -> list[tuple[str, str]]:
+        """Source and destination of each direction of a link, by its number."""
+        return list(self._directions)
+
+    def queues(self) -> list[tuple[int, int]]:
+        """Bytes that wait, and packets dropped so far, before each direction of a link."""
+        return self.native.queues()
+
+    def link_counters(self) -> dict[tuple[str, str], dict[str, int]]:
+        """What each direction of a link has counted since the beginning."""
+        numbers = self._directions.items()
+        return {direction: self.native.link_counters(number) for direction, number in numbers}
+
     def add_paths(self, node: str, destinations: Iterable[str]) -> None:
         """Let ``node`` reach ``destinations``, by the routes of the topology."""
         for destination in destinations:

@@ -52,6 +52,11 @@ class Simulation:
         with innet.Simulation(innet.load_topology("fat-tree:4"), seed=7) as sim:
             sim.run(*(step(comm) for comm in sim.group(algorithm="inc")))
             print(sim.now_s)
+
+    Attributes:
+        topology: the network.
+        settings: of its nodes.
+        observer: called now and then while time passes; what it raises ends :meth:`run`.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Simulation:
         self.topology = topology
         self.settings = settings or Settings()
         self.network = SimulatedNetwork(topology, self.settings, seed)
+        self.observer: Callable[[], None] | None = None
         self._segment_bytes = segment_bytes(topology)
         self._plans = GroupPlans(topology, "j")
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
@@ -240,6 +246,15 @@ class Simulation:
             fields: dict[str, Any] = {**dict(self.network.link(source, to)), **settings}
             self.network.change_link(source, to, Link(**fields))
 
+    def reset_link(self, a: str, b: str) -> None:
+        """From now on the link between two neighbours is as the topology has it, both ways.
+
+        Raises:
+            SimulationError: there is no link between them.
+        """
+        for source, to in ((a, b), (b, a)):
+            self.network.change_link(source, to, self.topology.link_between(a, b))
+
     # How it runs.
 
     def _make_host(self, name: str) -> SimulatedHost:
@@ -290,6 +305,8 @@ class Simulation:
         self.network.add_paths(node, sorted(places - {node}))
 
     def _advance(self, limit_s: float | None) -> None:
+        if self.observer is not None:
+            self.observer()
         native = self.network.native
         until_ns = None if limit_s is None else native.now_ns + math.ceil(limit_s * 1e9)
         stop = native.run(until_ns, _SLICE_PACKETS)

@@ -10,6 +10,7 @@ from pydantic_core import core_schema
 
 from innet.errors import TopologyError
 from innet.topology import model, quantities
+from innet.topology.event_document import EventSpecification
 from innet.topology.generators import Generator
 from innet.topology.names import NAME_EXPECTED, Name
 from innet.topology.settings import HostSettings, LinkSettings, SwitchSettings
@@ -99,6 +100,9 @@ class TopologyDocument(Specification):
 
     name: Name = Field(description=NAME_EXPECTED)
     topology: TopologySection
+    events: list[EventSpecification] = Field(
+        default_factory=list, description="what happens to nodes and links in a simulation"
+    )
 
 
 class _SchemaGenerator(GenerateJsonSchema):

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from innet.errors import TopologyError
+from innet.errors import FileError, TopologyError
 
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 250_000
@@ -38,11 +38,13 @@ class LocatedDocument:
         data: nested dicts, lists and scalars.
         path: the file it came from, or ``None``.
         lines: 1-based line of each key or list entry by its path from the top.
+        failure: the kind of :meth:`error`.
     """
 
     data: Any
     path: Path | None
     lines: dict[tuple[Step, ...], int] = field(repr=False)
+    failure: type[FileError] = TopologyError
 
     def line_of(self, steps: Sequence[Step]) -> int | None:
         """Line of the value at ``steps``, or of what surrounds it when it is missing."""
@@ -51,29 +53,32 @@ class LocatedDocument:
                 return line
         return None
 
-    def error(self, message: str, *steps: Step) -> TopologyError:
+    def error(self, message: str, *steps: Step) -> FileError:
         """An error that points at the value at ``steps``."""
-        return TopologyError(message, path=self.path, line=self.line_of(steps))
+        return self.failure(message, path=self.path, line=self.line_of(steps))
 
 
-def parse_located(text: str, path: Path | None = None) -> LocatedDocument:
+def parse_located(
+    text: str, path: Path | None = None, failure: type[FileError] = TopologyError
+) -> LocatedDocument:
     """Parse one YAML document.
 
     Raises:
-        TopologyError: a syntax error, a duplicate key, a tag, or endless nesting; with its line.
+        FileError: of the kind ``failure``: a syntax error, a duplicate key, a tag, or endless
+            nesting; with its line.
     """
     try:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = f"not valid YAML: {_sentence(error)}"
-        raise TopologyError(message, path=path, line=mark.line + 1 if mark else None) from None
+        raise failure(message, path=path, line=mark.line + 1 if mark else None) from None
     except (YAMLError, ValueError, OverflowError, RecursionError) as error:
         first_line = str(error).partition("\n")[0]
-        raise TopologyError(f"not valid YAML: {first_line}", path=path) from None
+        raise failure(f"not valid YAML: {first_line}", path=path) from None
     if root is None:
-        raise TopologyError("the file is empty; expected a topology", path=path)
-    return _Converter(path).document(root)
+        raise failure("the file is empty", path=path)
+    return _Converter(path, failure).document(root)
 
 
 def _sentence(error: MarkedYAMLError) -> str:
@@ -81,14 +86,15 @@ def _sentence(error: MarkedYAMLError) -> str:
 
 
 class _Converter:
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, failure: type[FileError]) -> None:
         self._path = path
+        self._failure = failure
         self._lines: dict[tuple[Step, ...], int] = {}
         self._values = 0
 
     def document(self, root: Node) -> LocatedDocument:
         self._lines[()] = _line(root)
-        return LocatedDocument(self._value(root, ()), self._path, self._lines)
+        return LocatedDocument(self._value(root, ()), self._path, self._lines, self._failure)
 
     def _value(self, node: Node, steps: tuple[Step, ...]) -> Any:
         self._values += 1
@@ -129,8 +135,8 @@ class _Converter:
         if tag.removeprefix(_CORE_TAG) not in allowed or not tag.startswith(_CORE_TAG):
             raise self._error(f"the tag {tag!r} has no meaning here; expected plain values", node)
 
-    def _error(self, message: str, node: Node) -> TopologyError:
-        return TopologyError(message, path=self._path, line=_line(node))
+    def _error(self, message: str, node: Node) -> FileError:
+        return self._failure(message, path=self._path, line=_line(node))
 
 
 def _line(node: Node) -> int:

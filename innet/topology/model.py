@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from innet.errors import TopologyError
+from innet.topology.events import Event
 from innet.topology.names import Name, PortName, natural_key
 from innet.topology.structure import structural_problems
 from innet.topology.validation_messages import first_message
@@ -234,11 +235,13 @@ class Topology(_Part):
         name: for directories, reports and titles.
         nodes: every node by its name.
         links: every link, in the order of the file.
+        events: what happens to them in a simulation.
     """
 
     name: Annotated[Name, Field(description="name of the topology")]
     nodes: Mapping[str, Annotated[Node, Field(discriminator="kind")]]
     links: tuple[Link, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @model_validator(mode="after")
     def _check_structure(self) -> Self:
@@ -295,7 +298,7 @@ class Topology(_Part):
             for name, node in self.nodes.items()
         }
         links = tuple(Link(**(dict(link) | settings)) for link in self.links)
-        return Topology(name=self.name, nodes=nodes, links=links)
+        return Topology(name=self.name, nodes=nodes, links=links, events=self.events)
 
     @cached_property
     def _graph(self) -> nx.Graph[str]:

@@ -6,7 +6,7 @@ Nothing here has a default of its own: a setting that is not written keeps that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
@@ -181,3 +181,25 @@ class LinkSettings(_Settings):
         "probability that one to three bits of a packet are flipped",
         quantities.format_probability,
     )
+
+
+def written_link_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a :class:`~innet.topology.model.Link` as a file has them.
+
+    >>> written_link_settings({"rate_bps": 1e7, "loss": 0.01})
+    {'rate': '10mbit', 'loss': '1%'}
+    """
+    keys = {field: key.replace("_", "-") for key, field in _MODEL_FIELDS.items()}
+    return {keys.get(field, field): _written(field, value) for field, value in fields.items()}
+
+
+def _written(field: str, value: Any) -> str | int:
+    if field == "rate_bps":
+        return UNLIMITED if value is None else quantities.format_rate(value)
+    if field.endswith("_s"):
+        return quantities.format_duration(value)
+    if field == "mtu_bytes":
+        return int(value)
+    if field.endswith("_bytes"):
+        return quantities.format_size(value)
+    return quantities.format_probability(value)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from innet.errors import TopologyError
+from innet.errors import FileError
 from innet.topology.located_yaml import LocatedDocument, Step
 from innet.topology.names import did_you_mean
 from innet.topology.validation_messages import message_of
@@ -63,7 +63,7 @@ def validated(specification: type[SpecificationT], document: LocatedDocument) ->
     """Validate a parsed document.
 
     Raises:
-        TopologyError: the first problem of the text, with its file and line.
+        FileError: of the document's kind: the first problem of the text, with its file and line.
     """
     try:
         return specification.model_validate(document.data)
@@ -73,7 +73,7 @@ def validated(specification: type[SpecificationT], document: LocatedDocument) ->
         raise problems[0] from None
 
 
-def _located(details: ErrorDetails, document: LocatedDocument) -> TopologyError:
+def _located(details: ErrorDetails, document: LocatedDocument) -> FileError:
     steps = _steps_in(document.data, details["loc"])
     place = ".".join(str(step) for step in steps)
     message = message_of(details)

@@ -7,6 +7,8 @@ from pathlib import Path
 from innet.errors import TopologyError
 from innet.topology.blueprint import PartDefaults
 from innet.topology.document import Defaults, TopologyDocument, TopologySection
+from innet.topology.event_document import event_of
+from innet.topology.event_targets import event_problem
 from innet.topology.located_yaml import LocatedDocument, Step, parse_located
 from innet.topology.model import Host, Link, Node, Switch, Topology
 from innet.topology.specification import validated
@@ -32,9 +34,14 @@ def topology_from_document(document: LocatedDocument) -> Topology:
     """Make a topology from parsed YAML; see :func:`parse_yaml`."""
     specification = validated(TopologyDocument, document)
     section = specification.topology
-    if "generate" in section.model_fields_set:
-        return _generated(specification.name, section, document)
-    return _written_out(specification.name, section, document)
+    make = _generated if "generate" in section.model_fields_set else _written_out
+    topology = make(specification.name, section, document)
+    events = tuple(event_of(event) for event in specification.events)
+    for number, event in enumerate(events):
+        problem = event_problem(event, topology)
+        if problem is not None:
+            raise document.error(problem, "events", number)
+    return topology.model_copy(update={"events": events})
 
 
 def _generated(name: str, section: TopologySection, document: LocatedDocument) -> Topology:

@@ -11,8 +11,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from innet.topology import quantities
+from innet.topology.event_document import written_event
 from innet.topology.model import Host, Interface, Link, Node, Topology
-from innet.topology.settings import UNLIMITED
+from innet.topology.settings import written_link_settings
 
 
 def dump_yaml(topology: Topology) -> str:
@@ -25,11 +26,14 @@ def dump_yaml(topology: Topology) -> str:
         (name, _flow_map(_node_settings(node))) for name, node in topology.nodes.items()
     )
     section["links"] = [_link_entry(link, shared) for link in topology.links]
+    document = CommentedMap(name=topology.name, topology=section)
+    if topology.events:
+        document["events"] = [_flow_map(written_event(event)) for event in topology.events]
     out = StringIO()
     writer = YAML()
     writer.width = 100
     writer.indent(mapping=2, sequence=4, offset=2)
-    writer.dump(CommentedMap(name=topology.name, topology=section), out)
+    writer.dump(document, out)
     return out.getvalue()
 
 
@@ -49,22 +53,12 @@ def _node_settings(node: Node) -> dict[str, Any]:
 
 def _link_settings(link: Link) -> dict[str, Any]:
     """Every setting of a link as it would be written; ``mark`` only when it is not the default."""
-    rate = UNLIMITED if link.rate_bps is None else quantities.format_rate(link.rate_bps)
-    settings: dict[str, Any] = {
-        "rate": rate,
-        "delay": quantities.format_duration(link.delay_s),
-        "loss": quantities.format_probability(link.loss),
-        "queue": quantities.format_size(link.queue_bytes),
-        "mtu": link.mtu_bytes,
-        "jitter": quantities.format_duration(link.jitter_s),
-        "reorder": quantities.format_probability(link.reorder),
-        "reorder-delay": quantities.format_duration(link.reorder_delay_s),
-        "duplicate": quantities.format_probability(link.duplicate),
-        "corrupt": quantities.format_probability(link.corrupt),
-    }
-    if link.mark_bytes is not None:
-        settings["mark"] = quantities.format_size(link.mark_bytes)
-    return settings
+    fields = dict(link)
+    for end in ("a", "b"):
+        del fields[end]
+    if link.mark_bytes is None:
+        del fields["mark_bytes"]
+    return written_link_settings(fields)
 
 
 def _most_common(links: Sequence[Link]) -> dict[str, Any]:

@@ -96,6 +96,8 @@ class Simulation {
     /// The node's links, by face.
     std::vector<driver::LinkStatus> link_status(NodeIndex node) const;
 
+    LinkCounters link_counters(LinkIndex link) const { return links_[link]->link.counters(); }
+
     const SimulationCounters& counters() const { return counters_; }
     std::size_t pool_bytes_reserved() const { return pool_.bytes_reserved(); }
 

@@ -21,6 +21,7 @@ COMMANDS = [
     ["tell"],
     ["plan"],
     ["compare"],
+    ["sim"],
     ["topology", "list"],
     ["topology", "show"],
     ["topology", "validate"],

@@ -102,23 +102,10 @@ def compare(
 
 
 def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
-    from rich.console import Console
-
-    from innet.compare.report import write_report
-    from innet.compare.table import WIDE, render_table
+    from innet.cli.comparison_output import show_comparison
     from innet.errors import CollectiveError
 
-    document, report = directory / "comparison.json", directory / "report.html"
-    comparison.save(document)
-    write_report(comparison, report)
-    if as_json:
-        typer.echo(comparison.model_dump_json(indent=2))
-    else:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console.width = WIDE
-        console.print(render_table(comparison, console.width))
-    typer.echo(f"JSON: {document}\nreport: {report}", err=as_json)
+    show_comparison(comparison, directory, as_json)
     wrong = {m.method for m in comparison.measurements if not m.correct}
     if wrong or not comparison.measurements:
         reason = f"wrong results: {', '.join(wrong)}" if wrong else "nothing could be measured"

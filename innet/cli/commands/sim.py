@@ -1,0 +1,149 @@
+"""``innet sim``: workloads on simulated networks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+from innet.cli.network_choice import chosen_settings, chosen_topology
+
+if TYPE_CHECKING:
+    from innet.compare.measurement import Comparison
+
+EXAMPLES = options.examples(
+    "innet sim star8 allreduce:16MiB --rate 1gbit",
+    "innet sim leaf-spine:4x2x4 alltoall:1MiB,repetitions=10 --algorithm inc",
+    "innet sim fat-tree:4 workloads/training.yaml --algorithm inc,ring --seeds 8",
+    "innet sim star8 allreduce --sizes 64KiB,1MiB,16MiB --output results/sizes",
+    "innet sim star8 astra-sim:transformer.txt,model-parallel=4",
+)
+
+_RESULTS = Path("results")
+
+
+def sim(
+    topology: options.Topology,
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="A file ([cyan].yaml[/]) or a short form: [cyan]allreduce:16MiB[/] and any other "
+            "collective, [cyan]training:layers.csv[/], [cyan]astra-sim:workload.txt[/]",
+            show_default=False,
+        ),
+    ],
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,…",
+            help="To compare; jobs of a file may name their own",
+        ),
+    ] = "inc,ring,ps",
+    sizes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE,…", help="Sizes of a collective, one after the other"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Run with N seeds, from --seed on")
+    ] = 1,
+    repetitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Timed operations or steps, in place of the workload's"),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For the JSON and the report")
+    ] = None,
+    as_json: options.AsJson = False,
+    rate: options.Rate = None,
+    delay: options.Delay = None,
+    loss: options.Loss = None,
+    queue: options.Queue = None,
+    mtu: options.Mtu = None,
+    slots: options.Slots = None,
+    settings: options.SetSettings = [],  # noqa: B006  # typer copies it
+) -> None:
+    """Simulate a workload on a network of any size, in virtual time.
+
+    The nodes, plans and collectives are those of a real run; the same seed gives the same result
+    everywhere. Ctrl-C ends with what was measured so far.
+    """
+    from rich.console import Console
+
+    from innet.cli.simulation_progress import SimulationProgress
+    from innet.compare.machine import Machine
+    from innet.simulation.experiment.outcome import outcome
+    from innet.simulation.experiment.sweep import make_tasks, sweep
+    from innet.simulation.workload import load_workload
+
+    loaded = chosen_topology(
+        topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
+    )
+    chosen = load_workload(workload)
+    if repetitions is not None:
+        chosen = chosen.with_repetitions(repetitions)
+    parsed_settings = chosen_settings(settings)
+    machine = Machine.here()
+    tasks = make_tasks(
+        loaded,
+        chosen,
+        algorithms=_algorithms(algorithm),
+        sizes_bytes=_sizes_bytes(sizes),
+        seeds=range(seed, seed + seeds),
+        settings=parsed_settings,
+    )
+    cores = len(os.sched_getaffinity(0))
+    with SimulationProgress(Console(stderr=True)) as progress:
+        runs = sweep(tasks, processes=processes or cores, told=progress)
+    comparison = outcome(loaded, chosen.name, parsed_settings, machine, runs)
+    _publish(comparison, output or _RESULTS / f"sim-{loaded.name}-{chosen.name}", as_json)
+
+
+def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    from innet.cli.comparison_output import show_comparison
+    from innet.errors import SimulationError
+
+    show_comparison(comparison, directory, as_json)
+    wrong = sorted({m.method for m in comparison.measurements if not m.correct})
+    if wrong:
+        raise SimulationError(
+            f"wrong results: {', '.join(wrong)}. This is a defect of innet; please report it with "
+            "the topology, the workload and the seed"
+        )
+    if comparison.interrupted:
+        raise typer.Exit(_EXIT_INTERRUPTED)
+    if not comparison.measurements:
+        reasons = "; ".join(failure.reason for failure in comparison.failures)
+        raise SimulationError(f"no operation ended well: {reasons}")
+
+
+_EXIT_INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+
+
+def _algorithms(text: str) -> list[str]:
+    """``inc,ps:server=h3``: a part with ``=`` and without a colon belongs to the one before."""
+    names: list[str] = []
+    for part in text.split(","):
+        if names and "=" in part and ":" not in part:
+            names[-1] += f",{part.strip()}"
+        else:
+            names.append(part.strip())
+    return names
+
+
+def _sizes_bytes(text: str | None) -> list[int]:
+    from innet.topology.quantities import QuantityError, parse_size_bytes
+
+    if text is None:
+        return []
+    try:
+        return sorted({parse_size_bytes(part) for part in text.split(",")})
+    except QuantityError as error:
+        raise typer.BadParameter(str(error), param_hint="'--sizes'") from None

@@ -1,0 +1,31 @@
+"""A comparison's files, and its table on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from innet.compare.measurement import Comparison
+
+
+def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
+    from rich.console import Console
+
+    from innet.compare.report import write_report
+    from innet.compare.table import WIDE, render_table
+
+    document, report = directory / "comparison.json", directory / "report.html"
+    comparison.save(document)
+    write_report(comparison, report)
+    if as_json:
+        typer.echo(comparison.model_dump_json(indent=2))
+    else:
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = WIDE
+        console.print(render_table(comparison, console.width))
+    typer.echo(f"JSON: {document}\nreport: {report}", err=as_json)

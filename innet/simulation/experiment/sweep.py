@@ -1,0 +1,190 @@
+"""Does many runs, as many at once as there are cores, and tells how far all of them are."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
+from typing import Final
+
+from innet.emulation.syscalls import set_parent_death_signal
+from innet.errors import SimulationError
+from innet.settings import Settings
+from innet.simulation.experiment.result import RunResult
+from innet.simulation.experiment.run import run_task
+from innet.simulation.experiment.task import Interrupted, Moment, Task
+from innet.simulation.workload import Workload
+from innet.topology import Topology
+
+_LOOK_PERIOD_S: Final = 0.1
+
+
+@dataclass
+class Standing:
+    """How far a sweep is.
+
+    Attributes:
+        runs: to do.
+        ended: runs that are done.
+        moments: how far each run that has begun is, by its number.
+    """
+
+    runs: int
+    ended: int = 0
+    moments: dict[int, Moment] = field(default_factory=dict)
+
+    @property
+    def fraction(self) -> float:
+        """Of all runs, each weighs the same."""
+        under_way = [m.operations / max(1, m.of_operations) for m in self.moments.values()]
+        return min(1.0, (self.ended + sum(under_way)) / max(1, self.runs))
+
+
+def make_tasks(
+    topology: Topology,
+    workload: Workload,
+    *,
+    algorithms: Sequence[str],
+    sizes_bytes: Sequence[int] = (),
+    seeds: Sequence[int] = (1,),
+    settings: Settings | None = None,
+) -> list[Task]:
+    """A run for each size, algorithm and seed, in that order.
+
+    Raises:
+        WorkloadError: sizes are given, and the workload is no single collective.
+    """
+    workloads = [workload.with_size(size) for size in sizes_bytes] or [workload]
+    return [
+        Task(topology, sized, algorithm, seed, settings or Settings())
+        for sized in workloads
+        for algorithm in algorithms
+        for seed in seeds
+    ]
+
+
+def sweep(
+    tasks: Sequence[Task], *, processes: int, told: Callable[[Standing], None]
+) -> list[tuple[Task, RunResult]]:
+    """Do all runs; Ctrl-C ends them early, with what each had until then.
+
+    Args:
+        tasks: the runs.
+        processes: how many at once; one run alone, or one process, is done in this one.
+        told: called now and then with how far it is.
+
+    Raises:
+        InnetError: a run cannot begin, or a process died.
+    """
+    standing = Standing(len(tasks))
+    if min(processes, len(tasks)) <= 1:
+        return list(_one_by_one(tasks, standing, told))
+    return _in_processes(tasks, processes, standing, told)
+
+
+def _one_by_one(
+    tasks: Iterable[Task], standing: Standing, told: Callable[[Standing], None]
+) -> Iterator[tuple[Task, RunResult]]:
+    for task in tasks:
+
+        def observe(moment: Moment) -> None:
+            standing.moments = {0: moment}
+            told(standing)
+
+        result = run_task(task, observe)
+        standing.ended += 1
+        standing.moments.clear()
+        told(standing)
+        yield task, result
+        if result.interrupted:
+            return
+
+
+def _in_processes(
+    tasks: Sequence[Task], processes: int, standing: Standing, told: Callable[[Standing], None]
+) -> list[tuple[Task, RunResult]]:
+    context = multiprocessing.get_context("spawn")
+    moments: Queue[tuple[int, Moment]] = context.Queue()
+    stop = context.Event()
+    with ProcessPoolExecutor(
+        min(processes, len(tasks)), context, _begin_process, (moments, stop)
+    ) as pool:
+        futures = [pool.submit(_run_in_process, n, task) for n, task in enumerate(tasks)]
+        try:
+            _wait(futures, moments, standing, told)
+        except KeyboardInterrupt:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        return [
+            (task, future.result())
+            for task, future in zip(tasks, futures, strict=True)
+            if not future.cancelled()
+        ]
+
+
+def _wait(
+    futures: Sequence[Future[RunResult]],
+    moments: Queue[tuple[int, Moment]],
+    standing: Standing,
+    told: Callable[[Standing], None],
+) -> None:
+    while True:
+        done = [future for future in futures if future.done()]
+        for future in done:
+            _raise_failure(future)
+        standing.ended = len(done)
+        for number, future in enumerate(futures):
+            if future.done():
+                standing.moments.pop(number, None)
+        told(standing)
+        if len(done) == len(futures):
+            return
+        try:
+            number, moment = moments.get(timeout=_LOOK_PERIOD_S)
+        except queue.Empty:
+            continue
+        standing.moments[number] = moment
+
+
+def _raise_failure(future: Future[RunResult]) -> None:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise SimulationError(
+            "a process of the sweep has died, perhaps for want of memory; try --processes 1"
+        ) from None
+
+
+# In the processes of a sweep.
+
+_moments: Queue[tuple[int, Moment]]
+_stop: Event
+
+
+def _begin_process(moments: Queue[tuple[int, Moment]], stop: Event) -> None:
+    global _moments, _stop
+    _moments, _stop = moments, stop
+    # The parent decides when to stop: a terminal's Ctrl-C reaches all processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    set_parent_death_signal(signal.SIGKILL)
+    os.nice(1)
+
+
+def _run_in_process(number: int, task: Task) -> RunResult:
+    def observe(moment: Moment) -> None:
+        _moments.put((number, moment))
+        if _stop.is_set():
+            raise Interrupted
+
+    return run_task(task, observe)

@@ -1,0 +1,74 @@
+"""``innet sim``: results are printed and saved, Ctrl-C keeps what was measured."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.compare.measurement import Comparison
+
+
+def test_results_are_printed_and_saved(cli: CliRunner, tmp_path: Path) -> None:
+    arguments = ["--rate", "1gbit", "--algorithm", "inc,ps:server=h1", "--output", str(tmp_path)]
+    done = cli.invoke(app, ["sim", "star:3", "allreduce:64KiB", *arguments])
+    assert done.exit_code == 0, done.output
+    comparison = Comparison.load(tmp_path / "comparison.json")
+    assert comparison.mode == "sim"
+    assert comparison.methods == ["inc", "ps:server=h1"]
+    assert (tmp_path / "report.html").read_text().startswith("<!")
+    assert "allreduce-64KiB on star-3, sim" in done.output
+
+
+def test_the_same_seed_prints_the_same_json(cli: CliRunner, tmp_path: Path) -> None:
+    def samples(seed: str) -> list[float]:
+        arguments = ["--rate", "1gbit", "--loss", "2%", "--json", "--seed", seed]
+        arguments += ["--algorithm", "inc", "--output", str(tmp_path)]
+        done = cli.invoke(app, ["sim", "star:3", "allreduce:256KiB", *arguments])
+        assert done.exit_code == 0, done.output
+        found: list[float] = json.loads(done.stdout)["measurements"][0]["samples_s"]
+        return found
+
+    assert samples("3") == samples("3") != samples("4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["star:2", "allreduc:1"], "did you mean 'allreduce'"),
+        (["star:2", "allreduce:4", "--algorithm", "magic"], "unknown algorithm 'magic'"),
+        (["star:2", "barrier", "--sizes", "many"], "expected a size"),
+    ],
+)
+def test_what_is_wrong_is_told(cli: CliRunner, arguments: list[str], message: str) -> None:
+    done = cli.invoke(app, ["sim", *arguments])
+    assert done.exit_code in (1, 2)
+    assert message in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, processes: str) -> None:
+    command = [
+        *(sys.executable, "-m", "innet", "sim", "star:4", "allreduce:1MiB,repetitions=500"),
+        *("--rate", "1gbit", "--algorithm", "inc", "--seeds", processes),
+        *("--processes", processes, "--output", str(tmp_path)),
+    ]
+    started = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert started.stderr is not None
+    for line in started.stderr:  # the first that says that operations have ended
+        if "packets/s" in line and " 0/" not in line and "/501" in line:
+            break
+    started.send_signal(signal.SIGINT)
+    _out, _err = started.communicate(timeout=60)
+    assert started.returncode == 130
+    comparison = Comparison.load(tmp_path / "comparison.json")
+    assert comparison.interrupted
+    assert comparison.measurements[0].samples_s
