@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from innet.plans import Plan
     from innet.settings import Settings
     from innet.topology import Topology
+
+_RANGE = re.compile(r"(?P<stem>[A-Za-z_.]+)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)")
 
 
 def chosen_topology(
@@ -86,8 +89,23 @@ def chosen_output(settings: Settings, console: Console | None = None) -> Console
 
 
 def chosen_hosts(hosts: str | None) -> tuple[str, ...] | None:
-    """The nodes in a list such as ``h0,h1``; ``None`` for all hosts."""
-    return None if hosts is None else tuple(part.strip() for part in hosts.split(","))
+    """The nodes in a list such as ``h0,h1`` or ``h0-h3,h6``; ``None`` for all hosts.
+
+    >>> chosen_hosts("h0-h2,h7")
+    ('h0', 'h1', 'h2', 'h7')
+    """
+    if hosts is None:
+        return None
+    return tuple(host for part in hosts.split(",") for host in _in_range(part.strip()))
+
+
+def _in_range(text: str) -> tuple[str, ...]:
+    """``h0-h2`` as its hosts; everything else is one host's name."""
+    ends = _RANGE.fullmatch(text)
+    if ends is None or int(ends["first"]) > int(ends["last"]):
+        return (text,)
+    numbers = range(int(ends["first"]), int(ends["last"]) + 1)
+    return tuple(f"{ends['stem']}{number}" for number in numbers)
 
 
 def chosen_plan(

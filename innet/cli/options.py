@@ -52,7 +52,9 @@ Mode = Annotated[
 ]
 Hosts = Annotated[
     str | None,
-    typer.Option(metavar="h0,h1,…", help="Hosts of the ranks 0, 1, …; all hosts by default"),
+    typer.Option(
+        metavar="h0,h1,…", help="Hosts of the ranks 0, 1, …, or h0-h3; all hosts by default"
+    ),
 ]
 Algorithm = Annotated[
     str,

@@ -35,16 +35,14 @@ def run_view(status: RunStatus) -> RenderableType:
     parts.append(_faces_table(status))
     if status.kernel_links:
         parts.append(_kernel_table(status))
-    if status.groups:
-        parts.append(_groups_table(status))
+    parts += _jobs_and_groups(status)
     return _spaced(parts)
 
 
 def live_view(status: RunStatus) -> RenderableType:
     """What changes from second to second, short enough for a terminal."""
     parts: list[RenderableType] = [nodes_table(status), *_silent_nodes(status)]
-    if status.groups:
-        parts.append(_groups_table(status))
+    parts += _jobs_and_groups(status)
     return _spaced(parts)
 
 
@@ -93,7 +91,10 @@ def _silent_nodes(status: RunStatus) -> list[RenderableType]:
 
 def _refused(answer: Counters) -> int:
     """Packets that a node did not trust or understand."""
-    reasons = ("malformed", "invalid_signature", "unknown_key")
+    reasons = (
+        "malformed", "invalid_signature", "unknown_key", "key_out_of_scope", "forbidden_interests",
+        "forbidden_answers",
+    )  # fmt: skip
     return sum(int(answer["node"][reason]) for reason in reasons)
 
 
@@ -132,11 +133,48 @@ def _kernel_table(status: RunStatus) -> Table:
     return table
 
 
+def _jobs_and_groups(status: RunStatus) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    if status.jobs:
+        parts.append(_jobs_table(status))
+    if status.groups:
+        parts.append(_groups_table(status))
+    return parts
+
+
+def _jobs_table(status: RunStatus) -> Table:
+    """One line per job and switch that makes sums for it, or one line for the job."""
+    table = _table(
+        "Jobs", "job", "hosts", "weight", "switch", "slots", "guaranteed", "most", "refused",
+        "taken back", "pending", "cached",
+    )  # fmt: skip
+    for job in status.jobs:
+        named = (job["name"], ", ".join(job["hosts"]), str(job["weight"]))
+        serving = {s: part for s, part in job["parts"].items() if part["slots_guaranteed"]}
+        for switch, part in serving.items():
+            table.add_row(
+                *named,
+                switch,
+                str(part["slots_in_use"]),
+                str(part["slots_guaranteed"]),
+                str(part["slots_in_use_max"]),
+                str(part["refused_no_slot"]),
+                str(part["slots_taken_back"]),
+                str(part["pit_entries"]),
+                _size(part["cache_bytes"]),
+            )
+            named = ("", "", "")
+        if not serving:
+            table.add_row(*named, *("-",) * 8)
+    return table
+
+
 def _groups_table(status: RunStatus) -> Table:
-    table = _table("Groups", "group", "algorithm", "ranks", "joined")
+    table = _table("Groups", "job", "group", "algorithm", "ranks", "joined")
     for group in status.groups:
         joined = f"{len(group['joined'])} of {len(group['ranks'])}"
-        table.add_row(group["name"], group["algorithm"], ", ".join(group["ranks"]), joined)
+        ranks = ", ".join(group["ranks"])
+        table.add_row(group["job"], group["name"], group["algorithm"], ranks, joined)
     return table
 
 

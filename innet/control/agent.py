@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import psutil
 
 from innet._native import _core
-from innet.control.protocol import RuleMessage
+from innet.control.protocol import JobMessage, RuleMessage
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.plans import Plan
@@ -53,6 +53,8 @@ class NodeAgent:
             {
                 "ping": self.ping,
                 "status": self.status,
+                "install_job": self.install_job,
+                "remove_job": self.remove_job,
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
                 "set_routes": self.set_routes,
@@ -82,6 +84,20 @@ class NodeAgent:
             "slots": self._config.slots,
             **status,
         }
+
+    def install_job(self, **document: Any) -> None:
+        """Serve a job (see :class:`JobMessage`), or give it another weight."""
+        job = JobMessage.model_validate(document)
+        self._node.install_job(
+            job.prefix, job.weight, job.keys.signing_key(), job.keys.trusted_keys()
+        )
+        for index, face in enumerate(self._config.faces):
+            if face.peer in job.hosts:
+                self._node.bind_face(index, job.prefix)
+
+    def remove_job(self, prefix: str) -> None:
+        """Take the job's rules, slots, pending Interests, cached Data and keys away."""
+        self._node.remove_job(prefix)
 
     def install_group(self, group: str, rules: list[dict[str, Any]]) -> int:
         """Install the rules of ``group`` (a name prefix); how many there were."""

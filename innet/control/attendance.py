@@ -87,11 +87,6 @@ class Attendance:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(present.pidfd, signal.SIGKILL)
 
-    def kill_all(self) -> None:
-        """End every process that is attached."""
-        for node in self.present():
-            self.kill(node)
-
     def close(self) -> None:
         """Stop watching."""
         os.eventfd_write(self._stop, 1)

@@ -17,10 +17,13 @@ from innet.control.attendance import Attendance
 from innet.control.group_plans import GroupPlans
 from innet.control.groups import Group, GroupRegistry
 from innet.control.heartbeats import Heartbeats
+from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.placements import Placements
+from innet.control.protocol import JobMessage
 from innet.control.server import ControlServer
 from innet.control.survivors import Loss, Survivors
+from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
 from innet.topology import Topology
 
@@ -28,17 +31,16 @@ _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """Answers a job's workers on a control socket, and its launcher by method calls.
+    """Answers the workers of all jobs on a control socket, and its launcher by method calls.
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
     ``shrink_group``, ``leave_group``, ``fail``, ``expel``, ``ended``, ``routes``; for displays:
-    ``groups``.
+    ``groups``, ``jobs``.
     """
 
     def __init__(
         self,
         topology: Topology,
-        job: str,
         socket_path: Path,
         connect: ConnectToNode,
         is_supervised: Callable[[int], bool] = lambda _pid: False,
@@ -50,7 +52,10 @@ class Controller:
         self._heartbeats: list[Heartbeats] = []
         self._messenger = Messenger(connect)
         self._placements = Placements(Survivors(topology), self._messenger)
-        self._groups = GroupRegistry(GroupPlans(topology, job), self._placements, self._messenger)
+        self._jobs = JobRegistry(topology.hosts)
+        self._groups = GroupRegistry(
+            self._jobs, GroupPlans(topology), self._placements, self._messenger
+        )
         self._attendance = Attendance(self._process_ended)
         self._server = ControlServer(
             socket_path,
@@ -66,10 +71,46 @@ class Controller:
                 "leave_group": self.leave_group,
                 "fail": self.fail_incarnation,
                 "groups": self.groups,
+                "jobs": self.jobs,
                 "routes": self.routes,
             },
             who="the controller",
         )
+
+    def admit_job(self, name: str | None, hosts: Sequence[str], weight: int = 1) -> Job:
+        """Give ``hosts`` to a new job, whose prefix nothing else has had on this network.
+
+        Raises:
+            ControlError: as :meth:`innet.control.jobs.JobRegistry.admit`.
+        """
+        with self._lock:
+            return self._jobs.admit(name, hosts, weight)
+
+    def open_job(self, job: Job, keys: JobTrust) -> None:
+        """Have all switches serve an admitted job, which has ``keys``.
+
+        Raises:
+            ControlError: a switch refuses or does not answer.
+        """
+        message = JobMessage(prefix=job.prefix, weight=job.weight, hosts=job.hosts, keys=keys)
+        with self._lock:
+            self._placements.open_job(message)
+
+    def close_job(self, job: Job) -> None:
+        """A job is over: nothing of it is left on the switches, and its hosts are free."""
+        with self._lock:
+            self._groups.forget(job)
+        for host in job.hosts:
+            self._attendance.kill(host)  # what a worker started may have outlived it
+        self._messenger.wait()
+        with self._lock:
+            self._placements.close_job(job.prefix)
+            self._jobs.remove(job)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs that run, for status displays."""
+        with self._lock:
+            return self._jobs.describe()
 
     def attach(self, node: str, pid: int) -> int:
         """Process ``pid`` stands for ``node`` from now on; its incarnation.
@@ -184,7 +225,7 @@ class Controller:
             self._groups.end(node)
 
     def failures(self) -> list[str]:
-        """The nodes that failed in this job, the first to fail at the beginning."""
+        """The nodes that failed in their jobs, the first to fail at the beginning."""
         with self._lock:
             return self._groups.failures()
 
@@ -241,16 +282,6 @@ class Controller:
     def routes(self, node: str) -> dict[str, int]:
         """The face towards every node that ``node`` can reach now."""
         return dict(self._placements.survivors.next_hops[node])
-
-    def forget(self) -> None:
-        """A job is over: drop its groups, and who failed in it.
-
-        The next job's names are new ones: caches on the way may still hold data of this job's.
-        """
-        with self._lock:
-            self._groups.forget()
-        self._attendance.kill_all()  # what a worker started may have outlived it
-        self._messenger.wait()
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups there are, for status displays."""

@@ -16,22 +16,27 @@ _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,15}")
 
 
 class GroupPlans:
-    """Makes the plans of each group of a job.
+    """Makes the plans of each group of each job.
 
-    No two groups have a prefix in common, not even one after the other or in the next job: caches
-    on the way may hold what the name meant before.
+    No two groups of a job have a prefix in common, not even one after the other: caches on the way
+    may hold what the name meant before.
     """
 
-    def __init__(self, topology: Topology, job: str) -> None:
+    def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._job = job
-        self._job_number = 1
-        self._made: Counter[str] = Counter()
+        self._made: Counter[tuple[str, str]] = Counter()
+        self._numbers: Counter[str] = Counter()
 
     def make(
-        self, name: str, algorithm: str, ranks: tuple[str, ...]
+        self, job: str, name: str, algorithm: str, ranks: tuple[str, ...]
     ) -> tuple[int, dict[str, Plan]]:
-        """The number of a new group of that name, from 1, and its plans by name prefix.
+        """The number of a new group among those of that name, and its plans by name prefix.
+
+        Args:
+            job: prefix of the job's names.
+            name: of the group; other jobs may have one of that name.
+            algorithm: as :func:`innet.init` takes it.
+            ranks: node of each rank.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
@@ -39,24 +44,24 @@ class GroupPlans:
         """
         plans = self._by_variant(algorithm, rank_order(self._topology, ranks))
         label = _label(name)
-        self._made[label] += 1
-        number = self._made[label]
-        return number, {self._prefix(label, v, number): plan for v, plan in plans.items()}
+        self._numbers[name] += 1
+        self._made[job, label] += 1
+        made = self._made[job, label]
+        again = f".{made}" if made > 1 else ""
+        return self._numbers[name], {
+            f"{job}/{label}.{variant}{again}": plan for variant, plan in plans.items()
+        }
 
-    def next_job(self) -> None:
-        """The groups made from now on belong to another job."""
-        self._job_number += 1
-        self._made.clear()
+    def forget(self, job: str) -> None:
+        """The job is over, and its prefix is never used again."""
+        for key in [key for key in self._made if key[0] == job]:
+            del self._made[key]
 
     def _by_variant(self, algorithm: str, positions: tuple[str, ...]) -> dict[str, Plan]:
         if algorithm == "auto":
             return dict(PlanChooser(self._topology, positions).plans)
         base, _, options = algorithm.partition(":")
         return {base: make_plan(base, self._topology, positions, **plan_options(options))}
-
-    def _prefix(self, label: str, variant: str, number: int) -> str:
-        again = f".{number}" if number > 1 else ""
-        return f"/{self._job}{self._job_number}/{label}.{variant}{again}"
 
 
 def plan_options(text: str) -> dict[str, Any]:

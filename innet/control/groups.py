@@ -1,4 +1,4 @@
-"""The groups of a job: who is in them, who is missing, and what a failure ends."""
+"""The groups of all jobs: who is in them, who is missing, and what a failure ends."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from innet.control.group_plans import GroupPlans
+from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import Messenger
 from innet.control.placements import Placements
 from innet.errors import ControlError
@@ -22,11 +23,12 @@ class Group:
 
     Attributes:
         name: as users know it.
+        job: whose it is.
         algorithm: as asked for; ``auto`` has several plans.
         ranks: node of each rank.
         plans: plan by name prefix of its rules, such as ``/j1/g0.inc``, for the whole network.
         placed: the same plans where their sums are made now.
-        number: counts the groups of that name in the job, from 1.
+        number: tells the group from others of that name, in its job and in others.
         joined: the ranks that have come.
         ready: those of them that answer for their names.
         left: those that need nothing more.
@@ -35,6 +37,7 @@ class Group:
     """
 
     name: str
+    job: str
     algorithm: str
     ranks: tuple[str, ...]
     plans: dict[str, Plan]
@@ -69,12 +72,19 @@ class FailedGroup:
 
 
 class GroupRegistry:
-    """The groups of a job, and which of its nodes have failed or ended.
+    """The groups of all jobs, and which of their nodes have failed or ended.
 
     Not for several threads at once: the controller holds its lock around every call.
     """
 
-    def __init__(self, plans: GroupPlans, placements: Placements, messenger: Messenger) -> None:
+    def __init__(
+        self,
+        jobs: JobRegistry,
+        plans: GroupPlans,
+        placements: Placements,
+        messenger: Messenger,
+    ) -> None:
+        self._jobs = jobs
         self._plans = plans
         self._placements = placements
         self._messenger = messenger
@@ -94,9 +104,11 @@ class GroupRegistry:
         """
         known = self._group_of(group, node)
         if known is None:
+            job = self._jobs.of(node)
+            _require_hosts_of(job, group, ranks)
             self._require_alive(group, ranks, frozenset())
             self._require_paths(group, ranks)
-            known = self._create(group, algorithm, ranks)
+            known = self._create(job, group, algorithm, ranks)
         elif (known.algorithm, known.ranks) != (algorithm, ranks):
             raise ControlError(
                 f"{node} joins group {group!r} as {algorithm} over {list(ranks)}, others "
@@ -217,21 +229,25 @@ class GroupRegistry:
         """The nodes whose process has ended as it should, and has no successor."""
         return [node for node, why in self._gone.items() if not why]
 
-    def forget(self) -> None:
+    def forget(self, job: Job) -> None:
         """The job is over: drop its groups, and who failed in it."""
-        for group in list(self._groups):
+        for group in [group for group in self._groups if set(group.ranks) & set(job.hosts)]:
             self._remove(group)
-        self._plans.next_job()
-        self._failed.clear()
-        self._failed_groups.clear()
-        self._successors.clear()
-        self._gone.clear()
+        self._plans.forget(job.prefix)
+        over = [key for key, failed in self._failed_groups.items() if failed.group.job == job.name]
+        for key in over:
+            del self._failed_groups[key]
+            self._successors.pop(key, None)
+        for host in job.hosts:
+            self._failed.pop(host, None)
+            self._gone.pop(host, None)
 
     def describe(self) -> list[dict[str, Any]]:
         """The groups there are, for status displays."""
         return [
             {
                 "name": group.name,
+                "job": group.job,
                 "algorithm": group.algorithm,
                 "ranks": list(group.ranks),
                 "joined": sorted(group.joined),
@@ -269,7 +285,8 @@ class GroupRegistry:
             rank = min(latest.lost)
             why = f"rank {rank} ({latest.ranks[rank]}) ended before the group had come about"
             self._fail_group(latest, (), why, rank)
-        successor = self._create(founder[0], latest.algorithm, latest.survivors())
+        job = self._jobs.of(latest.ranks[0])
+        successor = self._create(job, founder[0], latest.algorithm, latest.survivors())
         successor.founder = founder
         self._successors[founder] = successor
         return successor
@@ -305,10 +322,10 @@ class GroupRegistry:
             self._tell_members(group, set(self._gone), "end_group")
         return using
 
-    def _create(self, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
-        number, plans = self._plans.make(name, algorithm, ranks)
+    def _create(self, job: Job, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
+        number, plans = self._plans.make(job.prefix, name, algorithm, ranks)
         placed = self._placements.place(plans)
-        group = Group(name, algorithm, ranks, plans, placed, number)
+        group = Group(name, job.name, algorithm, ranks, plans, placed, number)
         self._groups.append(group)
         try:
             self._placements.install(placed)
@@ -345,3 +362,11 @@ class GroupRegistry:
     ) -> None:
         members = [group.ranks[r] for r in sorted(group.joined) if group.ranks[r] not in but]
         self._messenger.tell(members, method, group=group.name, number=group.number, **parameters)
+
+
+def _require_hosts_of(job: Job, group: str, ranks: Sequence[str]) -> None:
+    if strangers := [node for node in ranks if node not in job.hosts]:
+        raise ControlError(
+            f"group {group!r} is to have {', '.join(strangers)}, which job {job.name} has not; its "
+            f"hosts are {', '.join(job.hosts)}"
+        )

@@ -1,4 +1,4 @@
-"""Where the sums of plans are made: rules and routes on the switches that are left."""
+"""What the switches that are left are told: of jobs, of their sums' rules, and of routes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from innet.control.messenger import Messenger
-from innet.control.protocol import RuleMessage
+from innet.control.protocol import JobMessage, RuleMessage
 from innet.control.survivors import Survivors
 from innet.plans import Plan
 
 
 class Placements:
-    """Installs rules and routes on the switches of a network, and takes rules away."""
+    """Installs jobs, rules and routes on the switches of a network, and takes them away."""
 
     def __init__(self, survivors: Survivors, messenger: Messenger) -> None:
         self.survivors = survivors
         """The network as it is: who replaces it sees to it that the nodes hear of it."""
         self._messenger = messenger
+        self._jobs: dict[str, JobMessage] = {}
+
+    def open_job(self, job: JobMessage) -> None:
+        """Have all switches serve a job, before any of its rules.
+
+        Raises:
+            ControlError: a switch refuses or does not answer.
+        """
+        self._jobs[job.prefix] = job
+        for switch in self.survivors.switches:
+            self._messenger.ask(switch, "install_job", **job.model_dump())
+
+    def close_job(self, prefix: str) -> None:
+        """Take all that the switches have of a job away, and wait until they have."""
+        self._jobs.pop(prefix, None)
+        said = ("remove_job", {"prefix": prefix})
+        self._messenger.ask_all({switch: [said] for switch in self.survivors.switches})
 
     def place(self, plans: Mapping[str, Plan]) -> dict[str, Plan]:
         """Where the sums of ``plans``, made for the whole network, are made now."""
@@ -35,7 +52,7 @@ class Placements:
                     self._messenger.ask(switch, "install_group", group=prefix, rules=rules)
 
     def adapt_switches(self, plans: Mapping[str, Plan]) -> None:
-        """Give every switch that is left the present routes, and the rules of ``plans``.
+        """Give every switch that is left the jobs, the present routes, and the rules of ``plans``.
 
         One that does not answer is left as it is: it will be lost too, or come back.
         """
@@ -43,6 +60,7 @@ class Placements:
         self._messenger.ask_all(
             {
                 switch: [
+                    *(("install_job", job.model_dump()) for job in self._jobs.values()),
                     ("set_routes", {"routes": dict(hops[switch])}),
                     *(
                         ("install_group", {"group": prefix, "rules": rules})

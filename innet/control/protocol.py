@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from innet.security.keys import JobTrust
+
 
 class Request(BaseModel):
     """What a client asks."""
@@ -29,6 +31,18 @@ class Answer(BaseModel):
     ok: bool
     result: Any = None
     error: str = ""
+
+
+class JobMessage(BaseModel):
+    """A job that a switch is to serve, with its keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: str
+    weight: int
+    hosts: tuple[str, ...]
+    """Faces to these nodes carry names of the job, and of nothing else."""
+    keys: JobTrust
 
 
 class RuleMessage(BaseModel):

@@ -29,6 +29,8 @@ class JobRequest(_Message):
     algorithm: str
     hosts: tuple[str, ...] | None
     """Node of each rank; ``None`` for all hosts."""
+    job_name: str | None = None
+    weight: int = 1
     max_restarts: int | None = None
     elastic: bool = False
     on_worker_death: OnDeath = "abort"

@@ -36,6 +36,8 @@ class RunStatus(BaseModel):
         stale: the launcher is gone, and whatever is left waits for ``innet down``.
         nodes: by name, what each node that runs answered (see ``NodeAgent.status``).
         silent: by name, why a node that runs gave no answer.
+        jobs: that run on it, with what each uses and is guaranteed on every switch
+            (``parts``, by switch; see ``NodeAgent.status``).
         groups: the controller's groups of ranks.
         kernel_links: in netns mode.
     """
@@ -46,6 +48,7 @@ class RunStatus(BaseModel):
     stale: bool
     nodes: dict[str, dict[str, Any]]
     silent: dict[str, str]
+    jobs: list[dict[str, Any]]
     groups: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
 
@@ -67,7 +70,8 @@ def read_run_status(record: RunRecord) -> RunStatus:
         stale=record.is_stale,
         nodes=nodes,
         silent=silent,
-        groups=_groups(record),
+        jobs=[{**job, "parts": _parts(job["prefix"], nodes)} for job in _listed(record, "jobs")],
+        groups=_listed(record, "groups"),
         kernel_links=_kernel_links(record),
     )
 
@@ -89,14 +93,25 @@ def _ask_status(node_and_socket: tuple[str, Path]) -> dict[str, Any] | str:
         return str(error)
 
 
-def _groups(record: RunRecord) -> list[dict[str, Any]]:
+def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By switch, what it says of the job with that prefix."""
+    return {
+        node: part
+        for node, answer in nodes.items()
+        for part in answer["jobs"]
+        if part["prefix"] == prefix
+    }
+
+
+def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
+    """What the controller lists; nothing when there is none, or it does not answer."""
     socket = record.run_dir / "controller.ctl"
     if record.is_stale or not socket.exists():
         return []
     try:
         with ControlClient(ipc_address(socket), who="the controller") as client:
-            groups: list[dict[str, Any]] = client.ask("groups", timeout_s=_TIMEOUT_S)
-            return groups
+            found: list[dict[str, Any]] = client.ask(method, timeout_s=_TIMEOUT_S)
+            return found
     except ControlError:
         return []
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from innet.control.client import ControlClient, ipc_address
 from innet.control.controller import Controller
+from innet.control.jobs import Job
 from innet.emulation.network import Network
 from innet.emulation.node_config import Mode
 from innet.emulation.output import ConsoleOutput, OutputSink
@@ -19,6 +20,7 @@ from innet.emulation.processes import SupervisedProcess
 from innet.emulation.runs import find_run
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import EmulationError
+from innet.launch.jobs import JobAdmission, Place
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.run_status import read_run_status
 from innet.launch.server import SessionServer
@@ -26,7 +28,7 @@ from innet.launch.supervision import RestartPolicy, Supervisor
 from innet.launch.switches import SwitchProcesses
 from innet.launch.torchrun import torchrun_options
 from innet.plans import rank_order
-from innet.security import deal_keys
+from innet.security import KeyDealer
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import SETTINGS_VARIABLE, Settings
@@ -41,7 +43,6 @@ from innet.worker.job_file import (
     OnDeath,
 )
 
-JOB_NAME = "j"
 NETNS_MASTER_PORT = 29500
 
 
@@ -71,23 +72,23 @@ class Session:
         self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
         self._controller: Controller | None = None
-        self._job_output: OutputSink | None = None
-        self._job_is_running = False
+        self._admission: JobAdmission | None = None
+        self._job_outputs: dict[str, OutputSink] = {}
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.network)
             await stack.enter_async_context(self._telemetry)
             stack.push_async_callback(self.network.processes.terminate)
-            await asyncio.to_thread(self._write_files)
+            dealer = await asyncio.to_thread(self._write_files)
             self._controller = Controller(
                 self.topology,
-                JOB_NAME,
                 self._controller_socket,
                 self.connect,
                 self.network.is_supervised,
             )
             stack.callback(self._controller.close)
+            self._admission = JobAdmission(self.topology, self._controller, dealer, self._keys_path)
             await stack.enter_async_context(
                 SwitchProcesses(
                     self.network,
@@ -152,8 +153,12 @@ class Session:
         output: OutputSink | None = None,
         trace: Path | None = None,
         restarts: RestartPolicy | None = None,
+        job_name: str | None = None,
+        weight: int = 1,
     ) -> tuple[str, ...]:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
+
+        Other jobs may run at the same time, on other hosts; the switches serve all of them.
 
         Each gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as PyTorch's launchers
         set them, and what ``torchrun`` takes for its options (one process per host, c10d
@@ -171,53 +176,56 @@ class Session:
             trace: the file for a timeline of the job (see :mod:`innet.trace`), also of one that
                 fails.
             restarts: what becomes of the job when a worker dies; by default it ends.
+            job_name: for displays, and part of its names; ``j<number>`` by default.
+            weight: the job's part of the switches beside other jobs' weights.
 
         Returns:
             How those workers ended that an elastic job went on without.
 
         Raises:
             JobFailed: a worker ended with an error.
-            EmulationError: the job cannot be started, another one is running, or the timeline
-                cannot be written.
+            EmulationError: the job cannot be started, or the timeline cannot be written.
+            ControlError: a host has a job already, or the name or the weight cannot be used.
         """
-        if self._job_is_running:
-            raise EmulationError(
-                f"a job is running on {self.network.run_id} already, and each host holds one rank. "
-                "Wait for its end, or launch another network."
-            )
-        self._job_is_running = True
-        self._job_output = output
         ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
-        try:
-            async with AsyncExitStack() as stack:
-                added = dict(env or {})
-                if trace is not None:
-                    added.update((await stack.enter_async_context(self._trace(trace))).environment)
-                policy = restarts or RestartPolicy()
-                job_path = self._write_job(ranks, policy.on_worker_death)
-                environments = dict(self._worker_environments(ranks, job_path, algorithm, added))
+        async with AsyncExitStack() as stack:
+            place = Place(ranks, job_name, weight)
+            job = await stack.enter_async_context(self._entered_admission().admit(place))
+            stack.enter_context(self._heard_by(job, output))
+            added = dict(env or {})
+            if trace is not None:
+                tracing = await stack.enter_async_context(self._trace(job, trace))
+                added.update(tracing.environment)
+            policy = restarts or RestartPolicy()
+            job_path = self._write_job(job, policy.on_worker_death)
+            environments = dict(self._worker_environments(job.hosts, job_path, algorithm, added))
 
-                def start(node: str, restarts: int) -> SupervisedProcess:
-                    environment = {**environments[node], RESTARTS_VARIABLE: str(restarts)}
-                    return self.network.spawn(
-                        node, argv, environment, directory=directory, output=output
-                    )
+            def start(node: str, restarts: int) -> SupervisedProcess:
+                environment = {**environments[node], RESTARTS_VARIABLE: str(restarts)}
+                return self.network.spawn(
+                    node, argv, environment, directory=directory, output=output
+                )
 
-                return await Supervisor(self._entered_controller(), start, policy).run(ranks)
-        finally:
-            await asyncio.to_thread(self._entered_controller().forget)
-            self._job_is_running = False
-            self._job_output = None
+            return await Supervisor(self._entered_controller(), start, policy).run(ranks)
 
     def _say(self, text: str) -> None:
-        """Tell whoever watches the network, and whoever watches the job on it."""
-        for output in {self._output, self._job_output or self._output}:
+        """Tell whoever watches the network, and whoever watches the jobs on it."""
+        for output in {self._output, *self._job_outputs.values()}:
             output("innet", text)
 
-    def _trace(self, into: Path) -> JobTrace:
+    @contextmanager
+    def _heard_by(self, job: Job, output: OutputSink | None) -> Iterator[None]:
+        """Whoever watches the job hears what happens to the network meanwhile."""
+        self._job_outputs[job.name] = output or self._output
+        try:
+            yield
+        finally:
+            del self._job_outputs[job.name]
+
+    def _trace(self, job: Job, into: Path) -> JobTrace:
         return JobTrace(
             into,
-            self.network.run_dir / "trace",
+            self.network.run_dir / f"{job.name}.trace",
             lambda: self._status_of(self.topology.switches),
         )
 
@@ -231,6 +239,8 @@ class Session:
             output=output,
             trace=None if request.trace is None else Path(request.trace),
             restarts=RestartPolicy(request.max_restarts, request.elastic, request.on_worker_death),
+            job_name=request.job_name,
+            weight=request.weight,
         )
 
     async def _read_counters(self) -> Counters:
@@ -274,33 +284,28 @@ class Session:
             status: dict[str, Any] = client.ask("status", timeout_s=5.0)
             return status
 
-    def _write_files(self) -> None:
+    def _write_files(self) -> KeyDealer:
+        """The settings, the operator's and the switches' keys; who deals those of jobs."""
         settings = self.settings.model_copy(update={"telemetry": self._telemetry.for_nodes})
         self._settings_path.write_text(settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
-        dealt = deal_keys(
-            self.topology.nodes, self.settings.security.signature, operator=operator.public
-        )
-        for node, keys in dealt.items():
-            keys.save(self._keys_path(node))
+        signature = self.settings.security.signature
+        dealer = KeyDealer(self.topology.switches, signature, operator.public)
+        for switch, keys in dealer.switches.items():
+            keys.save(self._keys_path(switch))
+        return dealer
 
-    def _write_job(self, ranks: tuple[str, ...], on_worker_death: OnDeath) -> Path:
-        unknown = [node for node in ranks if node not in self.topology.hosts]
-        if unknown or len(set(ranks)) != len(ranks) or not ranks:
-            raise EmulationError(
-                f"ranks must be placed on different hosts of {self.topology.name}; "
-                f"got {', '.join(ranks) or 'none'}; it has {', '.join(self.topology.hosts)}"
-            )
-        job = JobFile(
-            ranks=ranks,
+    def _write_job(self, job: Job, on_worker_death: OnDeath) -> Path:
+        described = JobFile(
+            ranks=job.hosts,
             topology=dump_yaml(self.topology),
             segment_bytes=segment_bytes(self.topology),
             controller_socket=self._controller_socket,
             on_worker_death=on_worker_death,
         )
-        path = self.network.run_dir / "job.json"
-        path.write_text(job.model_dump_json(indent=2))
+        path = self.network.run_dir / f"{job.name}.job"
+        path.write_text(described.model_dump_json(indent=2))
         return path
 
     def _switch_environment(self, switch: str) -> dict[str, str]:
@@ -324,6 +329,11 @@ class Session:
         if self._controller is None:
             raise EmulationError("the session is not open. Enter it first: async with ...")
         return self._controller
+
+    def _entered_admission(self) -> JobAdmission:
+        if self._admission is None:
+            raise EmulationError("the session is not open. Enter it first: async with ...")
+        return self._admission
 
     def _master_port(self) -> int:
         if self.network.mode == "netns":

@@ -21,6 +21,9 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
     for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
         _add_link(node, config, settings, face, index, fd)
     node.start()
+    for index, face in enumerate(config.faces):
+        if config.kind == "switch" and face.peer_kind == "host":
+            node.bind_face(index, None)  # until a job has that host
     for route in config.routes:
         node.add_route(f"/n/{route.node}", route.face)
     return node

@@ -1,5 +1,19 @@
 """Keys of a run: made by the launcher, dealt to the nodes that belong to it."""
 
-from innet.security.keys import NodeKeys, deal_keys, own_key_name
+from innet.security.keys import (
+    JobKeys,
+    JobTrust,
+    KeyDealer,
+    NodeKeys,
+    deal_keys,
+    own_key_name,
+)
 
-__all__ = ["NodeKeys", "deal_keys", "own_key_name"]
+__all__ = [
+    "JobKeys",
+    "JobTrust",
+    "KeyDealer",
+    "NodeKeys",
+    "deal_keys",
+    "own_key_name",
+]

@@ -1,15 +1,17 @@
 """Keys that a launcher deals to the nodes of a run.
 
-Each node has an Ed25519 pair of its own, and all know everybody's public key: a node signs its
-objects with it, and its segments too when that is the setting. With a symmetric signature, segments
-are signed with a group key that all members share. The files are readable by their owner alone.
+Each job has keys of its own, which its hosts get and the switches learn when it comes. Each host
+has an Ed25519 pair, and all of the job know its public key: it signs its objects with it, and its
+segments too when that is the setting. With a symmetric signature, segments are signed with a key
+that the job shares. The files are readable by their owner alone.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,6 +38,12 @@ class Key(BaseModel):
 
     def __repr__(self) -> str:
         return f"Key({self.signature}, {self.name})"
+
+    def public(self) -> Key:
+        """The half of an Ed25519 pair that verifies."""
+        private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(self.secret))
+        secret = private.public_key().public_bytes_raw().hex()
+        return self.model_copy(update={"secret": secret})
 
     def native(self, salt: bytes = b"") -> _core.SigningKey:
         """The key as the packet path takes it."""
@@ -94,38 +102,115 @@ class NodeKeys(BaseModel):
             ) from error
 
 
-def deal_keys(
-    nodes: Iterable[str], signature: Signature, operator: str | None = None
-) -> dict[str, NodeKeys]:
-    """Make keys for ``nodes``, which take commands of ``operator``.
+class JobTrust(BaseModel):
+    """What a switch needs of a job's keys.
+
+    Attributes:
+        signing: for the job's sums; ``None``: the switch's own key signs them.
+        trusted: whose signatures are taken for the job's names, and for no others.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    signing: Key | None
+    trusted: tuple[Key, ...]
+
+    def signing_key(self) -> _core.SigningKey | None:
+        """The signing key with a fresh salt, if the job has one."""
+        return None if self.signing is None else self.signing.native(secrets.token_bytes(6))
+
+    def trusted_keys(self) -> list[_core.SigningKey]:
+        """The keys to verify with."""
+        return [key.native() for key in self.trusted]
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """The keys of one job.
+
+    Attributes:
+        hosts: for each of its hosts, which learns of no other job's.
+        switches: for each switch.
+    """
+
+    hosts: Mapping[str, NodeKeys]
+    switches: JobTrust
+
+
+def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]:
+    """Make keys for ``nodes`` that have one job among them all.
 
     >>> keys = deal_keys(["h0", "s0"], "gmac")
     >>> keys["h0"].signing == keys["s0"].signing
     True
     """
-    pairs = {node: Ed25519PrivateKey.generate() for node in nodes}
-    own = {node: _own_key(node, pair.private_bytes_raw()) for node, pair in pairs.items()}
-    trusted = tuple(
-        _own_key(node, pair.public_key().public_bytes_raw()) for node, pair in pairs.items()
-    )
-    if signature == "ed25519":
-        return {
-            node: NodeKeys(signing=key, objects=key, trusted=trusted, operator=operator)
-            for node, key in own.items()
-        }
-    secret = secrets.token_bytes(_GROUP_KEY_BYTES.get(signature, 0)).hex()
-    name = "" if signature == "digest" else "/g/k"
-    shared = Key(signature=signature, name=name, secret=secret)
+    own = {node: _new_pair(node) for node in nodes}
+    shared = _new_shared_key("/g/k", signature)
+    return _node_keys(own, shared, tuple(key.public() for key in own.values()))
+
+
+class KeyDealer:
+    """Deals the keys of one run: to its switches at the start, to each job when it comes.
+
+    >>> keys = KeyDealer(["s0"], "gmac").deal("/j1", ["h0"])
+    >>> keys.hosts["h0"].signing == keys.switches.signing
+    True
+    """
+
+    def __init__(
+        self, switches: Iterable[str], signature: Signature, operator: str | None = None
+    ) -> None:
+        """All nodes take commands of ``operator``, a public key in hexadecimal."""
+        self._signature = signature
+        self._operator = operator
+        own = {switch: _new_pair(switch) for switch in switches}
+        shared = _new_shared_key("", signature) if signature == "digest" else None
+        self.switches: Mapping[str, NodeKeys] = _node_keys(own, shared, (), operator)
+        """The switches' own keys: those of jobs they learn from the controller."""
+
+    def deal(self, prefix: str, hosts: Iterable[str]) -> JobKeys:
+        """The keys of a job whose names begin with ``prefix``, such as ``/j1``.
+
+        Each host gets an Ed25519 pair of its own that no earlier job has seen.
+        """
+        own = {host: _new_pair(host) for host in hosts}
+        shared = _new_shared_key(f"{prefix}/KEY", self._signature)
+        public = tuple(key.public() for key in own.values())
+        if shared is None:
+            public += tuple(keys.objects.public() for keys in self.switches.values())
+        trusted = public if shared is None else (shared, *public)
+        return JobKeys(
+            _node_keys(own, shared, public, self._operator),
+            JobTrust(signing=shared, trusted=trusted),
+        )
+
+
+def _node_keys(
+    own: Mapping[str, Key],
+    shared: Key | None,
+    public: tuple[Key, ...],
+    operator: str | None = None,
+) -> dict[str, NodeKeys]:
+    trusted = public if shared is None else (shared, *public)
     return {
-        node: NodeKeys(signing=shared, objects=key, trusted=(shared, *trusted), operator=operator)
+        node: NodeKeys(signing=shared or key, objects=key, trusted=trusted, operator=operator)
         for node, key in own.items()
     }
+
+
+def _new_shared_key(name: str, signature: Signature) -> Key | None:
+    """``None`` where everybody signs by a key of their own."""
+    if signature == "ed25519":
+        return None
+    secret = secrets.token_bytes(_GROUP_KEY_BYTES.get(signature, 0)).hex()
+    return Key(signature=signature, name="" if signature == "digest" else name, secret=secret)
+
+
+def _new_pair(node: str) -> Key:
+    secret = Ed25519PrivateKey.generate().private_bytes_raw().hex()
+    return Key(signature="ed25519", name=own_key_name(node), secret=secret)
 
 
 def own_key_name(node: str) -> str:
     """Name of the Ed25519 key of ``node``."""
     return f"/n/{node}/KEY"
-
-
-def _own_key(node: str, secret: bytes) -> Key:
-    return Key(signature="ed25519", name=own_key_name(node), secret=secret.hex())

@@ -28,6 +28,8 @@ T = TypeVar("T")
 _SLICE_PACKETS = 20_000
 """Delivered between two looks at what else there is to do, such as Ctrl-C."""
 
+_JOB_PREFIX = "/j1"
+
 
 class Simulation:
     """A topology in virtual time, with programs on its hosts.
@@ -80,7 +82,7 @@ class Simulation:
         self.network = SimulatedNetwork(topology, self.settings, seed)
         self.observer: Callable[[], None] | None = None
         self._segment_bytes = segment_bytes(topology)
-        self._plans = GroupPlans(topology, "j")
+        self._plans = GroupPlans(topology)
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
         self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
         self._switch_rules: dict[str, dict[str, Plan]] = {name: {} for name in topology.switches}
@@ -115,7 +117,7 @@ class Simulation:
         members = tuple(self.topology.hosts if hosts is None else hosts)
         for host in members:
             self._require_free(host, name)
-        number, plans = self._plans.make(name, algorithm, members)
+        number, plans = self._plans.make(_JOB_PREFIX, name, algorithm, members)
         for prefix, plan in plans.items():
             self._place(prefix, plan)
         timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)

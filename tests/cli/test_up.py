@@ -81,12 +81,19 @@ def test_a_program_that_does_not_exist_is_named(network: str) -> None:
     assert "cannot start 'nosuchprogram'" in done.stderr
 
 
-def test_a_second_job_at_the_same_time_is_refused(network: str) -> None:
-    with started("run", "--on", network, "--", *SLEEP) as first:
+def test_a_host_that_has_a_job_is_not_given_another(network: str) -> None:
+    with started("run", "--on", network, "--hosts", "h0", "--job-name", "a", "--", *SLEEP) as first:
         read_until(first, "working")
         second = innet("run", "--on", network, "--", "true")
         assert second.returncode == 1
-        assert "a job is running on lab already" in second.stderr
+        assert "h0 has a job already (a)" in second.stderr
+        assert "Choose among h1" in second.stderr
+        twin = innet("run", "--on", network, "--hosts", "h1", "--job-name", "a", "--", "true")
+        assert "a job named a is running already" in twin.stderr
+        beside = innet("run", "--on", network, "--hosts", "h1", "--weight", "3", "--", "true")
+        assert beside.returncode == 0
+        jobs = json.loads(innet("status", network, "--json").stdout)["jobs"]
+        assert [(job["name"], job["hosts"], job["weight"]) for job in jobs] == [("a", ["h0"], 1)]
         first.send_signal(signal.SIGINT)
         assert first.wait(TIMEOUT_S) == 130
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import pytest
 
 from innet.control.client import ControlClient, ipc_address
 from innet.control.controller import Controller
+from innet.control.jobs import Job
 from innet.errors import ControlError
+from innet.security import JobTrust
 from innet.topology import load_topology
 
 NODES = ("h0", "h1", "h2")
@@ -62,8 +64,15 @@ def messages() -> Messages:
 
 @pytest.fixture
 def controller(tmp_path: Path, messages: Messages) -> Iterator[Controller]:
-    with Controller(load_topology("star:3"), "j", tmp_path / "c.ctl", messages.connect) as made:
+    with Controller(load_topology("star:3"), tmp_path / "c.ctl", messages.connect) as made:
+        open_job(made, NODES)
         yield made
+
+
+def open_job(controller: Controller, hosts: Sequence[str], name: str | None = None) -> Job:
+    job = controller.admit_job(name, hosts)
+    controller.open_job(job, JobTrust(signing=None, trusted=()))
+    return job
 
 
 def join_all(controller: Controller, name: str = "g0", nodes: tuple[str, ...] = NODES) -> int:
@@ -182,7 +191,7 @@ def test_the_end_of_a_process_that_is_told_late_is_not_held_against_its_successo
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     socket_path = tmp_path / "c.ctl"
     with Controller(
-        load_topology("star:3"), "j", socket_path, messages.connect, attach_successor
+        load_topology("star:3"), socket_path, messages.connect, attach_successor
     ) as controller:
         controller.attach("h1", process.pid)
         process.kill()
@@ -218,7 +227,8 @@ def test_a_client_may_be_used_by_many_threads(controller, tmp_path):
 @pytest.fixture
 def spines(tmp_path: Path, messages: Messages) -> Iterator[Controller]:
     topology = load_topology("leaf-spine:2x2x1")
-    with Controller(topology, "j", tmp_path / "c.ctl", messages.connect) as made:
+    with Controller(topology, tmp_path / "c.ctl", messages.connect) as made:
+        open_job(made, topology.hosts)
         yield made
 
 
@@ -238,6 +248,8 @@ def test_a_lost_switch_hands_its_sums_on_and_gets_them_back(spines, messages):
     spines.restore_switch("spine0")
     assert roots_told(messages, 2) == {"spine0", "spine1"}
     assert "spine0" in messages.wait_for("install_group", 2), "it has forgotten its rules"
+    said = [method for node, method, _ in messages.told if node == "spine0"]
+    assert said.index("install_job") < said.index("install_group"), "and whose they are"
 
 
 def test_routes_lead_round_a_lost_switch(spines, messages):

@@ -3,7 +3,12 @@
 import pytest
 
 from innet.errors import SecurityError
-from innet.security import NodeKeys, deal_keys, own_key_name
+from innet.security import (
+    KeyDealer,
+    NodeKeys,
+    deal_keys,
+    own_key_name,
+)
 
 NODES = ["h0", "h1", "s0"]
 
@@ -35,3 +40,22 @@ def test_keys_survive_their_file_and_other_files_are_refused(tmp_path):
         NodeKeys.load(path)
     with pytest.raises(SecurityError, match="cannot read"):
         NodeKeys.load(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("signature", ["gmac", "hmac", "ed25519"])
+def test_hosts_of_a_job_can_sign_for_it_and_for_no_other(signature):
+    dealer = KeyDealer(["s0"], signature)
+    jobs = [dealer.deal(f"/{name}", ["h0", "h1"]) for name in "ab"]
+    secrets = [{keys.signing.secret for keys in job.hosts.values()} for job in jobs]
+    assert secrets[0].isdisjoint(secrets[1])
+    known = [{key.secret for key in job.switches.trusted} for job in jobs]
+    assert known[0] & known[1] == (
+        {dealer.switches["s0"].objects.public().secret} if signature == "ed25519" else set()
+    )
+    for job in jobs:
+        job.switches.trusted_keys()
+        signs_for_itself = signature == "ed25519"
+        assert (job.switches.signing_key() is None) == signs_for_itself
+        for host, keys in job.hosts.items():
+            assert keys.objects.public() in job.switches.trusted, host
+    assert dealer.switches["s0"].signing.secret not in known[0] | known[1]

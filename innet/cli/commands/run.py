@@ -24,13 +24,15 @@ from innet.cli.network_choice import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from innet.launch import RestartPolicy, Session
+    from innet.launch import Session
+    from innet.launch.messages import JobRequest
 
 EXAMPLES = options.examples(
     "innet run star8 -- python train.py --epochs 3",
     "innet run star8 --rate 200mbit --algorithm ring -- python train.py",
     "innet run leaf-spine-16 --mode netns --hosts h0,h4,h8,h12 -- python train.py",
     "innet run --on lab -- python train.py",
+    "innet run --on lab --hosts h0-h3 --job-name a --weight 2 -- python train.py",
     "innet run star8 --max-restarts 3 --elastic -- python train.py",
     "innet run star8 --on-worker-death shrink -- python train.py",
     "innet run star8 -- torchrun --max-restarts 3 train.py",
@@ -54,6 +56,20 @@ def run(
     ] = None,
     algorithm: options.Algorithm = "auto",
     hosts: options.Hosts = None,
+    job_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name of the job, for [cyan]innet status[/]; made up by default"
+        ),
+    ] = None,
+    weight: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="The job's part of the switches beside other jobs on the same network",
+        ),
+    ] = 1,
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -104,19 +120,31 @@ def run(
     When one fails, the others are told; in the end nothing of the job is left.
     [cyan]torchrun[/] needs no options here: it finds them in the environment, too.
     """
-    from innet.launch import RestartPolicy
+    from innet.launch.messages import JobRequest
 
-    restarts = RestartPolicy(max_restarts, elastic, on_worker_death)
     if on is not None:
         _refuse_network_options(ctx)
-        _run_on(on, arguments, algorithm, hosts, trace, restarts)
-        return
-    name, *command = arguments
+    name, *command = arguments if on is None else ("", *arguments)
     if not command:
         raise typer.BadParameter(
             f"there is no command to run on {name}. Write: innet run {name} -- python train.py",
             param_hint="'COMMAND'",
         )
+    job = JobRequest(
+        argv=tuple(command),
+        environment=dict(os.environ),
+        directory=os.getcwd(),
+        algorithm=algorithm,
+        hosts=chosen_hosts(hosts),
+        job_name=job_name,
+        weight=weight,
+        max_restarts=max_restarts,
+        elastic=elastic,
+        on_worker_death=on_worker_death,
+    )
+    if on is not None:
+        _run_on(on, job, trace)
+        return
     from rich.console import Console
 
     from innet.launch import Session
@@ -125,8 +153,7 @@ def run(
     topology = chosen_topology(
         name, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
     )
-    ranks = chosen_hosts(hosts)
-    chosen_plan(algorithm, topology, ranks)  # what is wrong with it is known before the launch
+    chosen_plan(algorithm, topology, job.hosts)  # what is wrong with it is known before the launch
     chosen = chosen_settings(
         settings,
         broker=broker,
@@ -138,59 +165,43 @@ def run(
     into = None if trace is None else trace_file(trace, session.network.run_id)
     console = Console(stderr=True)
     with _telling_trace(console, into):
-        asyncio.run(_launch_and_run(session, command, algorithm, ranks, into, restarts, console))
+        asyncio.run(_launch_and_run(session, job, into, console))
 
 
 async def _launch_and_run(
-    session: Session,
-    command: Sequence[str],
-    algorithm: str,
-    hosts: Sequence[str] | None,
-    trace: Path | None,
-    restarts: RestartPolicy,
-    console: Console,
+    session: Session, job: JobRequest, trace: Path | None, console: Console
 ) -> None:
+    from innet.launch import RestartPolicy
+
     launching = f"launching {session.topology.name} ({session.network.mode})"
     with console.status(launching) as spinner:
         async with session:
             spinner.stop()
             began_s = time.monotonic()
             lost = await session.run_workers(
-                command, algorithm=algorithm, hosts=hosts, trace=trace, restarts=restarts
+                job.argv,
+                algorithm=job.algorithm,
+                hosts=job.hosts,
+                trace=trace,
+                restarts=RestartPolicy(job.max_restarts, job.elastic, job.on_worker_death),
+                job_name=job.job_name,
+                weight=job.weight,
             )
             _tell_success(console, time.monotonic() - began_s, lost)
 
 
-def _run_on(
-    run_id: str,
-    command: Sequence[str],
-    algorithm: str,
-    hosts: str | None,
-    trace: Path | None,
-    restarts: RestartPolicy,
-) -> None:
+def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
     from rich.console import Console
 
     from innet.emulation.output import ConsoleOutput
     from innet.emulation.runs import find_run
     from innet.errors import JobFailed
     from innet.launch.client import run_job
-    from innet.launch.messages import JobRequest
     from innet.trace.job_trace import trace_file
 
     into = None if trace is None else trace_file(trace, run_id)
     console = Console(stderr=True)
-    request = JobRequest(
-        argv=tuple(command),
-        environment=dict(os.environ),
-        directory=os.getcwd(),
-        algorithm=algorithm,
-        hosts=chosen_hosts(hosts),
-        trace=None if into is None else str(into),
-        max_restarts=restarts.max_restarts,
-        elastic=restarts.elastic,
-        on_worker_death=restarts.on_worker_death,
-    )
+    request = job.model_copy(update={"trace": None if into is None else str(into)})
     began_s = time.monotonic()
     with _telling_trace(console, into):
         end = asyncio.run(run_job(find_run(run_id), request, ConsoleOutput()))

@@ -1,0 +1,106 @@
+"""The jobs on a network: each has hosts of its own; the switches they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from innet.errors import ControlError
+
+MAX_WEIGHT = 1000
+"""As the switches take it."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,11}")
+"""Short: it stands in every packet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that has its hosts.
+
+    Attributes:
+        name: as users know it, unique among those that run.
+        prefix: what its names begin with: ``/j1``, or ``/train.2`` for one named ``train``. Never
+            used twice on a network, for caches may hold what the name meant before.
+        hosts: node of each rank.
+        weight: its part of the switches' slots, tables and caches, beside others' weights.
+    """
+
+    name: str
+    prefix: str
+    hosts: tuple[str, ...]
+    weight: int
+
+
+class JobRegistry:
+    """Which job has which hosts. Not for several threads at once."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self._all_hosts = tuple(hosts)
+        self._jobs: dict[str, Job] = {}
+        self._admitted = 0
+
+    def admit(self, name: str | None, hosts: Sequence[str], weight: int) -> Job:
+        """Give ``hosts`` to a new job, called ``j<number>`` when it has no name.
+
+        Raises:
+            ControlError: a host has a job already, or the name or the weight cannot be used.
+        """
+        self._require_free(hosts)
+        if not 1 <= weight <= MAX_WEIGHT:
+            raise ControlError(f"a job's weight is from 1 to {MAX_WEIGHT}, not {weight}")
+        if name is not None and not _NAME.fullmatch(name):
+            raise ControlError(
+                f"{name!r} cannot be a job's name: up to 12 letters, digits, _ and -, the first a "
+                "letter"
+            )
+        if name in self._jobs:
+            raise ControlError(f"a job named {name} is running already; choose another name")
+        self._admitted += 1
+        numbered = f"j{self._admitted}"
+        # A dot tells the names that users chose from those that we make.
+        prefix = f"/{numbered}" if name is None else f"/{name}.{self._admitted}"
+        job = Job(name or numbered, prefix, tuple(hosts), weight)
+        self._jobs[job.name] = job
+        return job
+
+    def remove(self, job: Job) -> None:
+        """The job is over: its hosts are free."""
+        self._jobs.pop(job.name, None)
+
+    def of(self, node: str) -> Job:
+        """The job that has ``node``.
+
+        Raises:
+            ControlError: none has.
+        """
+        for job in self._jobs.values():
+            if node in job.hosts:
+                return job
+        raise ControlError(f"no job runs on {node}; start one with `innet run`")
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The jobs that run, for status displays."""
+        return [
+            {
+                "name": job.name,
+                "prefix": job.prefix,
+                "hosts": list(job.hosts),
+                "weight": job.weight,
+            }
+            for job in self._jobs.values()
+        ]
+
+    def _require_free(self, hosts: Sequence[str]) -> None:
+        taken = {host: job.name for job in self._jobs.values() for host in job.hosts}
+        if not (clashes := [host for host in hosts if host in taken]):
+            return
+        free = [host for host in self._all_hosts if host not in taken]
+        others = ", ".join(dict.fromkeys(taken[host] for host in clashes))
+        raise ControlError(
+            f"{', '.join(clashes)} {'has' if len(clashes) == 1 else 'have'} a job already "
+            f"({others}), and each host holds one rank. "
+            + (f"Choose among {', '.join(free)} by --hosts" if free else "No host is free: wait")
+            + "; `innet status` shows the jobs of a network."
+        )
