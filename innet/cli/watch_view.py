@@ -26,6 +26,7 @@ _ALARMING = frozenset(
         "peer_lost",
         "route_missing",
         "slots_exhausted",
+        "switch_lost",
     }
 )
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import psutil
 
 from innet._native import _core
-from innet.control.protocol import JobMessage, RuleMessage
+from innet.control.protocol import JobMessage, RuleMessage, job_of
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.plans import Plan
@@ -106,13 +106,14 @@ class NodeAgent:
             operands = [(interval, f"/n/{node}") for interval, node in rule.operands]
             self._node.install_rule(group, rule.interval, operands, rule.primary)
         what = f"{len(rules)} rules of {group} on {self._config.node}"
-        report("rules_installed", what, group=group, rules=len(rules))
+        report("rules_installed", what, group=group, rules=len(rules), job=job_of(group))
         return len(rules)
 
     def remove_group(self, group: str) -> None:
         """Take the rules of ``group`` away and free its slots."""
         self._node.remove_group(group)
-        report("rules_removed", f"rules of {group} on {self._config.node}", group=group)
+        what = f"rules of {group} on {self._config.node}"
+        report("rules_removed", what, group=group, job=job_of(group))
 
     def set_routes(self, routes: dict[str, int]) -> None:
         """The face towards every node that can be reached; all other routes go."""

@@ -25,6 +25,7 @@ from innet.control.server import ControlServer
 from innet.control.survivors import Loss, Survivors
 from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
+from innet.telemetry.events import report
 from innet.topology import Topology
 
 _log = logging.getLogger(__name__)
@@ -240,11 +241,13 @@ class Controller:
             why: ``spine0 (pid 77) was killed by signal 9 (SIGKILL)``.
             returns: whether to wait for it.
         """
+        report("switch_lost", f"the network works round {why}", node=switch, returns=returns)
         with self._lock:
             self._adapt(self._placements.survivors.without(switch, Loss(why, returns)))
 
     def restore_switch(self, switch: str) -> None:
         """``switch`` answers again, with nothing of what it knew: sums and routes return to it."""
+        report("switch_restored", f"sums and routes return to {switch}", node=switch)
         with self._lock:
             self._adapt(self._placements.survivors.with_again(switch))
 

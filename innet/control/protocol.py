@@ -54,3 +54,12 @@ class RuleMessage(BaseModel):
     operands: list[tuple[str, str]]
     """(interval, node that answers for it)."""
     primary: bool
+
+
+def job_of(prefix: str) -> str:
+    """The job that a plan's name prefix belongs to.
+
+    >>> job_of("/j1/g0.inc")
+    'j1'
+    """
+    return prefix.split("/")[1]

@@ -27,6 +27,8 @@ EventKind = Literal[
     "rules_installed",
     "rules_removed",
     "slots_exhausted",
+    "switch_lost",
+    "switch_restored",
 ]
 
 

@@ -239,7 +239,7 @@ class Worker:
         if placed is not None:
             self._place(membership, placed)
         what = f"{self.config.node} is rank {rank} of {len(nodes)} in group {name!r}"
-        report("group_joined", what, group=name, rank=rank, size=len(nodes))
+        report("group_joined", what, group=name, rank=rank, size=len(nodes), job=membership.job)
         return membership
 
     def await_ready(self, membership: Membership, timeout_s: float) -> None:
@@ -281,7 +281,7 @@ class Worker:
             self._memberships.pop(membership.name, None)
             self._leaving[key] = membership
         what = f"{self.config.node} has left group {membership.name!r}"
-        report("group_left", what, group=membership.name)
+        report("group_left", what, group=membership.name, job=membership.job)
         if membership.failure is not None or not self._others_use(membership):
             self.on_group_over(*key)
 
@@ -318,7 +318,8 @@ class Worker:
                 self._early_failures[group, number] = (why, rank)
                 membership = None
         if membership is not None:
-            report("peer_lost", f"group {group!r} failed: {why}", group=group, rank=rank)
+            what = f"group {group!r} failed: {why}"
+            report("peer_lost", what, group=group, rank=rank, job=membership.job)
             self._end_group(membership, why, rank)
         else:
             self.on_group_over(group, number)

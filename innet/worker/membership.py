@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from innet.control.protocol import job_of
 from innet.plans import Plan
 
 Failure = tuple[str, int | None]
@@ -48,6 +49,11 @@ class Membership:
     failure: Failure | None = None
     release: Callable[[], None] = _nothing
     on_placed: Callable[[Mapping[str, Plan]], None] = _nobody
+
+    @property
+    def job(self) -> str:
+        """The job whose group it is."""
+        return job_of(next(iter(self.plans)))
 
     @property
     def size(self) -> int:

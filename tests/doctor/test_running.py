@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,6 +87,31 @@ def test_a_switch_with_two_slots_and_a_lossy_link_are_found() -> None:
         assert code == 1
         assert ("no_free_slot", "s0") in found
         assert ("lossy_link", "s0→h0") in found
+
+
+@pytest.mark.netns
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("tc") is None or shutil.which("nsenter") is None,
+    reason="changing a link's rate from outside needs root, tc and nsenter",
+)
+@pytest.mark.usefixtures("registry")
+def test_a_link_that_somebody_slows_down_is_found() -> None:
+    with network("--mode", "netns", "--rate", "200mbit") as run, job(run, "busy"):
+        assert ("slow_link", "h1→s0") not in doctor(run)[1]
+        inside = ["nsenter", f"--net={find_run(run).namespaces['h1']}", "tc"]
+        disciplines = json.loads(_output(*inside, "-json", "qdisc", "show"))
+        (link,) = (found for found in disciplines if found["kind"] == "tbf")
+        _output(
+            *inside, "qdisc", "change", "dev", link["dev"], "root", "handle", link["handle"],
+            "tbf", "rate", "20mbit", "burst", "16k", "limit", "500k",
+        )  # fmt: skip
+        code, found = doctor(run)
+        assert code == 1
+        assert "of 200mbit" in found["slow_link", "h1→s0"]["problem"]
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.usefixtures("registry")

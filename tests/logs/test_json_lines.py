@@ -75,7 +75,9 @@ def test_all_that_a_run_prints_is_json(registry: object) -> None:
     }
     printed = {r["node"]: r["message"] for r in records if r["logger"] == "output"}
     assert printed == {"h0": "from rank 0", "h1": "from rank 1"}
-    assert {"s0", "h0", "h1"} == {r["node"] for r in records if r["logger"] == "innet.events"}
+    of_events = [r for r in records if r["logger"] == "innet.events"]
+    assert {r["node"] for r in of_events} == {"s0", "h0", "h1"}
+    assert {r["job"] for r in of_events if r["event"] == "group_joined"} == {"j1"}
 
 
 @pytest.mark.usefixtures("registry")

@@ -25,7 +25,7 @@ from innet.telemetry.door import DOOR_NAME, client_of, client_through
 from innet.telemetry.topics import node_topics
 from innet.topology import load_topology
 
-from .brokers import Mosquitto, Watcher, needs_mosquitto, watching
+from .brokers import Mosquitto, Watcher, needs_mosquitto, self_signed, watching
 
 WAITS = """
 import innet, numpy, threading
@@ -246,3 +246,22 @@ async def test_a_wrong_password_is_told(tmp_path: Path, warnings: pytest.LogCapt
     told = [record.message for record in warnings.records if "refuses the run" in record.message]
     assert len(told) == 1
     assert "hunter2" not in told[0]
+
+
+@needs_mosquitto
+async def test_a_broker_with_tls_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = self_signed("localhost", tmp_path)
+    mosquitto = Mosquitto(tmp_path, f"certfile {certificate}", f"keyfile {key}", "user root")
+    await mosquitto.start()
+    url = f"mqtts://localhost:{mosquitto.port}"
+    try:
+        async with session(url) as run:
+            await run.run_workers([sys.executable, "-c", SUM])
+        assert "certificate verify failed" in "".join(r.message for r in warnings.records)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with session(url) as run, watching(client_through(*run_of(run))) as watcher:
+            await watcher.until(lambda feed: "s0" in feed.nodes)
+    finally:
+        mosquitto.kill()

@@ -1,0 +1,45 @@
+"""What only counters tell becomes events, once it grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from innet.telemetry.counter_events import CounterEvents
+from innet.telemetry.messages import NodeCounters
+
+from .sources import counters
+
+
+def reported(*readings: NodeCounters) -> list[tuple[str, dict[str, Any]]]:
+    """The kinds and details of the events that these readings make."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    watcher = CounterEvents(lambda kind, _message, **details: found.append((kind, details)))
+    for reading in readings:
+        watcher.observe(reading, "/elsewhere/x")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "counter", "event"),
+    [
+        ("reducer", "refused_no_slot", ("slots_exhausted", {"refused": 3, "slots": 8})),
+        ("tables", "malformed", ("packets_refused", {"packets": 3, "reason": "malformed"})),
+        (
+            "tables",
+            "invalid_signature",
+            ("packets_refused", {"packets": 3, "reason": "invalid_signature"}),
+        ),
+        ("tables", "unknown_key", ("packets_refused", {"packets": 3, "reason": "unknown_key"})),
+        ("tables", "no_route", ("route_missing", {"prefix": "/elsewhere/x", "interests": 3})),
+    ],
+)
+def test_what_grows_is_reported_by_how_much(table: str, counter: str, event: object) -> None:
+    before = counters(**{table: {counter: 4}})
+    after = counters(**{table: {counter: 7}})
+    assert reported(before, after, after) == [event]
+
+
+def test_what_was_there_at_the_first_reading_is_no_news() -> None:
+    assert reported(counters(tables={"malformed": 9})) == []
