@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
 from innet.collectives.failures import error_of_failure
-from innet.errors import CollectiveError
+from innet.errors import CollectiveError, RankFailed
 from innet.worker.job_file import OnDeath
 from innet.worker.membership import Membership
 
@@ -47,6 +47,17 @@ class RecoveryCalls:
         self._place = membership
         self._close_failed = close
         self.on_death = on_death
+
+    def failure(self) -> RankFailed | None:
+        """What ended the group, as the controller knows it; ``None`` when nothing has.
+
+        Raises:
+            ControlError: all have left the group.
+        """
+        from innet.worker import current_worker  # a simulation has none
+
+        failure = current_worker().failure_of(self._place)
+        return None if failure is None else RankFailed(failure[0], rank=failure[1])
 
     def recover(self) -> Communicator:
         """Go on after a :class:`~innet.errors.RankFailed` as the group's policy says.

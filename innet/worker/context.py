@@ -213,6 +213,13 @@ class Worker:
         """
         self._ask_of(membership, "shrink_group")
 
+    def failure_of(self, membership: Membership) -> Failure | None:
+        """What has ended the group, which its own members may not have heard of yet."""
+        if membership.failure is None:
+            said = self._ask_of(membership, "ready_group")["failure"]
+            return None if said is None else (said["why"], said["rank"])
+        return membership.failure
+
     def expel(self, node: str, why: str) -> None:
         """The process on ``node`` counts as failed from now on, and is ended."""
         self._controller.ask("expel", node=node, why=why)
