@@ -7,6 +7,7 @@ publisher if there is one. It never waits and never fails.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ class Happening:
 Listener = Callable[[Happening], None]
 
 _listeners: list[Listener] = []
+# A forked child has none of the threads that publish, and its end is none of the node's.
+os.register_at_fork(after_in_child=_listeners.clear)
 
 
 def report(kind: EventKind, message: str, **details: JsonValue) -> None:

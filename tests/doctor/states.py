@@ -95,6 +95,7 @@ class State:
             silent={node: "no answer" for node in NODES if node not in answers},
             groups=self.groups,
             kernel_links=[],
+            jobs=[],
         )
 
 
