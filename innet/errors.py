@@ -69,6 +69,10 @@ class TelemetryError(InnetError):
     """A broker, a metrics endpoint or a command to a node cannot be used as asked."""
 
 
+class NoAnswer(ControlError):
+    """Nobody answered on a control socket in time: whoever should may be away, or gone."""
+
+
 class SecurityError(InnetError):
     """A key is missing, malformed or of the wrong kind."""
 

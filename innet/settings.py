@@ -91,7 +91,7 @@ class SecuritySettings(_Model):
 
 
 class RecoverySettings(_Model):
-    """What becomes of switches and workers that die or hang; see docs/faults.md."""
+    """What becomes of switches, workers and controllers that die or hang; see docs/faults.md."""
 
     switch_restarts: int = Field(
         default=3, ge=0, description="how often each switch that died is started again"
@@ -110,6 +110,12 @@ class RecoverySettings(_Model):
         gt=0,
         description="silence after which a worker counts as dead, and its process is ended; inf: "
         "never",
+    )
+    controller_restarts: int = Field(
+        default=10, ge=0, description="how often a controller that died is started again"
+    )
+    controller_patience_s: float = Field(
+        default=30.0, gt=0, description="how long a worker asks a controller that is away"
     )
 
 

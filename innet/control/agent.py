@@ -13,8 +13,10 @@ import psutil
 
 from innet._native import _core
 from innet.control.protocol import JobMessage, RuleMessage, job_of
+from innet.control.resumption import WorkerReport
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
+from innet.errors import ControlError
 from innet.plans import Plan
 from innet.telemetry.events import report
 
@@ -27,6 +29,9 @@ class GroupListener(Protocol):
 
     def on_group_over(self, group: str, number: int) -> None:
         """Every rank has left the group: nobody needs anything of it any more."""
+
+    def worker_report(self) -> WorkerReport:
+        """Who this is, and the groups it is in: for a controller that has just begun."""
 
     def on_group_placed(self, group: str, number: int, plans: Mapping[str, Plan]) -> None:
         """The group's sums are made elsewhere from now on: its plans by name prefix."""
@@ -61,6 +66,7 @@ class NodeAgent:
                 "fail_group": self.fail_group,
                 "end_group": self.end_group,
                 "place_group": self.place_group,
+                "memberships": self.memberships,
             },
             who=config.node,
         )
@@ -135,6 +141,16 @@ class NodeAgent:
         """Free what this node keeps for a group that all have left."""
         if self._groups is not None:
             self._groups.on_group_over(group, number)
+
+    def memberships(self) -> dict[str, Any]:
+        """The worker of this node, and the groups it is in.
+
+        Raises:
+            ControlError: no worker lives here.
+        """
+        if self._groups is None:
+            raise ControlError(f"{self._config.node} is a switch and in no group")
+        return self._groups.worker_report().model_dump()
 
     def place_group(self, group: str, number: int, plans: dict[str, dict[str, Any]]) -> None:
         """Ask elsewhere for the sums of a group: its plans have another placement."""

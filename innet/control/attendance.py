@@ -21,6 +21,9 @@ OnEnd = Callable[[str, int, int], None]
 """Told of a process that ended while it was attached: its node, incarnation and process id."""
 
 
+_INCARNATIONS_PER_GENERATION = 1 << 16
+
+
 @dataclass(frozen=True, slots=True)
 class _Incarnation:
     node: str
@@ -32,8 +35,10 @@ class _Incarnation:
 class Attendance:
     """The processes that are attached, watched by a thread of its own."""
 
-    def __init__(self, on_end: OnEnd) -> None:
+    def __init__(self, on_end: OnEnd, generation: int = 0) -> None:
+        """``generation``: how often whoever counted incarnations before has been replaced."""
         self._on_end = on_end
+        self._first = generation * _INCARNATIONS_PER_GENERATION
         self._lock = threading.Lock()
         self._made: Counter[str] = Counter()
         self._present: dict[str, _Incarnation] = {}
@@ -45,6 +50,19 @@ class Attendance:
 
     def attach(self, node: str, pid: int) -> int:
         """Process ``pid`` stands for ``node`` from now on; its incarnation, from 1.
+
+        No two processes of a node have the same, whoever counts.
+
+        Raises:
+            ControlError: there is no such process.
+        """
+        self._made[node] += 1
+        number = self._first + self._made[node]
+        self.restore(node, pid, number)
+        return number
+
+    def restore(self, node: str, pid: int, number: int) -> None:
+        """Process ``pid`` stands for ``node`` as its incarnation ``number``.
 
         Raises:
             ControlError: there is no such process.
@@ -58,10 +76,8 @@ class Attendance:
             ) from error
         with self._lock:
             self._drop(node)
-            self._made[node] += 1
-            self._present[node] = _Incarnation(node, self._made[node], pid, pidfd)
+            self._present[node] = _Incarnation(node, number, pid, pidfd)
             self._poll.register(pidfd, select.EPOLLIN)
-            return self._made[node]
 
     def detach(self, node: str, number: int) -> None:
         """Incarnation ``number`` of ``node`` has closed its worker; it may go on without."""

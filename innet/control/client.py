@@ -13,7 +13,7 @@ import zmq
 from pydantic import ValidationError
 
 from innet.control.protocol import Answer, Request
-from innet.errors import ControlError
+from innet.errors import ControlError, NoAnswer
 
 DEFAULT_TIMEOUT_S = 10.0
 _GIVE_UP_INTERVAL_S = 0.1
@@ -43,14 +43,15 @@ class ControlClient:
         """The result of ``method``; threads that ask at once are answered one after the other.
 
         Raises:
-            ControlError: nobody answers within ``timeout_s`` or until ``give_up``, which is called
-                now and then, or the answer is a refusal.
+            NoAnswer: nobody answers within ``timeout_s``, or until ``give_up``, which is called now
+                and then.
+            ControlError: the answer is a refusal.
         """
         request = Request(method=method, params=params).model_dump_json().encode()
         with self._lock:
             document = self._exchange(request, timeout_s, give_up)
         if document is None:
-            raise ControlError(
+            raise NoAnswer(
                 f"{self._who} did not answer {method!r} within {timeout_s:g} s. "
                 "Is it still running? `innet status` tells."
             )

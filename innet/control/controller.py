@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import psutil
 
 from innet.control.attendance import Attendance
 from innet.control.group_plans import GroupPlans
@@ -20,13 +23,19 @@ from innet.control.heartbeats import Heartbeats
 from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.placements import Placements
-from innet.control.protocol import JobMessage
+from innet.control.protocol import job_message
+from innet.control.resumption import KnownJob, LaunchRecord, WorkerReport
 from innet.control.server import ControlServer
 from innet.control.survivors import Loss, Survivors
+from innet.errors import NoAnswer
+from innet.plans import Plan
 from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
 from innet.telemetry.events import report
 from innet.topology import Topology
+
+_WORKERS_ASKED_AT_ONCE = 32
+_REPORT_TIMEOUT_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -45,19 +54,40 @@ class Controller:
         socket_path: Path,
         connect: ConnectToNode,
         is_supervised: Callable[[int], bool] = lambda _pid: False,
+        *,
+        recovery: RecoverySettings | None = None,
+        record: LaunchRecord | None = None,
     ) -> None:
-        """``is_supervised`` tells whose end somebody else reports: the launcher's own children."""
+        """It answers when this returns.
+
+        Args:
+            topology: the network.
+            socket_path: what to answer on.
+            connect: opens a connection to a node.
+            is_supervised: tells whose end somebody else reports: the launcher's own children.
+            recovery: the settings of the run.
+            record: of a controller that this one takes the place of.
+        """
+        record = record or LaunchRecord()
+        self._recovery = recovery or RecoverySettings()
         self._is_supervised = is_supervised
+        self._supervised: dict[str, int] = {}
         self._lock = threading.RLock()
         self._connect = connect
+        self._topology = topology
         self._heartbeats: list[Heartbeats] = []
         self._messenger = Messenger(connect)
         self._placements = Placements(Survivors(topology), self._messenger)
         self._jobs = JobRegistry(topology.hosts)
         self._groups = GroupRegistry(
-            self._jobs, GroupPlans(topology), self._placements, self._messenger
+            self._jobs,
+            GroupPlans(topology, record.generation),
+            self._placements,
+            self._messenger,
         )
-        self._attendance = Attendance(self._process_ended)
+        self._attendance = Attendance(self._process_ended, record.generation)
+        if record.generation > 0:
+            self._resume(record, topology.hosts)
         self._server = ControlServer(
             socket_path,
             {
@@ -74,6 +104,17 @@ class Controller:
                 "groups": self.groups,
                 "jobs": self.jobs,
                 "routes": self.routes,
+                "ping": lambda: None,
+                "admit_job": self.admit_job,
+                "open_job": self._open_told_job,
+                "close_job": self._close_told_job,
+                "fail_node": self.fail,
+                "lose_node": self.lose,
+                "end_node": self.end,
+                "failures": self.failures,
+                "lose_switch": self.lose_switch,
+                "restore_switch": self.restore_switch,
+                "watch_nodes": self.watch_nodes,
             },
             who="the controller",
         )
@@ -93,9 +134,8 @@ class Controller:
         Raises:
             ControlError: a switch refuses or does not answer.
         """
-        message = JobMessage(prefix=job.prefix, weight=job.weight, hosts=job.hosts, keys=keys)
         with self._lock:
-            self._placements.open_job(message)
+            self._placements.open_job(job_message(job, keys))
 
     def close_job(self, job: Job) -> None:
         """A job is over: nothing of it is left on the switches, and its hosts are free."""
@@ -113,6 +153,14 @@ class Controller:
         with self._lock:
             return self._jobs.describe()
 
+    def _open_told_job(self, **told: Any) -> None:
+        known = KnownJob.model_validate(told)
+        if known.keys is not None:
+            self.open_job(known.job, known.keys)
+
+    def _close_told_job(self, **told: Any) -> None:
+        self.close_job(KnownJob.model_validate(told).job)
+
     def attach(self, node: str, pid: int) -> int:
         """Process ``pid`` stands for ``node`` from now on; its incarnation.
 
@@ -120,7 +168,14 @@ class Controller:
         """
         with self._lock:
             self._groups.renew(node)
+            self._note_supervised(node, pid)
             return self._attendance.attach(node, pid)
+
+    def _note_supervised(self, node: str, pid: int) -> None:
+        # Now, and not when it ends: nothing can be asked about it then.
+        self._supervised.pop(node, None)
+        if self._is_supervised(pid):
+            self._supervised[node] = pid
 
     def detach(self, node: str, incarnation: int) -> None:
         """That process has closed its worker, and has left its groups."""
@@ -143,8 +198,9 @@ class Controller:
         """The process on ``node`` is there; the first to come has the plan made and installed.
 
         The answer tells which ranks are ``missing``; a rank asks again until none is, registers
-        its names, and says so by :meth:`ready_group`. The ``number`` tells the group from others
-        of the same name: before it, after it, or of other nodes at the same time.
+        its names, and says so by :meth:`ready_group`. ``plans`` are as they are placed now, and
+        ``made`` as they were made for the whole network, where that differs. ``number`` tells the
+        group from others of the same name: before it, after it, or of other nodes at the same time.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
@@ -251,35 +307,42 @@ class Controller:
         with self._lock:
             self._adapt(self._placements.survivors.with_again(switch))
 
-    def watch_switches(self, settings: RecoverySettings) -> None:
-        """Lose switches that stop to answer, and restore them when they answer again."""
-        switches = self._placements.survivors.switches
-        self._heartbeats.append(
-            Heartbeats(
-                lambda: switches,
-                self._connect,
-                settings.heartbeat_interval_s,
-                settings.heartbeat_timeout_s,
-                lambda switch: self._on_silent(switch, settings.heartbeat_timeout_s),
-                self._on_heard,
-            )
+    def watch_nodes(self) -> None:
+        """Look after processes that may hang.
+
+        Switches that stop to answer are lost, and restored when they answer again; workers that do
+        are given up, and ended.
+        """
+        if self._heartbeats:
+            return
+        self._watch(
+            lambda: self._topology.switches,
+            self._recovery.heartbeat_timeout_s,
+            self._on_silent,
+            self._on_heard,
+        )
+        timeout_s = self._recovery.worker_timeout_s
+        why = (
+            f"has not answered for {timeout_s:g} s: its process is stopped, or holds Python's "
+            "interpreter"
+        )
+        self._watch(
+            self._attendance.present,
+            timeout_s,
+            lambda node: self.expel(node, why),
+            lambda _node: None,
         )
 
-    def watch_workers(self, settings: RecoverySettings) -> None:
-        """Give up, and end, processes of workers that stop to answer."""
+    def _watch(
+        self,
+        nodes: Callable[[], Sequence[str]],
+        timeout_s: float,
+        on_silent: Callable[[str], None],
+        on_heard: Callable[[str], None],
+    ) -> None:
+        interval_s = self._recovery.heartbeat_interval_s
         self._heartbeats.append(
-            Heartbeats(
-                self._attendance.present,
-                self._connect,
-                settings.heartbeat_interval_s,
-                settings.worker_timeout_s,
-                lambda node: self.expel(
-                    node,
-                    f"has not answered for {settings.worker_timeout_s:g} s: its process is "
-                    "stopped, or holds Python's interpreter",
-                ),
-                lambda _node: None,
-            )
+            Heartbeats(nodes, self._connect, interval_s, timeout_s, on_silent, on_heard)
         )
 
     def routes(self, node: str) -> dict[str, int]:
@@ -303,8 +366,39 @@ class Controller:
         return {
             "number": group.number,
             "missing": group.ranks_but(group.joined),
-            "plans": {prefix: plan.to_dict() for prefix, plan in group.placed.items()},
+            "plans": _documents(group.placed),
+            "made": _documents(group.plans) if group.placed != group.plans else None,
         }
+
+    def _resume(self, record: LaunchRecord, hosts: Sequence[str]) -> None:
+        """Learn what the controller before knew, and bring every node to one state."""
+        self._jobs.restore((known.job for known in record.jobs.values()), record.admitted)
+        for known in record.jobs.values():
+            if known.keys is not None:
+                self._placements.restore_job(job_message(known.job, known.keys))
+        reports = self._ask_workers(hosts)
+        for report in reports:
+            self._note_supervised(report.node, report.pid)
+            self._attendance.restore(report.node, report.pid, report.incarnation)
+        with self._lock:
+            self._groups.restore(reports, record)
+            self._adapt(Survivors(self._topology, record.lost))
+        if record.watches:
+            self.watch_nodes()
+
+    def _ask_workers(self, hosts: Sequence[str]) -> list[WorkerReport]:
+        with ThreadPoolExecutor(_WORKERS_ASKED_AT_ONCE, "controller-resume") as threads:
+            answers = threads.map(self._report_of, hosts)
+            return [report for report in answers if report is not None]
+
+    def _report_of(self, host: str) -> WorkerReport | None:
+        try:
+            with self._connect(host) as client:
+                answer = client.ask("memberships", timeout_s=_REPORT_TIMEOUT_S)
+        except NoAnswer:
+            return None  # no worker runs there
+        report = WorkerReport.model_validate(answer)
+        return report if psutil.pid_exists(report.pid) else None
 
     def _adapt(self, survivors: Survivors) -> None:
         self._placements.survivors = survivors
@@ -312,8 +406,8 @@ class Controller:
         for node in self._attendance.present():
             self._messenger.tell([node], "set_routes", routes=self.routes(node))
 
-    def _on_silent(self, switch: str, timeout_s: float) -> None:
-        why = f"{switch} has not answered for {timeout_s:g} s"
+    def _on_silent(self, switch: str) -> None:
+        why = f"{switch} has not answered for {self._recovery.heartbeat_timeout_s:g} s"
         with self._lock:
             if switch not in self._placements.survivors.lost:
                 _log.warning("switch %s; the network works round it", why)
@@ -326,7 +420,7 @@ class Controller:
                 self.restore_switch(switch)
 
     def _process_ended(self, node: str, _incarnation: int, pid: int) -> None:
-        if self._is_supervised(pid):
+        if self._supervised.get(node) == pid:
             return
         with self._lock:
             # The watch is a thread of its own: a successor may have attached before it says so.
@@ -343,3 +437,7 @@ class Controller:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _documents(plans: Mapping[str, Plan]) -> dict[str, dict[str, Any]]:
+    return {prefix: plan.to_dict() for prefix, plan in plans.items()}

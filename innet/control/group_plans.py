@@ -15,6 +15,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,15}")
 """Names of groups that go into name components as they are; they leave room for the rest."""
 
 
+_GROUPS_PER_GENERATION = 1 << 24
+
+
 class GroupPlans:
     """Makes the plans of each group of each job.
 
@@ -22,8 +25,10 @@ class GroupPlans:
     may hold what the name meant before.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, generation: int = 0) -> None:
+        """``generation``: how often whoever made plans before has been replaced."""
         self._topology = topology
+        self._generation = generation
         self._made: Counter[tuple[str, str]] = Counter()
         self._numbers: Counter[str] = Counter()
 
@@ -45,17 +50,20 @@ class GroupPlans:
         plans = self._by_variant(algorithm, rank_order(self._topology, ranks))
         label = _label(name)
         self._numbers[name] += 1
+        number = self._generation * _GROUPS_PER_GENERATION + self._numbers[name]
         self._made[job, label] += 1
-        made = self._made[job, label]
-        again = f".{made}" if made > 1 else ""
-        return self._numbers[name], {
-            f"{job}/{label}.{variant}{again}": plan for variant, plan in plans.items()
-        }
+        again = self._again(self._made[job, label])
+        return number, {f"{job}/{label}.{variant}{again}": plan for variant, plan in plans.items()}
 
     def forget(self, job: str) -> None:
         """The job is over, and its prefix is never used again."""
         for key in [key for key in self._made if key[0] == job]:
             del self._made[key]
+
+    def _again(self, made: int) -> str:
+        if self._generation > 0:
+            return f".r{self._generation}.{made}"
+        return f".{made}" if made > 1 else ""
 
     def _by_variant(self, algorithm: str, positions: tuple[str, ...]) -> dict[str, Plan]:
         if algorithm == "auto":

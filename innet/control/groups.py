@@ -10,6 +10,7 @@ from innet.control.group_plans import GroupPlans
 from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import Messenger
 from innet.control.placements import Placements
+from innet.control.resumption import GroupReport, LaunchRecord, WorkerReport
 from innet.errors import ControlError
 from innet.plans import Plan
 
@@ -220,6 +221,40 @@ class GroupRegistry:
         for group in moved:
             plans = {prefix: plan.to_dict() for prefix, plan in group.placed.items()}
             self._tell_members(group, frozenset(), "place_group", plans=plans)
+
+    def restore(self, reports: Sequence[WorkerReport], record: LaunchRecord) -> None:
+        """Know again who failed or is gone, and the groups that workers say they are in."""
+        self._failed = dict(record.failed)
+        self._gone = dict(record.gone)
+        for report in reports:
+            self._failed.pop(report.node, None)  # another process has come for it
+            self._gone.pop(report.node, None)
+            if report.failed is not None:
+                self._failed[report.node] = report.failed
+        for report in reports:
+            for group in report.groups:
+                self._restore_place(report.node, group)
+        for node, why in self._failed.items():  # its members may not have heard of it
+            self._end_groups_of(node, why)
+
+    def _restore_place(self, node: str, report: GroupReport) -> None:
+        key = report.name, report.number
+        failed = self._failed_groups.get(key)
+        known = failed.group if failed else self._numbered(*key) or self._restored(node, report)
+        rank = known.ranks.index(node)
+        known.ready |= {rank} if report.ready else set()
+        known.left |= {rank} if report.left else set()
+        if report.failure is not None and failed is None:
+            why, culprit = report.failure
+            self._fail_group(known, frozenset(), why, culprit)  # others may not have heard of it
+
+    def _restored(self, node: str, report: GroupReport) -> Group:
+        job = self._jobs.of(node).name
+        plans = {prefix: Plan.from_dict(plan) for prefix, plan in report.plans.items()}
+        group = Group(report.name, job, report.algorithm, report.ranks, plans, {}, report.number)
+        group.joined.update(range(len(group.ranks)))  # or no member would be one
+        self._groups.append(group)
+        return group
 
     def failures(self) -> list[str]:
         """The nodes that failed in this job, the first to fail at the beginning."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,11 @@ class JobRegistry:
         job = Job(name or numbered, prefix, tuple(hosts), weight)
         self._jobs[job.name] = job
         return job
+
+    def restore(self, jobs: Iterable[Job], admitted: int) -> None:
+        """Know again the jobs that run, and how many there have been."""
+        self._jobs = {job.name: job for job in jobs}
+        self._admitted = admitted
 
     def remove(self, job: Job) -> None:
         """The job is over: its hosts are free."""

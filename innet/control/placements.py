@@ -26,9 +26,13 @@ class Placements:
         Raises:
             ControlError: a switch refuses or does not answer.
         """
-        self._jobs[job.prefix] = job
+        self.restore_job(job)
         for switch in self.survivors.switches:
             self._messenger.ask(switch, "install_job", **job.model_dump())
+
+    def restore_job(self, job: JobMessage) -> None:
+        """Know again a job that the switches are to serve."""
+        self._jobs[job.prefix] = job
 
     def close_job(self, prefix: str) -> None:
         """Take all that the switches have of a job away, and wait until they have."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from innet.control.jobs import Job
 from innet.security.keys import JobTrust
 
 
@@ -43,6 +44,11 @@ class JobMessage(BaseModel):
     hosts: tuple[str, ...]
     """Faces to these nodes carry names of the job, and of nothing else."""
     keys: JobTrust
+
+
+def job_message(job: Job, keys: JobTrust) -> JobMessage:
+    """What a switch is told of ``job``."""
+    return JobMessage(prefix=job.prefix, weight=job.weight, hosts=job.hosts, keys=keys)
 
 
 class RuleMessage(BaseModel):

@@ -247,10 +247,6 @@ class Network:
         await self._remove()
         self._signals.raise_received()
 
-    def is_supervised(self, pid: int) -> bool:
-        """Whether process ``pid`` is one that :meth:`spawn` started."""
-        return any(process.identity.pid == pid for process in self._processes.processes)
-
     async def _launch(self) -> None:
         await asyncio.to_thread(remove_stale_runs)
         hops = next_hops(self._topology)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from innet.control.controller import Controller
 from innet.control.jobs import Job
+from innet.control.remote import RemoteController
 from innet.errors import EmulationError
 from innet.security import KeyDealer
 from innet.topology import Topology
@@ -36,7 +36,7 @@ class JobAdmission:
     def __init__(
         self,
         topology: Topology,
-        controller: Controller,
+        controller: RemoteController,
         dealer: KeyDealer,
         keys_path: Callable[[str], Path],
     ) -> None:

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from innet.control.client import ControlClient, ipc_address
-from innet.control.controller import Controller
 from innet.control.jobs import Job
+from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.node_config import Mode
 from innet.emulation.output import ConsoleOutput, OutputSink
@@ -20,6 +20,7 @@ from innet.emulation.processes import SupervisedProcess
 from innet.emulation.runs import find_run
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import EmulationError
+from innet.launch.controller_process import CONTROLLER_SOCKET_NAME, ControllerProcess
 from innet.launch.jobs import JobAdmission, Place
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.run_status import read_run_status
@@ -71,7 +72,7 @@ class Session:
         self.network = Network(topology, mode, run_id, seed=seed, output=self._output)
         self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
-        self._controller: Controller | None = None
+        self._controller: RemoteController | None = None
         self._admission: JobAdmission | None = None
         self._job_outputs: dict[str, OutputSink] = {}
 
@@ -81,13 +82,10 @@ class Session:
             await stack.enter_async_context(self._telemetry)
             stack.push_async_callback(self.network.processes.terminate)
             dealer = await asyncio.to_thread(self._write_files)
-            self._controller = Controller(
-                self.topology,
-                self._controller_socket,
-                self.connect,
-                self.network.is_supervised,
+            controller = await stack.enter_async_context(
+                ControllerProcess(self.network, self.settings.recovery, self._say)
             )
-            stack.callback(self._controller.close)
+            self._controller = controller.remote
             self._admission = JobAdmission(self.topology, self._controller, dealer, self._keys_path)
             await stack.enter_async_context(
                 SwitchProcesses(
@@ -99,8 +97,7 @@ class Session:
                     self._say,
                 )
             )
-            self._controller.watch_switches(self.settings.recovery)
-            self._controller.watch_workers(self.settings.recovery)
+            await asyncio.to_thread(self._controller.watch_nodes)
             await stack.enter_async_context(
                 SessionServer(
                     self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
@@ -323,9 +320,9 @@ class Session:
 
     @property
     def _controller_socket(self) -> Path:
-        return self.network.run_dir / "controller.ctl"
+        return self.network.run_dir / CONTROLLER_SOCKET_NAME
 
-    def _entered_controller(self) -> Controller:
+    def _entered_controller(self) -> RemoteController:
         if self._controller is None:
             raise EmulationError("the session is not open. Enter it first: async with ...")
         return self._controller

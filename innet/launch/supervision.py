@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from innet.control.controller import Controller
+from innet.control.remote import RemoteController
 from innet.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
 from innet.errors import JobFailed
 from innet.worker.job_file import OnDeath
@@ -54,7 +54,7 @@ class Supervisor:
     """Runs one worker on each node until all have ended, as a :class:`RestartPolicy` says."""
 
     def __init__(
-        self, controller: Controller, start: StartWorker, policy: RestartPolicy | None = None
+        self, controller: RemoteController, start: StartWorker, policy: RestartPolicy | None = None
     ) -> None:
         self._controller = controller
         self._start = start

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from innet.control.controller import Controller
 from innet.control.messenger import ConnectToNode
+from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.processes import SupervisedProcess
 from innet.errors import ControlError, EmulationError
@@ -31,7 +31,7 @@ class SwitchProcesses:
     def __init__(
         self,
         network: Network,
-        controller: Controller,
+        controller: RemoteController,
         connect: ConnectToNode,
         environment: Callable[[str], Mapping[str, str]],
         settings: RecoverySettings,

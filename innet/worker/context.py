@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from innet.control.agent import NodeAgent
-from innet.control.client import ControlClient, ipc_address
 from innet.control.placements import rule_messages
+from innet.control.resumption import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
     CollectiveError,
@@ -37,6 +37,7 @@ from innet.telemetry.events import report
 from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
 from innet.worker.collector import Collector
+from innet.worker.controller_connection import ControllerConnection
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 from innet.worker.membership import Failure, Membership
 from innet.worker.program_end import ProgramEnd, describe
@@ -76,9 +77,10 @@ class Worker:
             LogContext(node=config.node, run=config.run_id),
             is_users_program=True,
         )
-        self._controller = ControlClient(
-            ipc_address(job.controller_socket), who="the controller of this run"
+        self._controller = ControllerConnection(
+            job.controller_socket, settings.recovery.controller_patience_s
         )
+        self._failed: str | None = None
         self.incarnation: int = self._controller.ask("attach", node=config.node, pid=os.getpid())
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self.collector = Collector(self.node)
@@ -232,8 +234,9 @@ class Worker:
         algorithm: str,
         answer: Mapping[str, Any],
     ) -> Membership:
-        plans = {prefix: Plan.from_dict(plan) for prefix, plan in answer["plans"].items()}
-        membership = Membership(name, answer["number"], nodes, rank, plans, algorithm)
+        plans = _plans_of(answer["plans"])
+        made = _plans_of(answer["made"]) if answer["made"] is not None else plans
+        membership = Membership(name, answer["number"], nodes, rank, plans, algorithm, made)
         for prefix, plan in plans.items():
             self.node.remove_group(prefix)
             self._install_rules(prefix, plan)
@@ -260,6 +263,7 @@ class Worker:
 
         def missing() -> list[int]:
             answer = self._ask_of(membership, "ready_group")
+            membership.ready = True
             failure = answer["failure"]
             if failure is not None:
                 raise RankFailed(
@@ -291,6 +295,19 @@ class Worker:
         report("group_left", what, group=membership.name, job=membership.job)
         if membership.failure is not None or not self._others_use(membership):
             self.on_group_over(*key)
+
+    def worker_report(self) -> WorkerReport:
+        """Who this is, and the groups it is in: for a controller that has just begun."""
+        with self._lock:
+            places = [(m, False) for m in self._memberships.values()]
+            places += [(m, True) for m in self._leaving.values()]
+            return WorkerReport(
+                node=self.config.node,
+                pid=os.getpid(),
+                incarnation=self.incarnation,
+                failed=self._failed,
+                groups=[_report_of(membership, left) for membership, left in places],
+            )
 
     def on_group_over(self, group: str, number: int) -> None:
         """Free what is kept for a group that nobody needs any more."""
@@ -353,6 +370,7 @@ class Worker:
         for membership in memberships:
             rank = membership.rank
             self._end_group(membership, f"rank {rank} ({self.config.node}) {why}", rank)
+        self._failed = why
         self._report_failure(why)
 
     def disown(self, why: str) -> None:
@@ -366,7 +384,7 @@ class Worker:
         try:
             self._controller.ask(
                 "fail",
-                timeout_s=2.0,
+                patience_s=2.0,
                 node=self.config.node,
                 incarnation=self.incarnation,
                 why=why,
@@ -388,7 +406,7 @@ class Worker:
         self.collector.close()
         try:
             self._controller.ask(
-                "detach", timeout_s=2.0, node=self.config.node, incarnation=self.incarnation
+                "detach", patience_s=2.0, node=self.config.node, incarnation=self.incarnation
             )
         except ControlError as error:
             _log.info("the controller is gone before this rank: %s", error)
@@ -471,6 +489,23 @@ class Worker:
         membership.failure = (why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)
+
+
+def _plans_of(documents: Mapping[str, Any]) -> dict[str, Plan]:
+    return {prefix: Plan.from_dict(plan) for prefix, plan in documents.items()}
+
+
+def _report_of(membership: Membership, left: bool) -> GroupReport:
+    return GroupReport(
+        name=membership.name,
+        number=membership.number,
+        algorithm=membership.algorithm,
+        ranks=membership.nodes,
+        plans={prefix: plan.to_dict() for prefix, plan in membership.made.items()},
+        ready=membership.ready,
+        left=left,
+        failure=membership.failure,
+    )
 
 
 def _drop_of_group(early: dict[tuple[str, int], Any], group: str) -> None:

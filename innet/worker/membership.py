@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from innet.control.protocol import job_of
 from innet.plans import Plan
@@ -35,6 +35,8 @@ class Membership:
         rank: of this process.
         plans: plan by name prefix of its values, such as ``/j1/g0.inc``, as they are placed now.
         algorithm: of its plans, as asked for.
+        made: :attr:`plans` as they were made for the whole network.
+        ready: this process answers for its names.
         failure: why the group can go on no longer, if it cannot.
         release: frees what the node keeps for the group, once nobody needs it any more.
         on_placed: hears of :attr:`plans` with another placement, on a thread of the node's agent.
@@ -46,6 +48,8 @@ class Membership:
     rank: int
     plans: Mapping[str, Plan]
     algorithm: str = "auto"
+    made: Mapping[str, Plan] = field(default_factory=dict)
+    ready: bool = False
     failure: Failure | None = None
     release: Callable[[], None] = _nothing
     on_placed: Callable[[Mapping[str, Plan]], None] = _nobody

@@ -1,0 +1,95 @@
+"""What a controller that was started again learns of the run: from its launcher, and from workers.
+
+The launcher hands a :class:`LaunchRecord` over at the start; each worker's node answers with a
+:class:`WorkerReport`. Nothing else is kept anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from innet.control.jobs import Job
+from innet.control.survivors import Loss
+from innet.security.keys import JobTrust
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class KnownJob(_Part):
+    """A job that runs, with its keys once the switches serve it."""
+
+    job: Job
+    keys: JobTrust | None = None
+
+
+class LaunchRecord(_Part):
+    """What the launcher has told its controller, as far as it holds still.
+
+    Attributes:
+        generation: how often the controller was started again.
+        admitted: jobs so far.
+        jobs: those that run, by name.
+        failed: why, by node of those jobs, the first to fail at the beginning.
+        gone: likewise of nodes for which no other process will come; empty for those that ended
+            well.
+        lost: the switches that are gone.
+        watches: whether all switches were up once, and so are missed when they are silent.
+    """
+
+    generation: int = 0
+    admitted: int = 0
+    jobs: dict[str, KnownJob] = {}
+    failed: dict[str, str] = {}
+    gone: dict[str, str] = {}
+    lost: dict[str, Loss] = {}
+    watches: bool = False
+
+    def forget(self, job: Job) -> None:
+        """The job is over."""
+        self.jobs.pop(job.name, None)
+        for host in job.hosts:
+            self.failed.pop(host, None)
+            self.gone.pop(host, None)
+
+
+class GroupReport(_Part):
+    """A worker's place in a group.
+
+    Attributes:
+        name, number, algorithm, ranks: as the controller gave them.
+        plans: by name prefix, as made for the whole network.
+        ready: the worker answers for its names.
+        left: it needs nothing more of the group.
+        failure: what it was told of the group's end.
+    """
+
+    name: str
+    number: int
+    algorithm: str
+    ranks: tuple[str, ...]
+    plans: dict[str, dict[str, Any]]
+    ready: bool
+    left: bool
+    failure: tuple[str, int | None] | None
+
+
+class WorkerReport(_Part):
+    """A worker, and the groups that it is in.
+
+    Attributes:
+        node: its host.
+        pid: its process.
+        incarnation: as the controller gave it.
+        failed: why it can go on no longer, if it cannot.
+        groups: with those that it has left while others have not.
+    """
+
+    node: str
+    pid: int
+    incarnation: int
+    failed: str | None
+    groups: list[GroupReport]

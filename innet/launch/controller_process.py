@@ -1,0 +1,98 @@
+"""The controller's process: started, watched, and started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from innet.control.__main__ import ControllerConfig
+from innet.control.client import ipc_address
+from innet.control.remote import RemoteController
+from innet.emulation.network import Network
+from innet.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.settings import RecoverySettings
+from innet.topology import dump_yaml
+
+CONTROLLER_SOCKET_NAME = "controller.ctl"
+_LABEL = "controller"
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+
+
+class ControllerProcess:
+    """Runs a controller beside the switches, as an async context manager.
+
+    Attributes:
+        remote: to tell it what happens.
+    """
+
+    def __init__(
+        self, network: Network, settings: RecoverySettings, say: Callable[[str], None]
+    ) -> None:
+        """``say`` tells the user."""
+        self._network = network
+        self._settings = settings
+        self._say = say
+        self._process: SupervisedProcess | None = None
+        self._recovery: asyncio.Task[None] | None = None
+        self.remote = RemoteController(ipc_address(network.run_dir / CONTROLLER_SOCKET_NAME))
+
+    async def __aenter__(self) -> Self:
+        """Start it; it answers some time later, and whoever asks waits for that."""
+        self._start()
+        self._network.processes.on_exit(self._on_exit)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Start none again any more; the process ends with the network."""
+        process, self._process = self._process, None
+        if self._recovery is not None:
+            self._recovery.cancel()
+            await asyncio.gather(self._recovery, return_exceptions=True)
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+
+    def _start(self) -> None:
+        argv = (sys.executable, "-P", "-m", "innet.control", str(self._write_config()))
+        self._process = self._network.processes.spawn(ProcessSpec(label=_LABEL, argv=argv))
+
+    def _write_config(self) -> str:
+        topology = self._network.topology
+        config = ControllerConfig(
+            topology=dump_yaml(topology),
+            socket=self._network.run_dir / CONTROLLER_SOCKET_NAME,
+            node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
+            recovery=self._settings,
+            record=self.remote.record(),
+        )
+        path = self._network.run_dir / "controller.json"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # keys of jobs
+        with os.fdopen(descriptor, "w") as file:
+            file.write(config.model_dump_json())
+        return str(path)
+
+    def _on_exit(self, process: SupervisedProcess) -> None:
+        if process is self._process and not self._network.processes.terminating:
+            self._recovery = asyncio.ensure_future(self._recover(process))
+
+    async def _recover(self, process: SupervisedProcess) -> None:
+        number, most = self.remote.generation + 1, self._settings.controller_restarts
+        returns = number <= most
+        remedy = f"starting it again ({number} of {most})" if returns else "it stays away"
+        self._say(f"the {process.describe()}; {remedy}. What runs goes on.")
+        if not returns:
+            return
+        await asyncio.sleep(min(_FIRST_PAUSE_S * 2 ** (number - 1), _LONGEST_PAUSE_S))
+        self.remote.next_generation()
+        self._start()
