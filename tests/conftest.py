@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from innet.emulation.network import Network
+from innet.errors import EmulationError
 from innet.launch import JobFailed, Session
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
@@ -43,6 +46,35 @@ class _Recorder:
 
 
 RunJob = Callable[..., JobResult]
+
+
+@pytest.fixture(scope="session")
+def netns_obstacle() -> str | None:
+    """Why network namespaces cannot be used here, or ``None``."""
+
+    async def launch_smallest() -> None:
+        async with Network(load_topology("star:1"), mode="netns"):
+            pass
+
+    # Short enough for the paths of sockets, whatever the directory of this test is.
+    with (
+        tempfile.TemporaryDirectory(prefix="innet-test-") as directory,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("XDG_RUNTIME_DIR", directory)
+        try:
+            asyncio.run(launch_smallest())
+        except EmulationError as error:
+            return str(error)
+    return None
+
+
+@pytest.fixture(autouse=True)
+def _skip_without_netns(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("netns") is not None:
+        obstacle = request.getfixturevalue("netns_obstacle")
+        if obstacle is not None:
+            pytest.skip(obstacle)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 
@@ -12,7 +11,6 @@ from innet.compare import launchers, sweep
 from innet.compare.measurement import Comparison
 from innet.compare.schedule import Schedule
 from innet.compare.sweep import compare, describe_links
-from innet.emulation.network import Network
 from innet.errors import EmulationError, PlanError
 from innet.topology import Topology, load_topology
 
@@ -26,21 +24,6 @@ def star4(rate_bps: float | None = 500e6) -> Topology:
 
 def quiet(_label: str, _line: str) -> None:
     """Drops what workers print."""
-
-
-@pytest.fixture(scope="module")
-def netns_obstacle() -> str | None:
-    """Why network namespaces cannot be used here, or ``None``."""
-
-    async def launch() -> None:
-        async with Network(star4(), mode="netns"):
-            pass
-
-    try:
-        asyncio.run(launch())
-    except EmulationError as error:
-        return str(error)
-    return None
 
 
 def skip_without(baseline: str, obstacle: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from innet.emulation.network import Network
 from innet.emulation.process_identity import ProcessIdentity
 from innet.emulation.runs import find_run
-from innet.errors import EmulationError
 from innet.topology import Host, Interface, Link, Switch, Topology
 
 TopologyFactory = Callable[..., Topology]
@@ -25,32 +22,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="innet-test-") as directory:
         monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
         yield Path(directory) / "innet"
-
-
-@pytest.fixture(scope="session")
-def netns_obstacle() -> str | None:
-    """Why network namespaces cannot be used here, or ``None``."""
-    with tempfile.TemporaryDirectory(prefix="innet-test-") as directory:
-        previous = os.environ.get("XDG_RUNTIME_DIR")
-        os.environ["XDG_RUNTIME_DIR"] = directory
-        try:
-            asyncio.run(_launch_smallest())
-        except EmulationError as error:
-            return str(error)
-        finally:
-            if previous is None:
-                del os.environ["XDG_RUNTIME_DIR"]
-            else:
-                os.environ["XDG_RUNTIME_DIR"] = previous
-    return None
-
-
-@pytest.fixture(autouse=True)
-def _skip_without_netns(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("netns") is not None:
-        obstacle = request.getfixturevalue("netns_obstacle")
-        if obstacle is not None:
-            pytest.skip(obstacle)
 
 
 @pytest.fixture
@@ -102,11 +73,6 @@ def _line(**link: object) -> Topology:
         for a, b in ends
     )
     return Topology(name="line", nodes=nodes, links=links)
-
-
-async def _launch_smallest() -> None:
-    async with Network(_line(), mode="netns"):
-        pass
 
 
 def _processes_of(run_id: str) -> set[ProcessIdentity]:
