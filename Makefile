@@ -15,7 +15,7 @@ PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: a few more at once than there are cores.
 PYTEST_WORKERS ?= 3
 
-.PHONY: help setup build test pytest torch-suite native-tests sanitize lint format demo bench clean
+.PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -23,6 +23,7 @@ help:
 	@echo "make demo          train over an emulated network, compare the algorithms"
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
 	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
+	@echo "make faults        processes and links that die and hang, on real processes"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
@@ -49,6 +50,9 @@ test: lint native-tests sanitize pytest
 # Tests of one file stay together: they share what is dear to start.
 pytest: build
 	@$(PYTHON_BIN) -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+faults: build
+	@$(PYTHON_BIN) -m pytest tests/faults $(PYTEST_FLAGS)
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)
