@@ -31,7 +31,6 @@ from innet.errors import NoAnswer
 from innet.plans import Plan
 from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
-from innet.telemetry.events import report
 from innet.topology import Topology
 
 _WORKERS_ASKED_AT_ONCE = 32
@@ -297,13 +296,11 @@ class Controller:
             why: ``spine0 (pid 77) was killed by signal 9 (SIGKILL)``.
             returns: whether to wait for it.
         """
-        report("switch_lost", f"the network works round {why}", node=switch, returns=returns)
         with self._lock:
             self._adapt(self._placements.survivors.without(switch, Loss(why, returns)))
 
     def restore_switch(self, switch: str) -> None:
         """``switch`` answers again, with nothing of what it knew: sums and routes return to it."""
-        report("switch_restored", f"sums and routes return to {switch}", node=switch)
         with self._lock:
             self._adapt(self._placements.survivors.with_again(switch))
 
@@ -377,9 +374,9 @@ class Controller:
             if known.keys is not None:
                 self._placements.restore_job(job_message(known.job, known.keys))
         reports = self._ask_workers(hosts)
-        for report in reports:
-            self._note_supervised(report.node, report.pid)
-            self._attendance.restore(report.node, report.pid, report.incarnation)
+        for worker in reports:
+            self._note_supervised(worker.node, worker.pid)
+            self._attendance.restore(worker.node, worker.pid, worker.incarnation)
         with self._lock:
             self._groups.restore(reports, record)
             self._adapt(Survivors(self._topology, record.lost))
@@ -389,7 +386,7 @@ class Controller:
     def _ask_workers(self, hosts: Sequence[str]) -> list[WorkerReport]:
         with ThreadPoolExecutor(_WORKERS_ASKED_AT_ONCE, "controller-resume") as threads:
             answers = threads.map(self._report_of, hosts)
-            return [report for report in answers if report is not None]
+            return [worker for worker in answers if worker is not None]
 
     def _report_of(self, host: str) -> WorkerReport | None:
         try:
@@ -397,8 +394,8 @@ class Controller:
                 answer = client.ask("memberships", timeout_s=_REPORT_TIMEOUT_S)
         except NoAnswer:
             return None  # no worker runs there
-        report = WorkerReport.model_validate(answer)
-        return report if psutil.pid_exists(report.pid) else None
+        worker = WorkerReport.model_validate(answer)
+        return worker if psutil.pid_exists(worker.pid) else None
 
     def _adapt(self, survivors: Survivors) -> None:
         self._placements.survivors = survivors

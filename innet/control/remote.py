@@ -16,6 +16,7 @@ from innet.control.resumption import KnownJob, LaunchRecord
 from innet.control.survivors import Loss
 from innet.errors import NoAnswer
 from innet.security.keys import JobTrust
+from innet.telemetry.events import report
 
 _ANSWER_TIMEOUT_S = 30.0
 _RETRY_PAUSE_S = 0.05
@@ -95,12 +96,14 @@ class RemoteController:
 
     def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
         """As the controller's method."""
+        report("switch_lost", f"the network works round {why}", node=switch, returns=returns)
         with self._lock:
             self._record.lost[switch] = Loss(why, returns)
         self._ask("lose_switch", switch=switch, why=why, returns=returns)
 
     def restore_switch(self, switch: str) -> None:
         """As the controller's method."""
+        report("switch_restored", f"sums and routes return to {switch}", node=switch)
         with self._lock:
             self._record.lost.pop(switch, None)
         self._ask("restore_switch", switch=switch)
