@@ -95,7 +95,8 @@ class RecoveryCalls:
         MPI communication capability".)
 
         Raises:
-            ControlError: no rank of the group has failed or left.
+            ControlError: no rank of the group has failed or left, or the group's algorithm makes
+                sums on a host whose process is gone.
             PlanError: the group's algorithm does not fit the survivors.
             DeadlineExceeded: some survivors did not come; the message names them.
         """

@@ -322,9 +322,20 @@ class GroupRegistry:
             self._fail_group(latest, (), why, rank)
         job = self._jobs.of(latest.ranks[0])
         successor = self._create(job, founder[0], latest.algorithm, latest.survivors())
+        self._require_placed_on_living(successor, [latest.ranks[rank] for rank in latest.lost])
         successor.founder = founder
         self._successors[founder] = successor
         return successor
+
+    def _require_placed_on_living(self, group: Group, dead: Sequence[str]) -> None:
+        for node in dead:
+            rules = (rule for plan in group.plans.values() for rule in plan.rules_for(node))
+            if any(rule.primary for rule in rules):
+                self._remove(group)
+                raise ControlError(
+                    f"the algorithm {group.algorithm!r} makes sums on {node}, whose process is "
+                    "gone. Make a group of the survivors by innet.init() with another algorithm"
+                )
 
     def _lose_rank(self, node: str) -> None:
         """``node`` is none of the survivors of what its process was in, whoever comes in its place.

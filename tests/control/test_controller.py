@@ -306,3 +306,12 @@ def test_a_group_shrinks_when_a_rank_has_failed_or_left_and_else_not(controller)
         controller.shrink_group("g0", number, "h0")
     controller.leave_group("g0", number, "h1")
     assert controller.shrink_group("g0", number, "h0")["ranks"] == ["h0", "h2"]
+
+
+def test_survivors_are_not_to_ask_the_dead_for_their_sums(controller):
+    for node in NODES:
+        number = controller.join_group("g0", "ps:server=h2", NODES, node)["number"]
+    controller.fail("h2", "was killed")
+    for node in ("h0", "h1"):
+        with pytest.raises(ControlError, match="makes sums on h2, whose process is gone"):
+            controller.shrink_group("g0", number, node)
