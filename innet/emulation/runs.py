@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from innet.emulation.node_config import RUN_ID_VARIABLE, Mode
+from innet.emulation.node_config import NODE_CONFIG_VARIABLE, RUN_ID_VARIABLE, Mode
 from innet.emulation.process_identity import ProcessIdentity
 from innet.errors import EmulationError
 
@@ -264,16 +264,24 @@ def _load(path: Path) -> RunRecord | None:
 def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
     """The live processes of a run, those too that it started behind the launcher's back."""
     found = {process.identity for process in record.processes}
-    marker = f"{RUN_ID_VARIABLE}={record.run_id}".encode()
     for directory in Path("/proc").glob("[0-9]*"):
         # Gone meanwhile, or somebody else's.
         with contextlib.suppress(OSError):
-            if marker in (directory / "environ").read_bytes().split(b"\0"):
+            if _is_of(record, (directory / "environ").read_bytes().split(b"\0")):
                 identity = ProcessIdentity.of(int(directory.name))
                 if identity is not None:
                     found.add(identity)
     myself = ProcessIdentity.current()
     return [process for process in found if process != myself and process.is_alive()]
+
+
+def _is_of(record: RunRecord, environment: list[bytes]) -> bool:
+    """Whether a process belongs to the run: another registry may have one of the same name."""
+    if f"{RUN_ID_VARIABLE}={record.run_id}".encode() not in environment:
+        return False
+    variable = f"{NODE_CONFIG_VARIABLE}=".encode()
+    configs = [entry.removeprefix(variable) for entry in environment if entry.startswith(variable)]
+    return all(Path(os.fsdecode(path)).parent == record.run_dir for path in configs)
 
 
 def _end(processes: list[ProcessIdentity], run_id: str, grace_s: float) -> None:

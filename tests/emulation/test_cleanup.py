@@ -19,7 +19,7 @@ from innet.emulation.network import Network
 from innet.emulation.process_identity import ProcessIdentity
 from innet.emulation.runs import find_run, list_runs, remove_run, remove_stale_runs
 from innet.errors import EmulationError
-from innet.topology import Topology
+from innet.topology import Topology, load_topology
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MODES = ["local", pytest.param("netns", marks=pytest.mark.netns)]
@@ -251,3 +251,16 @@ def test_a_launcher_without_any_right_says_what_to_do_and_leaves_nothing(registr
     assert launcher.returncode == 1
     assert "Use mode local, run as root" in launcher.stderr
     assert not registry.exists()
+
+
+async def test_down_spares_a_run_of_the_same_name_in_another_registry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    topology = load_topology("star:2")
+    async with Network(topology, run_id="twin") as network:
+        process = network.spawn("h0", ["sleep", "60"])
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        async with Network(topology, run_id="twin"):
+            remove_run(find_run("twin"))
+        monkeypatch.undo()
+        assert process.identity.is_alive()
