@@ -53,7 +53,12 @@ class TransportSettings(_Model):
     timeouts_before_self_evaluation: int = Field(
         default=5, ge=1, description="unanswered repetitions before the asker adds by itself"
     )
-    pit_capacity: int = Field(default=65536, ge=64, description="pending Interests per node")
+    pit_capacity: int = Field(
+        default=65536,
+        ge=1024,
+        description="pending Interests per node; when fewer than are under way, nodes of a ring "
+        "wait for each other's",
+    )
     socket_buffer_bytes: int = Field(
         default=4 << 20, ge=65536, description="send and receive buffer of each link's socket"
     )

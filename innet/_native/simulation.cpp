@@ -120,6 +120,8 @@ class PythonSimulation {
         return simulation_;
     }
 
+    void set_audit_interval(std::uint32_t interval) { simulation_.set_audit_interval(interval); }
+
     const Simulation& simulation() const { return simulation_; }
 
   private:
@@ -232,6 +234,7 @@ void bind_simulation(nb::module_& module) {
     module.attr("STOP_TIME") = static_cast<int>(simulation::Stop::kTime);
     module.attr("STOP_SLICE") = static_cast<int>(simulation::Stop::kSlice);
     module.attr("STOP_STUCK") = static_cast<int>(simulation::Stop::kStuck);
+    module.attr("STOP_UNSOUND") = static_cast<int>(simulation::Stop::kUnsound);
     nb::class_<SimulatedNode, NodeHandle>(module, "SimulatedNode", "A node of a simulation.")
         .def_prop_ro("index", &SimulatedNode::index);
     nb::class_<PythonSimulation> simulation(module, "Simulation",
@@ -247,6 +250,10 @@ void bind_simulation(nb::module_& module) {
              "Lets time pass; why it stopped: one of STOP_*.")
         .def("take_ended", &PythonSimulation::take_ended,
              "(node, operation, status, detail) of what ended since the last call.")
+        .def("set_audit_interval", &PythonSimulation::set_audit_interval, "interval"_a,
+             "Looks through a node's tables after every so many events there; 0: never.")
+        .def_prop_ro("complaint",
+                     [](const PythonSimulation& self) { return self.simulation().complaint(); })
         .def_prop_ro("idle", [](const PythonSimulation& self) { return self.simulation().idle(); })
         .def("counters",
              [](const PythonSimulation& self) { return counters_dict(self.simulation()); })

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -78,6 +77,7 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, Recover
         self.size = membership.size
         self.nodes = membership.nodes
         self._segment_bytes = services.segment_bytes
+        self._now_s = services.now_s
         self._in_flight = services.settings.collectives.operations_in_flight
         self._seq = 0
         self._since_synchronised = 0
@@ -436,12 +436,12 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, Recover
     ) -> Work[T]:
         self._require_open(what)
         numbers = self._take_numbers(most_steps)
-        deadline_s = time.monotonic() + self.timeout_s
+        deadline_s = self._now_s() + self.timeout_s
 
         def submit(operation: Operation[Any], seq: int, reserves: int) -> int:
             self._require_open(operation.what)
             # What comes too late still asks once, and so can say who was missing.
-            left_s = max(deadline_s - time.monotonic(), _LEAST_TIMEOUT_S)
+            left_s = max(deadline_s - self._now_s(), _LEAST_TIMEOUT_S)
             return self._submit_as(operation, seq, left_s, reserves)
 
         staged = Staged(

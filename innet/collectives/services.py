@@ -39,6 +39,9 @@ class Services(Protocol):
     def trace(self) -> Recorder | None:
         """Writes down what happens; ``None`` when nobody wants to know."""
 
+    def now_s(self) -> float:
+        """Seconds of the monotonic clock by which timeouts count."""
+
     def ended(self) -> Collection[str]:
         """The hosts whose process has ended as it should."""
 

@@ -31,6 +31,7 @@ class SimulatedHost(Services):
         settings: Settings,
         segment_bytes: int,
         on_left: Callable[[Membership], None],
+        now_s: Callable[[], float],
     ) -> None:
         self.name = name
         self.groups: dict[str, Membership] = {}
@@ -40,6 +41,7 @@ class SimulatedHost(Services):
         self._settings = settings
         self._segment_bytes = segment_bytes
         self._on_left = on_left
+        self._now_s = now_s
 
     @property
     def node(self) -> _core.NodeHandle:
@@ -71,6 +73,10 @@ class SimulatedHost(Services):
         self.groups[membership.name] = membership
         for prefix, plan in membership.plans.items():
             install_rules(self._node, prefix, plan, self.name)
+
+    def now_s(self) -> float:
+        """The simulation's time."""
+        return self._now_s()
 
     def ended(self) -> frozenset[str]:
         """Nobody: a program's end here takes nothing away from others."""

@@ -67,12 +67,15 @@ class Simulation:
         *,
         settings: Settings | None = None,
         seed: int = 1,
+        audit_interval: int = 0,
     ) -> None:
         """
         Args:
             topology: the network.
             settings: of the nodes; the defaults are those of a real run.
             seed: of everything random: losses, jitter, nonces, keys.
+            audit_interval: for tests of the engine: every so many events, a node's tables are
+                checked against each other. 0: never.
 
         Raises:
             EmulationError: a link's MTU leaves no room for a segment.
@@ -81,6 +84,7 @@ class Simulation:
         self.settings = settings or Settings()
         self.network = SimulatedNetwork(topology, self.settings, seed)
         self.observer: Callable[[], None] | None = None
+        self.network.native.set_audit_interval(audit_interval)
         self._segment_bytes = segment_bytes(topology)
         self._plans = GroupPlans(topology)
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
@@ -262,7 +266,13 @@ class Simulation:
     def _make_host(self, name: str) -> SimulatedHost:
         key = self.network.key(name)
         return SimulatedHost(
-            name, self.network.nodes[name], key, self.settings, self._segment_bytes, self._leave
+            name,
+            self.network.nodes[name],
+            key,
+            self.settings,
+            self._segment_bytes,
+            self._leave,
+            lambda: self.now_s,
         )
 
     def _make_loop(self) -> VirtualTimeLoop:
@@ -314,6 +324,11 @@ class Simulation:
         stop = native.run(until_ns, _SLICE_PACKETS)
         if stop == _core.STOP_ENDED:
             self._deliver_ended()
+        elif stop == _core.STOP_UNSOUND:
+            raise SimulationError(
+                f"the tables of a node disagree: {native.complaint}. "
+                "This is a defect of innet; please report it with the topology and the program"
+            )
         elif stop == _core.STOP_STUCK:
             raise SimulationError(
                 f"time stands still at {self.now_s:.9f} s: some node is always due at once. "

@@ -29,6 +29,7 @@ from innet.topology.validation_messages import first_message
 MIN_RATE_BPS: Final = 1e3
 MAX_RATE_BPS: Final = 1e13
 MAX_DELAY_S: Final = 60.0
+MAX_HOLD_UP_S: Final = 86_400.0
 MAX_LOSS: Final = 0.99
 MIN_MTU_BYTES: Final = 576
 MAX_MTU_BYTES: Final = 65000
@@ -37,6 +38,7 @@ MAX_SLOTS: Final = 2**24
 
 RateBps = Annotated[float, Field(ge=MIN_RATE_BPS, le=MAX_RATE_BPS)]
 DelayS = Annotated[float, Field(ge=0, le=MAX_DELAY_S)]
+HoldUpS = Annotated[float, Field(ge=0, le=MAX_HOLD_UP_S)]
 Loss = Annotated[float, Field(ge=0, le=MAX_LOSS)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 MtuBytes = Annotated[int, Field(ge=MIN_MTU_BYTES, le=MAX_MTU_BYTES)]
@@ -147,7 +149,7 @@ class Link(_Part):
     mark_bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] | None = None
     jitter_s: DelayS = 0.0
     reorder: Probability = 0.0
-    reorder_delay_s: DelayS = 0.0
+    reorder_delay_s: HoldUpS = 0.0
     duplicate: Probability = 0.0
     corrupt: Loss = 0.0
 

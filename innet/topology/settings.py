@@ -39,12 +39,15 @@ def _rate(value: Quantity) -> float | None:
     return rate_bps
 
 
-def _delay(value: Quantity) -> float:
-    delay_s = quantities.parse_duration_s(value)
-    if delay_s > model.MAX_DELAY_S:
-        limit = quantities.format_duration(model.MAX_DELAY_S)
-        raise QuantityError(f"a delay of at most {limit}", value)
-    return delay_s
+def _delay(maximum_s: float) -> Callable[[Quantity], float]:
+    def parse(value: Quantity) -> float:
+        delay_s = quantities.parse_duration_s(value)
+        if delay_s > maximum_s:
+            limit = quantities.format_duration(maximum_s)
+            raise QuantityError(f"a delay of at most {limit}", value)
+        return delay_s
+
+    return parse
 
 
 def _share(what: str) -> Callable[[Quantity], float]:
@@ -82,7 +85,8 @@ Rate = Annotated[
     BeforeValidator(_rate),
     WithJsonSchema({"type": "string", "examples": ["200mbit", "1gbit", UNLIMITED]}),
 ]
-Delay = Annotated[float, BeforeValidator(_delay), _schema("1ms", "250us", 0)]
+Delay = Annotated[float, BeforeValidator(_delay(model.MAX_DELAY_S)), _schema("1ms", "250us", 0)]
+HoldUp = Annotated[float, BeforeValidator(_delay(model.MAX_HOLD_UP_S)), _schema("1ms", "250us", 0)]
 LossProbability = Annotated[float, BeforeValidator(_share("a loss")), _schema("1%", 0.01)]
 CorruptProbability = Annotated[
     float, BeforeValidator(_share("a corrupted share")), _schema("0.1%", 0.001)
@@ -163,7 +167,7 @@ class LinkSettings(_Settings):
         "probability that a packet is held up for reorder-delay and may be overtaken",
         quantities.format_probability,
     )
-    reorder_delay: Delay = _setting(
+    reorder_delay: HoldUp = _setting(
         model.Link,
         "reorder_delay_s",
         "how long a reordered packet is held up",

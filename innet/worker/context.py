@@ -353,6 +353,10 @@ class Worker:
         present = self._controller.ask("present")
         return tuple(node for node in self.job.ranks if node in present)
 
+    def now_s(self) -> float:
+        """Seconds of the machine's monotonic clock."""
+        return time.monotonic()
+
     def ended(self) -> frozenset[str]:
         """The hosts whose process has ended as it should: nobody can ask it any more."""
         return frozenset(self._controller.ask("ended"))

@@ -48,4 +48,9 @@ TimePoint NodeStack::next_deadline() const {
     return std::min({node_.next_deadline(), endpoint_.next_deadline(), streams_.next_deadline()});
 }
 
+void NodeStack::audit(AuditReport& report) const {
+    node_.audit(report);
+    endpoint_.audit(report);
+}
+
 }  // namespace innet::driver

@@ -44,6 +44,7 @@ class NodeStack {
     /// Ends every operation with kAborted and `why`, and appends them.
     void abort(const std::string& why, TimePoint now, std::vector<OperationCompletion>& ended);
     TimePoint next_deadline() const;
+    void audit(AuditReport& report) const;
 
   private:
     PacketPool& pool_;

@@ -192,7 +192,9 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
     const auto name_offset =
         static_cast<std::size_t>(key.name.value().data() - interest.packet.bytes().data());
     key.name = wire::NameView::trusted(kept.bytes().subspan(name_offset, key.name.value().size()));
-    tables::PitEntry* entry = pit.insert(key, std::move(kept), interest.job);
+    const auto use =
+        interest.face == kReducerFace ? tables::PitUse::kOperand : tables::PitUse::kRequest;
+    tables::PitEntry* entry = pit.insert(key, std::move(kept), interest.job, use);
     if (entry == nullptr) return nullptr;
     entry->interest_nonce = *interest.view.nonce();
     put_in_record(interest, *entry);

@@ -141,6 +141,25 @@ const FaceCounters& Node::face_counters(FaceId face) const {
 
 std::size_t Node::faces() const { return state_->faces.size(); }
 
+void Node::audit(AuditReport& report) const {
+    state_->pit.audit(report);
+    state_->reducer.audit(report);
+    // What the node still has to do may be what makes these agree.
+    if (state_->requests.empty()) state_->audit_reductions(report);
+}
+
+void Node::State::audit_reductions(AuditReport& report) const {
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    std::size_t in_reduction = 0;
+    for (const tables::PitEntry* entry : entries) {
+        if (!entry->in_reduction) continue;
+        ++in_reduction;
+        report.expect(reducer.works_on(entry->key.name), "what is being reduced is in work");
+    }
+    report.expect_equal(reducer.in_work(), in_reduction, "reductions that somebody waits for");
+}
+
 void Node::express(RequesterId requester, wire::NameView name, wire::NameView hint,
                    Duration lifetime) {
     state_->requests.add(

@@ -126,6 +126,8 @@ class Node final : public Forwarder {
     const NodeCounters& counters() const;
     const FaceCounters& face_counters(FaceId face) const;
     std::size_t faces() const;
+    /// Whether the tables of the node agree with each other, between two packets.
+    void audit(AuditReport& report) const;
 
     void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                  Duration lifetime) override;

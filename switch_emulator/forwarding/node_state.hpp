@@ -159,6 +159,9 @@ struct Node::State {
     void on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now);
     std::uint32_t next_nonce();
 
+    // node.cpp
+    void audit_reductions(AuditReport& report) const;
+
     struct Face {
         bool open = true;
         std::optional<jobs::JobId> bound_to;  ///< unset: carries names of all

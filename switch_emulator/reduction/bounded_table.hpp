@@ -1,13 +1,16 @@
 #pragma once
 // A fixed number of records, each for one name of a sum, shared by jobs.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/reduction/place_queues.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
+#include "transport/audit.hpp"
 #include "transport/fetch/request_index.hpp"
 
 namespace innet::reduction {
@@ -37,6 +40,7 @@ class BoundedTable {
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
 
     Record& operator[](std::uint32_t place) { return entries_[place].record; }
+    const Record& operator[](std::uint32_t place) const { return entries_[place].record; }
     const ReductionName& name(std::uint32_t place) const { return entries_[place].name; }
 
     /// The record of `name`, or kNone.
@@ -67,6 +71,28 @@ class BoundedTable {
         in_use_.remove(place);
         entries_[place].record.reset();
         free_.push_back(place);
+    }
+
+    template <typename Visit>
+    void for_each_place(Visit visit) const {
+        for (jobs::JobId job = 0; job < jobs::kMaxJobIds; ++job) {
+            for (std::uint32_t place = oldest(job); place != kNone; place = in_use_.newer(place)) {
+                visit(place);
+            }
+        }
+    }
+    /// Whether the counts are those of the records. `what` they are, for people.
+    void audit(AuditReport& report, std::string_view what) const {
+        std::array<std::size_t, jobs::kMaxJobIds> of_job{};
+        for_each_place([&](std::uint32_t place) { ++of_job[job(place)]; });
+        std::size_t all = 0;
+        for (jobs::JobId job = 0; job < of_job.size(); ++job) {
+            report.expect_equal(shares_.used(job), of_job[job], what);
+            all += of_job[job];
+        }
+        report.expect_equal(size(), all, what);
+        report.expect_equal(index_.size(), all, what);
+        report.expect_at_most(all, entries_.size(), what);
     }
 
     /// Places of the records that satisfy `predicate(record)`.

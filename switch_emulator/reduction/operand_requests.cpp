@@ -153,4 +153,25 @@ void OperandRequests::release(std::uint32_t request) {
     free_.push_back(request);
 }
 
+std::size_t OperandRequests::waiter_count() const {
+    std::size_t count = 0;
+    for (const Request& request : requests_) count += request.waiters.size();
+    return count;
+}
+
+void OperandRequests::audit(AuditReport& report) const {
+    std::size_t awaited = 0;
+    for (const Request& request : requests_) awaited += request.waiters.empty() ? 0 : 1;
+    report.expect_equal(index_.size(), awaited, "operands asked for, with somebody who waits");
+    std::size_t timed = 0;
+    flows_.for_each_in_use([&](FlowPlace place) {
+        flows_[place].detector.audit(report);
+        report.expect_equal(
+            flows_[place].detector.in_flight_count() + flows_[place].detector.held_count(),
+            flows_[place].detector.outstanding_count(), "operands with a timer");
+        timed += flows_[place].detector.outstanding_count();
+    });
+    report.expect_equal(timed, awaited, "operands asked for, with loss detection");
+}
+
 }  // namespace innet::reduction

@@ -9,6 +9,7 @@
 
 #include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/application/application.hpp"
+#include "transport/audit.hpp"
 #include "transport/fetch/flow_table.hpp"
 #include "transport/fetch/loss_detector.hpp"
 #include "transport/fetch/request_index.hpp"
@@ -84,6 +85,10 @@ class OperandRequests {
     TimePoint next_deadline() const;
     /// Pairs of node and interval asked for lately.
     std::size_t flow_count() const { return flows_.size(); }
+    /// Those who wait, of all requests.
+    std::size_t waiter_count() const;
+    /// Whether somebody waits for each request, and each is timed.
+    void audit(AuditReport& report) const;
 
   private:
     using FlowPlace = std::uint32_t;

@@ -21,6 +21,8 @@ class PlaceQueues {
 
     std::uint32_t oldest(jobs::JobId queue) const { return ends_[queue].oldest; }
     std::uint32_t newest(jobs::JobId queue) const { return ends_[queue].newest; }
+    /// The place that was added to the same queue next; kNone for the newest.
+    std::uint32_t newer(std::uint32_t place) const { return links_[place].newer; }
     bool contains(std::uint32_t place) const { return links_[place].linked; }
     /// Of a place that is in one.
     jobs::JobId queue(std::uint32_t place) const { return links_[place].queue; }

@@ -21,6 +21,7 @@
 
 #include "switch_emulator/jobs/job_table.hpp"
 #include "transport/application/application.hpp"
+#include "transport/audit.hpp"
 #include "transport/security/keyring.hpp"
 
 namespace innet::reduction {
@@ -115,6 +116,13 @@ class Reducer final : public Requester {
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
     const ReducerCounters& counters() const;
+
+    /// Whether `name` is in work, in a slot or parked.
+    bool works_on(wire::NameView name) const;
+    /// How many names are in work.
+    std::size_t in_work() const;
+    /// Whether slots, parked reductions and requests for operands agree.
+    void audit(AuditReport& report) const;
 
   private:
     struct State;

@@ -105,6 +105,12 @@ struct Reducer::State {
     void release_slot(std::uint32_t place);
     void release_parked(std::uint32_t place);
 
+    // reducer_audit.cpp
+    void audit_slot(AuditReport& report, std::uint32_t place) const;
+    void audit_operand(AuditReport& report, std::uint32_t place, std::uint32_t operand) const;
+    void audit_parked(AuditReport& report, std::uint32_t place) const;
+    bool is_waiter(std::uint32_t request, const Waiter& waiter) const;
+
     const ReductionName& name_of(const Waiter& waiter) const;
     const InstalledRule& rule_of(const Waiter& waiter);
     std::uint32_t& request_of(const Waiter& waiter);

@@ -77,6 +77,14 @@ LinkCounters Link::counters() const {
     return counters;
 }
 
+void Link::audit(AuditReport& report) const {
+    const LinkCounters now = counters();
+    report.expect_equal(now.entered + now.duplicated,
+                        now.delivered + now.port.dropped_queue + now.port.dropped_loss +
+                            now.dropped_down + now.inside,
+                        "packets that entered a link");
+}
+
 bool Link::arrives_later(const Delayed& a, const Delayed& b) {
     return std::pair(a.arrives, a.number) > std::pair(b.arrives, b.number);
 }

@@ -8,6 +8,7 @@
 
 #include "switch_emulator/port/port_model.hpp"
 #include "switch_emulator/port/random_bits.hpp"
+#include "transport/audit.hpp"
 
 namespace innet::simulation {
 
@@ -56,6 +57,8 @@ class Link {
     void change(const LinkOptions& options, TimePoint now);
 
     LinkCounters counters() const;
+    /// Whether every packet is accounted for.
+    void audit(AuditReport& report) const;
 
   private:
     struct Delayed {

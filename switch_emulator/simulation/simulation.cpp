@@ -68,6 +68,7 @@ Stop Simulation::run(Duration until, std::uint64_t most_packets) {
     std::uint64_t rounds_at_once = 0;
     settle_touched();
     while (ended_.empty()) {
+        if (!complaint_.empty()) return Stop::kUnsound;
         const TimePoint next = std::min(node_deadlines_.earliest(), link_deadlines_.earliest());
         if (next > end || next == kNever) {
             now_ = end == kNever ? now_ : std::max(now_, end);
@@ -187,6 +188,20 @@ void Simulation::settle(NodeIndex index) {
     flush(node);
     const TimePoint deadline = node.stack->next_deadline();
     node_deadlines_.set(index, deadline == kNever ? kNever : deadline - node.clock_offset);
+    if (audit_interval_ != 0 && ++settled_since_audit_ >= audit_interval_) {
+        settled_since_audit_ = 0;
+        audit(index);
+    }
+}
+
+void Simulation::audit(NodeIndex index) {
+    AuditReport report;
+    nodes_[index]->stack->audit(report);
+    for (const LinkIndex link : nodes_[index]->links) links_[link]->link.audit(report);
+    if (report.complaints().empty() || !complaint_.empty()) return;
+    complaint_ = "node " + std::to_string(index) + " at " +
+                 std::to_string(static_cast<double>(now().count()) * 1e-9) +
+                 " s: " + report.complaints().front();
 }
 
 void Simulation::flush(Node& node) {

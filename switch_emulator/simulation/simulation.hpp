@@ -40,10 +40,11 @@ struct Connection {
 
 /// Why `Simulation::run` came back.
 enum class Stop : std::uint8_t {
-    kEnded,  ///< operations have ended: see `take_ended`
-    kTime,   ///< the time given was reached
-    kSlice,  ///< as many packets as asked for have been delivered
-    kStuck,  ///< time stands still: something is always due again at once
+    kEnded,    ///< operations have ended: see `take_ended`
+    kTime,     ///< the time given was reached
+    kSlice,    ///< as many packets as asked for have been delivered
+    kStuck,    ///< time stands still: something is always due again at once
+    kUnsound,  ///< an audit complains: see `complaint`
 };
 
 struct SimulationCounters {
@@ -97,6 +98,11 @@ class Simulation {
     std::vector<driver::LinkStatus> link_status(NodeIndex node) const;
 
     LinkCounters link_counters(LinkIndex link) const { return links_[link]->link.counters(); }
+    /// Looks through a node's tables and links after every `interval`-th time that it had something
+    /// to do; 0: never. The first complaint stops the simulation for good.
+    void set_audit_interval(std::uint32_t interval) { audit_interval_ = interval; }
+    /// What was wrong, where and when; empty: nothing so far.
+    const std::string& complaint() const { return complaint_; }
 
     const SimulationCounters& counters() const { return counters_; }
     std::size_t pool_bytes_reserved() const { return pool_.bytes_reserved(); }
@@ -131,6 +137,7 @@ class Simulation {
     void settle_touched();
     void settle(NodeIndex node);
     void flush(Node& node);
+    void audit(NodeIndex node);
 
     // Destroyed from the bottom up: whatever holds packets goes before the pool does.
     PacketPool pool_;
@@ -143,6 +150,9 @@ class Simulation {
     std::vector<OperationCompletion> ended_here_;
     std::vector<std::pair<NodeIndex, OperationCompletion>> ended_;
     SimulationCounters counters_;
+    std::uint32_t audit_interval_ = 0;
+    std::uint32_t settled_since_audit_ = 0;
+    std::string complaint_;
     TimePoint now_ = kStart;
 };
 

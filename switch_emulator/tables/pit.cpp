@@ -8,6 +8,9 @@ namespace {
 
 constexpr std::size_t kInitialBuckets = 256;
 
+/// A quarter is for operands alone.
+std::size_t room_for_requests(std::size_t capacity) { return capacity - capacity / 4; }
+
 template <typename Record>
 Record* find_record(Record* record, FaceId face) {
     while (record != nullptr && record->face != face) record = record->next;
@@ -73,8 +76,12 @@ PitEntry* Pit::find(const PitKey& key) const {
     return entry;
 }
 
-PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job) {
+PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job, PitUse use) {
     if (!shares_.has_room_beside_reserves(job)) return nullptr;
+    if (use == PitUse::kRequest && !shares_.is_below_guarantee(job) &&
+        size() >= room_for_requests(shares_.capacity())) {
+        return nullptr;
+    }
     if (size() == buckets_.size()) grow_buckets();
     PitEntry& entry = entries_.take();
     entry = PitEntry{};
@@ -173,6 +180,25 @@ void Pit::collect_named(wire::NameView name, std::vector<PitEntry*>& into) const
 void Pit::collect_all(std::vector<PitEntry*>& into) const {
     for (PitEntry* entry : buckets_) {
         for (; entry != nullptr; entry = entry->next_in_bucket) into.push_back(entry);
+    }
+}
+
+void Pit::audit(AuditReport& report) const {
+    std::vector<PitEntry*> entries;
+    collect_all(entries);
+    std::array<std::size_t, jobs::kMaxJobIds> of_job{};
+    for (const PitEntry* entry : entries) {
+        ++of_job[entry->job];
+        report.expect(!entry->in_records().empty(), "somebody waits for each pending Interest");
+        report.expect(entry->scheduled(), "each pending Interest ends by a timer");
+        for (const InRecord& record : entry->in_records()) {
+            report.expect(record.expiry <= entry->expiry, "an entry outlives its records");
+        }
+    }
+    report.expect_equal(shares_.used(), entries.size(), "pending Interests");
+    report.expect_at_most(entries.size(), shares_.capacity(), "pending Interests");
+    for (jobs::JobId job = 0; job < of_job.size(); ++job) {
+        report.expect_equal(shares_.used(job), of_job[job], "pending Interests of one job");
     }
 }
 

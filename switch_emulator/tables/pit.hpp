@@ -13,6 +13,7 @@
 #include "switch_emulator/tables/name_prefixes.hpp"
 #include "switch_emulator/tables/slab.hpp"
 #include "switch_emulator/tables/timing_wheel.hpp"
+#include "transport/audit.hpp"
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/time.hpp"
 #include "transport/wire/interest.hpp"
@@ -120,6 +121,10 @@ struct alignas(64) PitEntry : TimerLink {
     OutRecord* first_out = nullptr;
 };
 
+/// What an entry is for. Requests leave a part of the table to operands: whoever waits for a sum
+/// must not keep its operands from being asked for, or nobody ever gets anything.
+enum class PitUse : std::uint8_t { kRequest, kOperand };
+
 /// A bounded hash table with chained entries. Entries and records come from slabs and have stable
 /// addresses. The buckets grow with the entries, not with the capacity: a table for the few hundred
 /// Interests in flight stays in the cache. Half of the capacity is guaranteed to the jobs, by
@@ -132,8 +137,9 @@ class Pit {
 
     PitEntry* find(const PitKey& key) const;
     /// A new entry whose name lies in `interest`'s bytes; null when the table is full, or what is
-    /// left is reserved for other jobs. The key must not be there yet.
-    PitEntry* insert(const PitKey& key, PacketRef interest, jobs::JobId job = jobs::kNoJob);
+    /// left is reserved for other jobs or for operands. The key must not be there yet.
+    PitEntry* insert(const PitKey& key, PacketRef interest, jobs::JobId job = jobs::kNoJob,
+                     PitUse use = PitUse::kRequest);
     void erase(PitEntry& entry);
 
     /// Adds a record, or renews the one that `face` has.
@@ -163,6 +169,8 @@ class Pit {
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
     const jobs::WeightedShares& shares() const { return shares_; }
     std::size_t size() const { return shares_.used(); }
+    /// Whether the counts are those of the entries, and somebody waits for each until a timer.
+    void audit(AuditReport& report) const;
     TimingWheel& timers() { return timers_; }
     const TimingWheel& timers() const { return timers_; }
 

@@ -281,4 +281,6 @@ void Endpoint::on_hold(wire::NameView name, wire::ByteView missing, TimePoint no
     state_->fetcher.on_hold(name, missing, now);
 }
 
+void Endpoint::audit(AuditReport& report) const { state_->fetcher.audit(report); }
+
 }  // namespace innet

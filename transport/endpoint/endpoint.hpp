@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "transport/application/application.hpp"
+#include "transport/audit.hpp"
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/endpoint/operation.hpp"
 #include "transport/object/object_fetch.hpp"
@@ -114,6 +115,7 @@ class Endpoint final : public Application {
     std::vector<std::string> describe_operations() const;
     /// Nothing unless the operation is in flight.
     std::optional<MissingParts> missing(OperationId id, TimePoint now) const;
+    void audit(AuditReport& report) const;
 
     Production produce(const wire::InterestView& interest, bool for_network,
                        TimePoint now) override;

@@ -384,4 +384,26 @@ MissingReport Fetcher::missing(const OperationState& operation, TimePoint now) c
     return report;
 }
 
+void Fetcher::audit(AuditReport& report) const {
+    std::vector<std::uint64_t> segments(askers_.size(), 0);
+    std::vector<std::uint64_t> targets(askers_.size(), 0);
+    targets_.for_each_in_use([&](const TargetState& target) {
+        for (const std::uint32_t flow : {target.flow, kOwnFlow}) {
+            segments[flow] += target.spec().end_segment - target.spec().first_segment;
+            ++targets[flow];
+        }
+    });
+    askers_.for_each_in_use([&](std::uint32_t place) {
+        const LossDetector& detector = askers_[place].flow.detector();
+        detector.audit(report);
+        report.expect_at_most(detector.outstanding_count(), segments[place],
+                              "outstanding requests of one flow");
+        // What was held when its tensor appears is in flight from then on, beside the window.
+        report.expect_at_most(detector.in_flight_count(),
+                              std::max(options_.initial_window, options_.max_window) +
+                                  targets[place] * options_.initial_window,
+                              "requests in flight to one node");
+    });
+}
+
 }  // namespace innet

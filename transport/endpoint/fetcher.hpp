@@ -38,6 +38,9 @@ class Fetcher {
 
     MissingReport missing(const OperationState& operation, TimePoint now) const;
 
+    /// Whether windows are kept, and nothing is outstanding that no target waits for.
+    void audit(AuditReport& report) const;
+
   private:
     /// The flow of self-evaluation, whose hint is this node's own name.
     static constexpr std::uint32_t kOwnFlow = 0;

@@ -18,8 +18,11 @@ std::string OperationStreams::Started::cause(const MissingParts& missing) const 
     return sequence_text(seq) + ": " + missing.detail;
 }
 
-bool OperationStreams::Stream::may_start(std::uint64_t seq) const {
-    return std::ranges::all_of(in_flight, [&](std::uint64_t other) { return seq < other + depth; });
+/// The reserved ones behind it start without a question, so they count as if they started now.
+bool OperationStreams::Stream::may_start(const StreamedOperation& operation) const {
+    const std::uint64_t last = operation.seq + operation.reserves;
+    return std::ranges::all_of(in_flight,
+                               [&](std::uint64_t other) { return last < other + depth; });
 }
 
 bool OperationStreams::Stream::take_reserved(std::uint64_t seq) {
@@ -70,7 +73,8 @@ void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoin
     Waiting waiting;
     waiting.operation = std::move(operation);
     const std::uint64_t seq = waiting.operation.seq;
-    if (stream.take_reserved(seq) || (stream.waiting.empty() && stream.may_start(seq))) {
+    if (stream.take_reserved(seq) ||
+        (stream.waiting.empty() && stream.may_start(waiting.operation))) {
         start(id, stream, std::move(waiting), now);
     } else {
         next_deadline_ = std::min(next_deadline_, waiting.deadline());
@@ -205,7 +209,7 @@ bool OperationStreams::on_ended(OperationCompletion& completion, TimePoint now) 
 
 void OperationStreams::start_waiting(StreamId id, Stream& stream, TimePoint now,
                                      const std::string& after) {
-    while (!stream.waiting.empty() && stream.may_start(stream.waiting.front().operation.seq)) {
+    while (!stream.waiting.empty() && stream.may_start(stream.waiting.front().operation)) {
         Waiting next = std::move(stream.waiting.front());
         stream.waiting.pop_front();
         start(id, stream, std::move(next), now, after);

@@ -75,7 +75,7 @@ class OperationStreams {
         std::vector<std::uint64_t> reserved;
         std::deque<Waiting> waiting;
 
-        bool may_start(std::uint64_t seq) const;
+        bool may_start(const StreamedOperation& operation) const;
         /// True when `seq` was reserved.
         bool take_reserved(std::uint64_t seq);
     };

@@ -31,6 +31,13 @@ class TargetTable {
         }
     }
 
+    template <typename Visit>
+    void for_each_in_use(Visit visit) const {
+        for (const TargetState& target : slab_) {
+            if (target.operation != nullptr) visit(target);
+        }
+    }
+
     /// A request's key tells its target and its segment.
     static RequestKey key(std::uint32_t place, std::uint64_t segment) {
         return (RequestKey{place} << kSegmentBits) | segment;

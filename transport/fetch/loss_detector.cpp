@@ -386,4 +386,29 @@ TimePoint LossDetector::next_deadline() const {
 
 const RttEstimator& LossDetector::rtt() const { return state_->rtt; }
 
+void LossDetector::audit(AuditReport& report) const {
+    const State& state = *state_;
+    const auto length = [&state](const Queue& queue, Where where) {
+        std::size_t count = 0;
+        for (std::uint32_t at = queue.head; at != kNone; at = state.at(at).link.next) {
+            count += state.at(at).where == where ? 1 : 0;
+        }
+        return count;
+    };
+    std::size_t in_flight = 0;
+    for (const Queue& queue : state.sent) in_flight += length(queue, Where::kSent);
+    report.expect_equal(state.in_flight_count, in_flight, "requests in flight");
+    report.expect_equal(state.held_count, length(state.held, Where::kHeld), "held requests");
+    report.expect_equal(state.requests.size() - state.free_requests.size(), state.index.size(),
+                        "requests in the index");
+    std::size_t of_publications = 0;
+    std::size_t held_of_publications = 0;
+    for (const Publication& publication : state.publications) {
+        of_publications += publication.requests;
+        held_of_publications += publication.held_count;
+    }
+    report.expect_equal(of_publications, state.index.size(), "requests of publications");
+    report.expect_equal(held_of_publications, state.held_count, "held requests of publications");
+}
+
 }  // namespace innet

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "transport/audit.hpp"
 #include "transport/fetch/rtt_estimator.hpp"
 #include "transport/time.hpp"
 
@@ -66,6 +67,8 @@ class LossDetector {
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
     const RttEstimator& rtt() const;
+    /// Whether the counts are those of the queues.
+    void audit(AuditReport& report) const;
 
   private:
     struct State;

@@ -55,6 +55,16 @@ TEST_CASE("a job that floods leaves the others what they are guaranteed") {
     CHECK(pit.insert(key("/b/more"), {}, 2) != nullptr);
 }
 
+TEST_CASE("those who wait for sums leave a quarter of the table to operands") {
+    Keys key;
+    Pit pit(16);
+    for (int i = 0; i < 12; ++i) {
+        REQUIRE(pit.insert(key("/sum/" + std::to_string(i)), {}) != nullptr);
+    }
+    CHECK(pit.insert(key("/sum/more"), {}) == nullptr);
+    CHECK(pit.insert(key("/operand"), {}, jobs::kNoJob, tables::PitUse::kOperand) != nullptr);
+}
+
 TEST_CASE("names, CanBePrefix and MustBeFresh tell entries apart") {
     Keys key;
     Pit pit(16);
@@ -96,7 +106,7 @@ TEST_CASE("the table takes its capacity and not one entry more") {
 TEST_CASE("a table that has grown finds every entry, and no other") {
     constexpr int kEntries = 5000;
     Keys key;
-    Pit pit(kEntries);
+    Pit pit(2 * kEntries);
     std::vector<PitEntry*> entries;
     for (int i = 0; i < kEntries; ++i) {
         entries.push_back(pit.insert(key("/a/" + std::to_string(i)), {}));

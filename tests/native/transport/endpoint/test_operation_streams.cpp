@@ -215,6 +215,16 @@ TEST_CASE("an operation that follows from another keeps its place among those un
     CHECK(x.started(3));
 }
 
+TEST_CASE("operations that follow from another do not overtake a slow one by the depth") {
+    Exchanges x;
+    x.submit(0);
+    x.submit(1, true, 1h, 1);  // and 2, which would let the tensor of 0 go
+    CHECK(x.started(0));
+    CHECK(!x.started(1));
+    x.peer_publishes(0);
+    CHECK(x.started(1));
+}
+
 TEST_CASE("a reserved number that is given up holds nobody back") {
     Exchanges x;
     x.submit(0, true, 1h, 2);

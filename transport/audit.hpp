@@ -1,0 +1,41 @@
+#pragma once
+// What a look through the engine's tables finds wrong: the simulator's tests look after every
+// event, so that a wrong count is told when it comes about and not when something stands still.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace innet {
+
+class AuditReport {
+  public:
+    /// `what` must hold.
+    void expect(bool holds, std::string_view what) {
+        if (!holds) complaints_.push_back(std::string("it does not hold that ").append(what));
+    }
+    /// What is counted, and what is there.
+    void expect_equal(std::uint64_t counted, std::uint64_t there, std::string_view what) {
+        if (counted != there) add(what, counted, " are counted, and there are ", there);
+    }
+    void expect_at_most(std::uint64_t there, std::uint64_t bound, std::string_view what) {
+        if (there > bound) add(what, there, " are more than ", bound);
+    }
+
+    const std::vector<std::string>& complaints() const { return complaints_; }
+
+  private:
+    void add(std::string_view what, std::uint64_t first, std::string_view relation,
+             std::uint64_t second) {
+        complaints_.push_back(std::string(what)
+                                  .append(": ")
+                                  .append(std::to_string(first))
+                                  .append(relation)
+                                  .append(std::to_string(second)));
+    }
+
+    std::vector<std::string> complaints_;
+};
+
+}  // namespace innet
