@@ -15,7 +15,8 @@ PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: a few more at once than there are cores.
 PYTEST_WORKERS ?= 3
 
-.PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean
+.PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
+    swarm
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -24,6 +25,7 @@ help:
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
 	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
 	@echo "make faults        processes and links that die and hang, on real processes"
+	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
@@ -53,6 +55,12 @@ pytest: build
 
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults $(PYTEST_FLAGS)
+
+SEEDS ?= 500
+BASE ?=
+JOBS ?= 2
+swarm: build
+	@$(PYTHON_BIN) -m tests.swarm --seeds $(SEEDS) --jobs $(JOBS) $(if $(BASE),--base $(BASE))
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)
