@@ -12,20 +12,21 @@ from innet.collectives.allgather import allgather
 from innet.collectives.allreduce import allreduce
 from innet.collectives.allreduce_q8 import allreduce_q8
 from innet.collectives.alltoall import alltoall
-from innet.collectives.any_source import AnySource, Receive
-from innet.collectives.arrays import Array, Output, byte_view
+from innet.collectives.any_source import AnySource
+from innet.collectives.arrays import Array, byte_view
 from innet.collectives.barrier import barrier
 from innet.collectives.broadcast import broadcast
 from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
 from innet.collectives.keyed import KeyedCalls
+from innet.collectives.message_calls import MessageCalls
 from innet.collectives.object_calls import ObjectCalls
 from innet.collectives.objects import Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
 from innet.collectives.operation import Operation
 from innet.collectives.partial import PartialCalls, Rounds
-from innet.collectives.point_to_point import PointToPoint, describe_receipt
+from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.recovery import RecoveryCalls
 from innet.collectives.reduce import reduce
 from innet.collectives.reduce_scatter import reduce_scatter
@@ -47,7 +48,9 @@ _LEAST_TIMEOUT_S = 1e-3
 _TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
 
 
-class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, RecoveryCalls):
+class Communicator(
+    MessageCalls, ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, RecoveryCalls
+):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -88,16 +91,13 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, Recover
         self._stream = self._node.open_stream(prefixes, self._in_flight)
         self._collector = services.collector
         self._trace = services.trace
-        self._messages = PointToPoint(
-            self._node, self._collector, variants.first, self.rank, self._segment_bytes
-        )
-        self._any_source = AnySource(
-            self._node,
-            self._collector,
-            self._messages,
-            [peer for peer in range(self.size) if peer != self.rank],
-        )
         first = variants.first
+        messages = PointToPoint(self._node, self._collector, first, self.rank, self._segment_bytes)
+        peers = [peer for peer in range(self.size) if peer != self.rank]
+        any_source = AnySource(self._node, self._collector, messages, peers)
+        MessageCalls.__init__(
+            self, messages, any_source, self._check_member, self._work, services.trace
+        )
         objects = Objects(self._node, services.object_key, first, self.rank, self._segment_bytes)
         ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
         one_sided = OneSided(
@@ -234,78 +234,6 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, Recover
     def barrier(self) -> None:
         """Wait until every rank has come here."""
         self.ibarrier().wait()
-
-    # Messages between two ranks.
-
-    def isend(self, array: Array, to: int, tag: int = 0) -> Work[None]:
-        """Start a :meth:`send`."""
-        self._check_peer(to)
-        operation, completion, what = self._messages.send(array, to, tag, self.timeout_s)
-        if completion is self._collector:
-            self._trace_message(operation, what, array)
-        return self._work(operation, what, None, lambda: None, completion)
-
-    def send(self, array: Array, to: int, tag: int = 0) -> None:
-        """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
-        self.isend(array, to, tag).wait()
-
-    def irecv(
-        self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
-    ) -> Work[Array]:
-        """Start a :meth:`recv`; its deadline is by default that of the group's operations."""
-        self._check_peer(source)
-        output = Output(array)
-        if self._any_source.knows(tag):
-            return self._posted(output, source, tag, output.finish, timeout_s)[1]
-        receipt = self._messages.receive(
-            output.memory, source, tag, timeout_or(timeout_s, self.timeout_s)
-        )
-
-        def finish() -> Array:
-            receipt.confirm()
-            return output.finish()
-
-        return self._work(
-            receipt.operation, receipt.what, None, finish, unfinished=receipt.give_back
-        )
-
-    def recv(self, array: Array, source: int, tag: int = 0) -> Array:
-        """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
-        return self.irecv(array, source, tag).wait()
-
-    def irecv_any(self, array: Array, tag: int = 0) -> Work[int]:
-        """Start a :meth:`recv_any`."""
-        self._require_open()
-        output = Output(array)
-
-        def finish() -> int:
-            output.finish()
-            return receive.sender
-
-        receive, work = self._posted(output, None, tag, finish)
-        return work
-
-    def recv_any(self, array: Array, tag: int = 0) -> int:
-        """Fill ``array`` with the next message that any rank sends with that tag; its sender.
-
-        Messages of one sender are taken in the order they were sent. Every rank is asked for its
-        next message, and fetches go on for receives that follow: use a tag of its own for it.
-        """
-        return self.irecv_any(array, tag).wait()
-
-    def _posted(
-        self,
-        output: Output,
-        source: int | None,
-        tag: int,
-        finish: Callable[[], T],
-        timeout_s: float | None = None,
-    ) -> tuple[Receive, Work[T]]:
-        what = describe_receipt(output.memory, "any rank" if source is None else source, tag)
-        receive = self._any_source.post(
-            output.memory, source, tag, timeout_or(timeout_s, self.timeout_s)
-        )
-        return receive, self._work(0, what, None, finish, receive)
 
     # About the group.
 
@@ -576,10 +504,6 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, Recover
             if node in ended
         )
 
-    def _trace_message(self, operation: int, what: str, array: Array) -> None:
-        if self._trace is not None:
-            self._trace.begin(operation, what, "message", bytes=array.nbytes)
-
     def _object_work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
         if self._trace is not None:
             self._trace.begin(operation, what, "object")
@@ -602,12 +526,6 @@ class Communicator(ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, Recover
     def _check_member(self, rank: int) -> None:
         self._require_open()
         self._check_rank(rank)
-
-    def _check_peer(self, peer: int) -> None:
-        self._require_open()
-        self._check_rank(peer)
-        if peer == self.rank:
-            raise CollectiveError(f"rank {peer} cannot send messages to itself; copy the array")
 
 
 @functools.lru_cache(maxsize=256)
