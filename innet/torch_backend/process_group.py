@@ -36,7 +36,7 @@ from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
 from innet.torch_backend.steps import StepBuilder
 from innet.torch_backend.tensors import only, only_list, split_sizes
 from innet.torch_backend.work import CollectiveWork, Pending
-from innet.worker.context import before_close, no_more_before_close
+from innet.worker.exit_hooks import before_close, no_more_before_close
 
 _ALLREDUCE = AllreduceOptions()
 _ALLREDUCE_COALESCED = AllreduceCoalescedOptions()

@@ -4,7 +4,8 @@ The launcher describes it in the environment; :func:`current_worker` opens it on
 """
 
 from innet.worker.collector import Collector
-from innet.worker.context import Worker, close_worker, current_worker
+from innet.worker.context import Worker
+from innet.worker.current import close_worker, current_worker
 from innet.worker.membership import Membership
 
 __all__ = ["Collector", "Membership", "Worker", "close_worker", "current_worker"]

@@ -1,0 +1,103 @@
+"""The worker of this process: opened at its first use, closed at the process's end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+import threading
+from types import TracebackType
+
+from innet.errors import EmulationError
+from innet.worker.context import Worker
+from innet.worker.exit_hooks import forget_after_fork, take_hooks
+from innet.worker.program_end import ProgramEnd, describe
+
+_lock = threading.Lock()
+_worker: Worker | None = None
+_why_none: str = ""
+"""Why this process can have no worker; empty when it can."""
+
+
+def current_worker() -> Worker:
+    """The worker of this process, opened at the first call.
+
+    Raises:
+        EmulationError: this process was not started by ``innet run``, or forked from a worker.
+    """
+    global _worker
+    with _lock:
+        if _why_none:
+            raise EmulationError(_why_none)
+        if _worker is None:
+            _worker = Worker.from_environment()
+            _install_hooks_once()
+        return _worker
+
+
+def close_worker() -> None:
+    """Close this process's worker, if it was opened; the next use opens another.
+
+    Groups are left first, in the reverse order of their making. What that raises is raised once
+    the worker is closed.
+    """
+    global _worker
+    with _lock:
+        worker, _worker = _worker, None
+        hooks = take_hooks()
+    if worker is not None:
+        # All of them, whatever one raises: an open node would keep others waiting.
+        with contextlib.ExitStack() as closing:
+            closing.callback(worker.close)
+            for hook in hooks:
+                closing.callback(hook)
+
+
+@functools.cache
+def _install_hooks_once() -> None:
+    """Close the worker at exit; and when an error ends this rank, others hear at once of it."""
+    end = ProgramEnd()
+    os.register_at_fork(after_in_child=_disown_after_fork)
+    previous = sys.excepthook
+
+    def report(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        _fail(describe(error))
+        previous(kind, error, trace)
+
+    def report_end() -> None:
+        failure = end.failure()
+        if failure is not None:
+            _fail(failure)
+
+    sys.excepthook = report
+    # Before Python joins its threads, unlike what `atexit` calls: they may wait for other ranks,
+    # and these for this one. Pools of threads stop in the same way.
+    threading._register_atexit(report_end)  # type: ignore[attr-defined]
+    atexit.register(close_worker)
+
+
+def _fail(why: str) -> None:
+    if _worker is not None:
+        _worker.fail(why)
+
+
+def _disown_after_fork() -> None:
+    """A forked child has none of the worker's threads: it would wait for them for ever.
+
+    Its end, and its errors, are none of the job's.
+    """
+    global _worker, _lock, _why_none
+    _lock = threading.Lock()  # whoever held it is not here
+    forget_after_fork()
+    worker, _worker = _worker, None
+    if worker is not None:
+        _why_none = (
+            f"this process was forked from the worker of this host ({worker.config.node}), which "
+            "alone is in the job's groups. Call innet and torch.distributed in the worker itself; "
+            "give a child what it needs, and take its results, by other means"
+        )
+        worker.disown(_why_none)
