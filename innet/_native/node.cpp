@@ -141,7 +141,8 @@ void bind_shape(nb::module_& module) {
         .def(
             "__init__",
             [](port::PortOptions* self, std::optional<double> rate_bps, double delay_s, double loss,
-               std::size_t queue_bytes, std::optional<std::size_t> mark_bytes, std::uint64_t seed) {
+               std::size_t queue_bytes, std::optional<std::size_t> mark_bytes, std::uint64_t seed,
+               std::size_t burst_bytes) {
                 port::PortOptions options;
                 options.rate_bps = rate_bps;
                 options.delay = from_seconds(delay_s);
@@ -149,10 +150,11 @@ void bind_shape(nb::module_& module) {
                 options.queue_bytes = queue_bytes;
                 options.mark_bytes = mark_bytes;
                 options.seed = seed;
+                options.burst_bytes = burst_bytes;
                 new (self) port::PortOptions(options);
             },
             nb::kw_only(), "rate_bps"_a.none(), "delay_s"_a, "loss"_a, "queue_bytes"_a,
-            "mark_bytes"_a.none(), "seed"_a);
+            "mark_bytes"_a.none(), "seed"_a, "burst_bytes"_a = 0);
 }
 
 void bind_completions(nb::class_<PythonNode, NodeHandle>& node) {

@@ -16,7 +16,10 @@ def summary_sentences(comparison: Comparison) -> list[str]:
     Speed beyond what bytes on links explain is called what it is.
     """
     sentences = []
-    if comparison.sizes_bytes:
+    jobs = list(dict.fromkeys(m.job for m in comparison.measurements if m.job))
+    for job in jobs:
+        sentences.append(_fastest([m for m in comparison.largest if m.job == job]))
+    if comparison.sizes_bytes and not jobs:
         size_bytes = comparison.sizes_bytes[-1]
         found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
         largest = [measurement for measurement in found if measurement is not None]

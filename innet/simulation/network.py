@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from innet._native import _core
 from innet.emulation.network import HOST_CACHE_POLICY
+from innet.emulation.node_config import Mode
+from innet.emulation.shaping import TokenBucket
 from innet.errors import SimulationError
 from innet.node.native_settings import native_settings
 from innet.settings import Settings
@@ -25,8 +27,11 @@ class SimulatedNetwork:
         nodes: the node of each name.
     """
 
-    def __init__(self, topology: Topology, settings: Settings, seed: int) -> None:
+    def __init__(
+        self, topology: Topology, settings: Settings, seed: int, like: Mode = "local"
+    ) -> None:
         self.topology = topology
+        self._like = like
         self.native = _core.Simulation()
         self.nodes: dict[str, _core.SimulatedNode] = {}
         self._settings = settings
@@ -187,13 +192,17 @@ class SimulatedNetwork:
             self._faces[near][far] = len(self._faces[near])
 
     def _shape(self, link: Link, source: str, to: str) -> _core.LinkShape:
+        # The kernel's queues mark nothing; what its token buckets have saved up passes at once.
+        kernel = self._like == "netns"
+        bucket = TokenBucket.for_link(link) if kernel else None
         return _core.LinkShape(
             _core.PortShape(
                 rate_bps=link.rate_bps,
                 delay_s=link.delay_s,
                 loss=link.loss,
-                queue_bytes=link.queue_bytes,
-                mark_bytes=link.mark_threshold_bytes,
+                queue_bytes=bucket.limit_bytes if bucket else link.queue_bytes,
+                mark_bytes=None if kernel else link.mark_threshold_bytes,
+                burst_bytes=bucket.burst_bytes if bucket else 0,
                 seed=self._number("link", source, to),
             ),
             jitter_s=link.jitter_s,

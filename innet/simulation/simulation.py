@@ -13,6 +13,7 @@ from innet.collectives import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.timeouts import timeout_or
 from innet.control.group_plans import GroupPlans
+from innet.emulation.node_config import Mode
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import SimulationError
 from innet.plans import Plan, PlanChooser
@@ -68,6 +69,7 @@ class Simulation:
         settings: Settings | None = None,
         seed: int = 1,
         audit_interval: int = 0,
+        like: Mode = "local",
     ) -> None:
         """
         Args:
@@ -76,13 +78,15 @@ class Simulation:
             seed: of everything random: losses, jitter, nonces, keys.
             audit_interval: for tests of the engine: every so many events, a node's tables are
                 checked against each other. 0: never.
+            like: whose links are modelled: ``local``, the emulator's own, or ``netns``, the
+                kernel's token buckets with their bursts and without marks.
 
         Raises:
             EmulationError: a link's MTU leaves no room for a segment.
         """
         self.topology = topology
         self.settings = settings or Settings()
-        self.network = SimulatedNetwork(topology, self.settings, seed)
+        self.network = SimulatedNetwork(topology, self.settings, seed, like)
         self.observer: Callable[[], None] | None = None
         self.network.native.set_audit_interval(audit_interval)
         self._segment_bytes = segment_bytes(topology)

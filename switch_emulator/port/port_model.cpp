@@ -30,10 +30,11 @@ void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
     }
     const std::size_t size = wire_bytes(packet);  // the mark may have made it larger
     // The schedule is the link's own: a driver that comes late takes nothing of its capacity.
-    busy_until_ = std::max(now, busy_until_) + serialisation(size);
+    busy_until_ = std::max(now - burst_time(), busy_until_) + serialisation(size);
+    const TimePoint serialised = std::max(now, busy_until_);
     counters_.depth_bytes += size;
     counters_.max_depth_bytes = std::max(counters_.max_depth_bytes, counters_.depth_bytes);
-    push({std::move(packet), busy_until_, busy_until_ + options_.delay,
+    push({std::move(packet), serialised, serialised + options_.delay,
           random_.happens(options_.loss)});
 }
 
@@ -121,6 +122,14 @@ Duration PortModel::serialisation(std::size_t bytes) {
     const Duration whole(static_cast<Duration::rep>(exact_ns));
     unpaid_ns_ = exact_ns - static_cast<double>(whole.count());
     return whole;
+}
+
+Duration PortModel::burst_time() const {
+    if (!options_.rate_bps) {
+        return Duration::zero();
+    }
+    const double burst_ns = static_cast<double>(options_.burst_bytes) * 8e9 / *options_.rate_bps;
+    return Duration(static_cast<Duration::rep>(burst_ns));
 }
 
 }  // namespace innet::port

@@ -17,9 +17,12 @@ namespace innet::port {
 inline constexpr std::size_t kFramingBytes = 28 + 14;
 
 struct PortOptions {
-    std::optional<double> rate_bps;         ///< absent: no serialisation time
-    Duration delay{0};                      ///< one-way propagation
-    double loss = 0.0;                      ///< probability that a packet vanishes on the wire
+    std::optional<double> rate_bps;  ///< absent: no serialisation time
+    Duration delay{0};               ///< one-way propagation
+    double loss = 0.0;               ///< probability that a packet vanishes on the wire
+    /// A token bucket of so many bytes, as the kernel's tbf: what an idle link saves up passes at
+    /// once.
+    std::size_t burst_bytes = 0;
     std::size_t queue_bytes = 512 * 1024;   ///< waiting for the link; beyond, packets are dropped
     std::optional<std::size_t> mark_bytes;  ///< Data that finds more than this queued is marked
     std::uint64_t seed = 1;
@@ -72,6 +75,7 @@ class PortModel {
     void drain_queue(TimePoint now);
     void mark(OutgoingPacket& packet);
     Duration serialisation(std::size_t bytes);
+    Duration burst_time() const;
 
     PortOptions options_;
     PortCounters counters_;

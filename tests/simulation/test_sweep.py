@@ -61,6 +61,17 @@ def test_jobs_have_measurements_of_their_own_and_share_their_links() -> None:
     assert [bool(m.links) for m in found.measurements] == [False, False, True]
 
 
+def test_a_job_with_an_algorithm_of_its_own_is_told_apart_by_what_runs_beside_it() -> None:
+    text = TWO_JOBS.replace("kind: collective, operation: allreduce", "kind: collective, "
+                            "algorithm: ps, operation: allreduce")  # fmt: skip
+    found = compared(text, algorithms=["inc", "ring"])
+    assert [m for m in found.methods if m.startswith("sums")] == [
+        "sums: ps beside inc",
+        "sums: ps beside ring",
+    ]
+    assert len(found.methods) == len(found.measurements) == 6
+
+
 def test_the_page_of_a_simulation_tells_its_seeds_and_events() -> None:
     events = "events:\n  - {kind: pause, node: s0, at: 1ms, for: 2ms}\n"
     page = render_report(compared(TWO_JOBS + events, algorithms=["inc"], seeds=[7]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -51,6 +51,12 @@ def sim(
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Run with N seeds, from --seed on")
     ] = 1,
+    like: Annotated[
+        Literal["local", "netns"],
+        typer.Option(
+            help="Whose links are modelled: the emulator's own, or the kernel's token buckets"
+        ),
+    ] = "local",
     repetitions: Annotated[
         int | None,
         typer.Option(min=1, help="Timed operations or steps, in place of the workload's"),
@@ -98,6 +104,7 @@ def sim(
         sizes_bytes=_sizes_bytes(sizes),
         seeds=range(seed, seed + seeds),
         settings=parsed_settings,
+        like=like,
     )
     cores = len(os.sched_getaffinity(0))
     with SimulationProgress(Console(stderr=True)) as progress:

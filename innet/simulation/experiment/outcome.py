@@ -49,12 +49,13 @@ def outcome(
         kinds[task.algorithm, _sizes(result)].append(result)
     measurements: list[Measurement] = []
     failures: list[Failure] = []
-    for results in kinds.values():
+    for (algorithm, _), results in kinds.items():
         several = len(results[0].jobs) > 1
         for number in range(len(results[0].jobs)):
             jobs = [result.jobs[number] for result in results]
-            measurements += _of_job(jobs, results, several)
-            failures += _failures(jobs, results, several)
+            beside = _beside(jobs[0], results[0], algorithm)
+            measurements += _of_job(jobs, results, several, beside)
+            failures += _failures(jobs, results, several, beside)
         if several:
             measurements += _of_all_jobs(results)
     operations = {job.operation for _, result in runs for job in result.jobs}
@@ -80,15 +81,15 @@ def _sizes(result: RunResult) -> str:
 
 
 def _of_job(
-    jobs: Sequence[JobResult], results: Sequence[RunResult], several: bool
+    jobs: Sequence[JobResult], results: Sequence[RunResult], several: bool, beside: str
 ) -> list[Measurement]:
     samples_s = [ended - begun for job in jobs for begun, ended in job.spans_s]
     if not samples_s:
         return []
     return [
         Measurement(
-            method=_label(jobs[0], several),
-            title=_title(jobs[0], several),
+            method=_label(jobs[0], several) + beside,
+            title=_title(jobs[0], several) + beside,
             size_bytes=jobs[0].size_bytes,
             samples_s=samples_s,
             in_a_row=False,
@@ -130,15 +131,21 @@ def _of_all_jobs(results: Sequence[RunResult]) -> list[Measurement]:
 
 
 def _failures(
-    jobs: Sequence[JobResult], results: Sequence[RunResult], several: bool
+    jobs: Sequence[JobResult], results: Sequence[RunResult], several: bool, beside: str
 ) -> Iterable[Failure]:
     for job, result in zip(jobs, results, strict=True):
         if job.failure is not None:
             yield Failure(
-                method=_label(job, several),
+                method=_label(job, several) + beside,
                 size_bytes=job.size_bytes,
                 reason=f"seed {result.seed}, {job.failure}",
             )
+
+
+def _beside(job: JobResult, result: RunResult, algorithm: str) -> str:
+    """Tells apart the runs of a job that names its algorithm, where others are compared."""
+    others = {other.algorithm for other in result.jobs}
+    return "" if job.algorithm == algorithm or algorithm not in others else f" beside {algorithm}"
 
 
 def _label(job: JobResult, several: bool) -> str:

@@ -30,7 +30,7 @@ def run_task(task: Task, observer: Observer = nobody) -> RunResult:
         WorkloadError: the workload does not fit the topology.
         PlanError: an algorithm is unknown or does not fit.
     """
-    with Simulation(task.topology, settings=task.settings, seed=task.seed) as sim:
+    with Simulation(task.topology, settings=task.settings, seed=task.seed, like=task.like) as sim:
         return _Run(task, sim, observer).result()
 
 

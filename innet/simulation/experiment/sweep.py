@@ -14,6 +14,7 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from typing import Final
 
+from innet.emulation.node_config import Mode
 from innet.emulation.syscalls import set_parent_death_signal
 from innet.errors import SimulationError
 from innet.settings import Settings
@@ -55,15 +56,20 @@ def make_tasks(
     sizes_bytes: Sequence[int] = (),
     seeds: Sequence[int] = (1,),
     settings: Settings | None = None,
+    like: Mode = "local",
 ) -> list[Task]:
     """A run for each size, algorithm and seed, in that order.
+
+    Where all jobs name their algorithm there is nothing to compare, and one is taken.
 
     Raises:
         WorkloadError: sizes are given, and the workload is no single collective.
     """
+    if all(job.written.algorithm for job in workload.jobs):
+        algorithms = algorithms[:1]
     workloads = [workload.with_size(size) for size in sizes_bytes] or [workload]
     return [
-        Task(topology, sized, algorithm, seed, settings or Settings())
+        Task(topology, sized, algorithm, seed, settings or Settings(), like)
         for sized in workloads
         for algorithm in algorithms
         for seed in seeds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from innet.emulation.node_config import Mode
 from innet.settings import Settings
 from innet.simulation.workload import Workload
 from innet.topology import Topology
@@ -20,6 +21,7 @@ class Task:
         algorithm: of groups whose job does not name one.
         seed: of everything random.
         settings: of the nodes.
+        like: the mode whose links are modelled.
     """
 
     topology: Topology
@@ -27,6 +29,7 @@ class Task:
     algorithm: str
     seed: int
     settings: Settings
+    like: Mode = "local"
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.workload.name} seed {self.seed}"

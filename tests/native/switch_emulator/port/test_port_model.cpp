@@ -118,6 +118,20 @@ TEST_CASE(
     CHECK(bench.port().next_deadline() == kStart + 4920us + 848us);
 }
 
+TEST_CASE("a token bucket lets what an idle link saved up pass at once, and no more") {
+    PortOptions options;
+    options.rate_bps = 8e6;  // a byte takes a microsecond
+    options.burst_bytes = 1500;
+    Bench bench(options);
+    for (int i = 0; i < 3; ++i) bench.enqueue(1000, kStart);
+    CHECK(bench.run() == std::vector<TimePoint>{kStart, kStart + 500us, kStart + 1500us});
+    // Half a millisecond later, so much is saved up, and no more than the burst ever.
+    bench.enqueue(1000, kStart + 2000us);
+    CHECK(bench.run() == std::vector<TimePoint>{kStart + 2500us});
+    for (int i = 0; i < 2; ++i) bench.enqueue(1000, kStart + 1s);
+    CHECK(bench.run() == std::vector<TimePoint>{kStart + 1s, kStart + 1s + 500us});
+}
+
 TEST_CASE("rounding takes nothing of the rate") {
     PortOptions options = at_rate(10e9);  // 67 bytes take 53.6 ns
     Bench bench(options);
