@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 3
 
 .PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
-    swarm
+    swarm swarm-mutations
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -26,6 +26,7 @@ help:
 	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
 	@echo "make faults        processes and links that die and hang, on real processes"
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
+	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
@@ -61,6 +62,9 @@ BASE ?=
 JOBS ?= 2
 swarm: build
 	@$(PYTHON_BIN) -m tests.swarm --seeds $(SEEDS) --jobs $(JOBS) $(if $(BASE),--base $(BASE))
+
+swarm-mutations: build
+	@$(PYTHON_BIN) -m tests.swarm.mutations
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)
