@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from innet.worker import context
+from innet.worker import current, exit_hooks
 
 
 class FakeWorker:
@@ -21,11 +21,11 @@ def test_what_one_hook_raises_keeps_nothing_from_closing(monkeypatch):
     def raise_error() -> None:
         raise ValueError("cannot leave")
 
-    monkeypatch.setattr(context, "_worker", FakeWorker(ended))
-    monkeypatch.setattr(context, "_exit_hooks", [])
-    context.before_close(lambda: ended.append("first group"))
-    context.before_close(raise_error)
-    context.before_close(lambda: ended.append("last group"))
+    monkeypatch.setattr(current, "_worker", FakeWorker(ended))
+    monkeypatch.setattr(exit_hooks, "_hooks", [])
+    exit_hooks.before_close(lambda: ended.append("first group"))
+    exit_hooks.before_close(raise_error)
+    exit_hooks.before_close(lambda: ended.append("last group"))
     with pytest.raises(ValueError, match="cannot leave"):
-        context.close_worker()
+        current.close_worker()
     assert ended == ["last group", "first group", "worker"]
