@@ -9,7 +9,13 @@ from typing import Any
 
 import innet
 from innet.collectives import Communicator, Work
-from innet.errors import Cancelled, CollectiveError, InnetError, MismatchError
+from innet.errors import (
+    Cancelled,
+    CollectiveError,
+    DeadlineExceeded,
+    InnetError,
+    MismatchError,
+)
 from innet.settings import Settings
 from tests.swarm.faults import Faults
 from tests.swarm.network import network_of
@@ -218,7 +224,13 @@ class Execution:
         inputs = inputs_of(call, number, self.scenario.seed, len(fresh))
 
         async def once(comm: Communicator) -> None:
-            result = await comm.iallreduce(inputs[comm.rank].copy())
+            try:
+                result = await comm.iallreduce(inputs[comm.rank].copy())
+            except DeadlineExceeded:
+                # Where much is lost and nothing cached, a sum over sums may take hours.
+                if self.scenario.links.gentle:
+                    raise
+                return
             self._check_result(_Place(-1, number, call, comm), inputs, result)
 
         self.sim.run(*(once(comm) for comm in fresh))
