@@ -44,16 +44,15 @@ def test_a_scenario_survives_being_written_down() -> None:
 
 
 def test_a_failing_scenario_is_cut_down_to_what_makes_it_fail() -> None:
-    lost = LinkModel(loss=0.99, queue_bytes=1 << 20)
+    slow = LinkModel(delay_s=0.01)  # too slow for the deadline: a problem that nothing excuses
     calls = (Call("allreduce", elements=10), Call("barrier"), Call("broadcast", elements=500))
     scenario = Scenario(
         seed=3,
         topology="star:4",
-        links=lost,
+        links=slow,
         groups=(Group(("h0", "h1", "h2", "h3"), "ps", calls),),
-        timeout_s=0.5,
+        timeout_s=0.005,
     )
-    assert shrink(scenario) != scenario, "after all, nothing works: not even the group afterwards"
     smallest = shrink(scenario)
     assert len(smallest.groups[0].calls) == 1
     assert len(smallest.groups[0].hosts) == 2
