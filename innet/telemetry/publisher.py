@@ -157,10 +157,14 @@ class Publisher:
     async def _connect_and_serve(self, backoff: Backoff) -> None:
         async with contextlib.AsyncExitStack() as stack:
             connecting = asyncio.ensure_future(stack.enter_async_context(self._client()))
-            await _until_first_ends(connecting, self._stopping.wait())
-            if not connecting.cancelled():
+            await _until_first_ends(asyncio.shield(connecting), self._stopping.wait())
+            # A thread connects, which cannot be stopped: its socket must find this loop open.
+            await asyncio.wait([connecting], timeout=_STOP_TIMEOUT_S)
+            if connecting.done():
                 backoff.reset()
                 await self._serve(connecting.result())
+            else:
+                connecting.cancel()
 
     def _client(self) -> aiomqtt.Client:
         will = aiomqtt.Will(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -44,6 +45,10 @@ class _Member:
 
     def leave_group(self, membership: Membership) -> None:
         """Nobody leaves before the cluster closes."""
+
+    def now_s(self) -> float:
+        """The time that deadlines count in."""
+        return time.monotonic()
 
     def abandon_group(self, membership: Membership, why: str) -> None:
         """Nobody gives up."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,10 +74,9 @@ def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():
 def test_the_steps_of_one_call_share_its_deadline(monkeypatch):
     clock_s = [0.0]
     given_s = []
-    clock = SimpleNamespace(monotonic=lambda: clock_s[0])
-    monkeypatch.setattr("innet.collectives.communicator.time", clock)
     with Cluster(load_topology("star:2"), timeout_s=20.0) as cluster:
         first, second = cluster.communicators
+        monkeypatch.setattr(first._services, "now_s", lambda: clock_s[0])
         submit_as = first._submit_as
 
         def noted(operation, seq, timeout_s, reserves):

@@ -259,8 +259,8 @@ async def test_down_spares_a_run_of_the_same_name_in_another_registry(
     topology = load_topology("star:2")
     async with Network(topology, run_id="twin") as network:
         process = network.spawn("h0", ["sleep", "60"])
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-        async with Network(topology, run_id="twin"):
-            remove_run(find_run("twin"))
-        monkeypatch.undo()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+            async with Network(topology, run_id="twin"):
+                remove_run(find_run("twin"))
         assert process.identity.is_alive()
