@@ -24,7 +24,7 @@ help:
 	@echo "make demo          train over an emulated network, compare the algorithms"
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
 	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
-	@echo "make faults        processes and links that die and hang, on real processes"
+	@echo "make faults        processes and links that die and hang, all of these tests"
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
@@ -55,7 +55,7 @@ pytest: build
 	@$(PYTHON_BIN) -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
 faults: build
-	@$(PYTHON_BIN) -m pytest tests/faults $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m pytest tests/faults tests/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
 
 SEEDS ?= 500
 BASE ?=

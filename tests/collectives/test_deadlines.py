@@ -76,7 +76,7 @@ def test_the_steps_of_one_call_share_its_deadline(monkeypatch):
     given_s = []
     with Cluster(load_topology("star:2"), timeout_s=20.0) as cluster:
         first, second = cluster.communicators
-        monkeypatch.setattr(first._services, "now_s", lambda: clock_s[0])
+        monkeypatch.setattr(first, "_now_s", lambda: clock_s[0])
         submit_as = first._submit_as
 
         def noted(operation, seq, timeout_s, reserves):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from innet.emulation.runs import find_run
 from innet.launch.run_status import read_run_status
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
+
+pytestmark = pytest.mark.faults
 
 
 async def test_a_job_goes_on_and_makes_groups_with_the_next_controller(tmp_path):

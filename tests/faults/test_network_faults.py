@@ -12,6 +12,8 @@ import pytest
 from innet.emulation.runs import find_run
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 
+pytestmark = pytest.mark.faults
+
 LEAF_SPINE = "leaf-spine:2x2x2"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.faults.conftest import FaultyRun, no_faults, run_with_faults
 
+pytestmark = pytest.mark.faults
+
 TRAINING = Path(__file__).parents[2] / "apps" / "train_digits.py"
 
 

@@ -8,6 +8,8 @@ from innet.launch import RestartPolicy
 from tests.conftest import JobResult
 from tests.faults.conftest import run_with_faults, worker
 
+pytestmark = pytest.mark.faults
+
 DEADLINE_S = 20
 SURVIVORS = ("h0", "h1", "h3")
 ENDINGS = {

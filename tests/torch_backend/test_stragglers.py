@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.faults]
 
 
 def test_late_gradients_come_with_the_next_step_and_replicas_stay_equal(run_job):
