@@ -90,28 +90,10 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     return d;
 }
 
-nb::dict port_dict(const simulation::LinkCounters& link) {
-    const port::PortCounters& c = link.port;
-    nb::dict d;
-    d["enqueued"] = c.enqueued;
-    d["sent"] = c.sent;
-    d["sent_bytes"] = c.bytes;
-    d["dropped_queue"] = c.dropped_queue;
-    d["dropped_loss"] = c.dropped_loss;
-    d["marked"] = c.marked;
-    d["depth_bytes"] = c.depth_bytes;
-    d["max_depth_bytes"] = c.max_depth_bytes;
-    d["duplicated"] = link.duplicated;
-    d["corrupted"] = link.corrupted;
-    d["reordered"] = link.reordered;
-    d["dropped_down"] = link.dropped_down;
-    return d;
-}
-
 nb::dict link_dict(const driver::LinkStatus& link) {
     nb::dict d = face_dict(link.face_counters);
     d["face"] = link.face;
-    d["port"] = port_dict(link.link_counters);
+    d["port"] = link_counters_dict(link.link_counters);
     d["receive_calls"] = link.socket_counters.receive_calls;
     d["send_calls"] = link.socket_counters.send_calls;
     d["messages_sent"] = link.socket_counters.messages_sent;
@@ -169,6 +151,25 @@ NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> l
     status.pool_bytes_in_use = engine.pool.bytes_in_use();
     status.pool_bytes_reserved = engine.pool.bytes_reserved();
     return status;
+}
+
+nb::typed<nb::dict, nb::str, std::uint64_t> link_counters_dict(
+    const simulation::LinkCounters& link) {
+    const port::PortCounters& c = link.port;
+    nb::dict d;
+    d["enqueued"] = c.enqueued;
+    d["sent"] = c.sent;
+    d["sent_bytes"] = c.bytes;
+    d["dropped_queue"] = c.dropped_queue;
+    d["dropped_loss"] = c.dropped_loss;
+    d["marked"] = c.marked;
+    d["depth_bytes"] = c.depth_bytes;
+    d["max_depth_bytes"] = c.max_depth_bytes;
+    d["duplicated"] = link.duplicated;
+    d["corrupted"] = link.corrupted;
+    d["reordered"] = link.reordered;
+    d["dropped_down"] = link.dropped_down;
+    return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
 }
 
 nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ struct NodeStatus {
     std::size_t pool_bytes_in_use = 0;
     std::size_t pool_bytes_reserved = 0;
 };
+
+/// What one direction of a link has counted since it was made.
+nanobind::typed<nanobind::dict, nanobind::str, std::uint64_t> link_counters_dict(
+    const simulation::LinkCounters& link);
 
 NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links);
 nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);

@@ -13,6 +13,7 @@
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
+#include "innet/_native/node_status.hpp"
 #include "innet/_native/signing.hpp"
 
 namespace nb = nanobind;
@@ -148,23 +149,6 @@ nb::typed<nb::dict, nb::str, std::uint64_t> counters_dict(const Simulation& simu
     return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
 }
 
-nb::typed<nb::dict, nb::str, std::uint64_t> link_counters_dict(const Simulation& simulation,
-                                                               LinkIndex link) {
-    const simulation::LinkCounters counters = simulation.link_counters(link);
-    nb::dict d;
-    d["sent_bytes"] = counters.port.bytes;
-    d["depth_bytes"] = counters.port.depth_bytes;
-    d["max_depth_bytes"] = counters.port.max_depth_bytes;
-    d["marked"] = counters.port.marked;
-    d["dropped_queue"] = counters.port.dropped_queue;
-    d["dropped_loss"] = counters.port.dropped_loss;
-    d["dropped_down"] = counters.dropped_down;
-    d["duplicated"] = counters.duplicated;
-    d["corrupted"] = counters.corrupted;
-    d["reordered"] = counters.reordered;
-    return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
-}
-
 /// (bytes that wait, packets dropped for want of room) of each direction of a link.
 std::vector<std::tuple<std::uint64_t, std::uint64_t>> queues(const Simulation& simulation) {
     std::vector<std::tuple<std::uint64_t, std::uint64_t>> result;
@@ -254,13 +238,12 @@ void bind_simulation(nb::module_& module) {
              "Looks through a node's tables after every so many events there; 0: never.")
         .def_prop_ro("complaint",
                      [](const PythonSimulation& self) { return self.simulation().complaint(); })
-        .def_prop_ro("idle", [](const PythonSimulation& self) { return self.simulation().idle(); })
         .def("counters",
              [](const PythonSimulation& self) { return counters_dict(self.simulation()); })
         .def(
             "link_counters",
             [](PythonSimulation& self, LinkIndex link) {
-                return link_counters_dict(self.at_link(link), link);
+                return link_counters_dict(self.at_link(link).link_counters(link));
             },
             "link"_a)
         .def(

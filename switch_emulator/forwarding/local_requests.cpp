@@ -81,12 +81,6 @@ void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, Ti
     }
 }
 
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-std::uint32_t Node::State::next_nonce() {
-    std::uint64_t z = (nonce_state += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
-}
+std::uint32_t Node::State::next_nonce() { return static_cast<std::uint32_t>(nonces.next() >> 32U); }
 
 }  // namespace innet::forwarding

@@ -34,7 +34,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
       pit(options.pit_capacity),
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
-      nonce_state(options.seed) {}
+      nonces(options.seed) {}
 
 Node::Node(NodeOptions options, PacketPool& pool, const security::Keyring& keyring,
            security::Signer* reduction_signer)

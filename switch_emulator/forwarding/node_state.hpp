@@ -9,6 +9,7 @@
 
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/forwarding/request_queue.hpp"
+#include "switch_emulator/port/random_bits.hpp"
 #include "switch_emulator/tables/content_store.hpp"
 #include "switch_emulator/tables/dead_nonce_list.hpp"
 #include "switch_emulator/tables/fib.hpp"
@@ -193,7 +194,7 @@ struct Node::State {
     // implicit digest of the Data at hand.
     std::vector<tables::PitEntry*> waiting;
     std::vector<tables::PitEntry*> waiting_by_digest;
-    std::uint64_t nonce_state;
+    port::RandomBits nonces;
     TimePoint last_seen_now;
 };
 

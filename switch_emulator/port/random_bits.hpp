@@ -1,5 +1,6 @@
 #pragma once
-// The randomness of modelled links: the same on every machine, whatever its compiler and library.
+// The randomness of modelled links and of nonces: the same on every machine, whatever its compiler
+// and library.
 
 #include <cstdint>
 
