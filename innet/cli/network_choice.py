@@ -117,11 +117,7 @@ def chosen_plan(
         PlanError: unknown algorithm, option or host, or no such plan exists here.
         ControlError: the options are malformed.
     """
-    from innet.control.group_plans import plan_options
-    from innet.plans import make_plan, rank_order
+    from innet.control.group_plans import named_plan
+    from innet.plans import rank_order
 
-    name, _, text = algorithm.partition(":")
-    options = plan_options(text)
-    if name == "auto" and size_bytes is not None:
-        options.setdefault("size_bytes", size_bytes)
-    return make_plan(name, topology, rank_order(topology, hosts), **options)
+    return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes)

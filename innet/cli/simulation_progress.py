@@ -1,23 +1,19 @@
-"""How far simulations are, on the terminal."""
+"""How far simulations are, in words."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console
-
-from innet.compare.progress import ProgressBar
+from innet.compare.progress import ProgressSink
 from innet.compare.quantities import format_seconds
 from innet.simulation.experiment.sweep import Standing
 
 
 class SimulationProgress:
-    """A bar with virtual time, packets a second and operations done."""
+    """Tells a sink of virtual time, packets a second and operations done."""
 
-    def __init__(self, console: Console) -> None:
-        self._bar = ProgressBar(console)
+    def __init__(self, sink: ProgressSink) -> None:
+        self._sink = sink
         self._seen: dict[int, int] = {}
         self._packets = 0
         self._begun_s = time.monotonic()
@@ -29,19 +25,7 @@ class SimulationProgress:
             before = self._seen.get(number, 0)
             self._packets += moment.packets - (before if moment.packets >= before else 0)
             self._seen[number] = moment.packets
-        self._bar(standing.fraction, self._text(standing))
-
-    def __enter__(self) -> Self:
-        self._bar.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.__exit__(kind, error, trace)
+        self._sink(standing.fraction, self._text(standing))
 
     def _text(self, standing: Standing) -> str:
         per_s = self._packets / max(1e-3, time.monotonic() - self._begun_s)

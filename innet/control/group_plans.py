@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from innet.errors import ControlError
@@ -68,8 +69,29 @@ class GroupPlans:
     def _by_variant(self, algorithm: str, positions: tuple[str, ...]) -> dict[str, Plan]:
         if algorithm == "auto":
             return dict(PlanChooser(self._topology, positions).plans)
-        base, _, options = algorithm.partition(":")
-        return {base: make_plan(base, self._topology, positions, **plan_options(options))}
+        return {algorithm.partition(":")[0]: named_plan(algorithm, self._topology, positions)}
+
+
+def named_plan(
+    algorithm: str, topology: Topology, positions: Sequence[str], size_bytes: int | None = None
+) -> Plan:
+    """The plan of an algorithm with its options, such as ``ps:server=h3``.
+
+    Args:
+        algorithm: name and options.
+        topology: the network.
+        positions: the ranks' nodes in the order of :func:`innet.plans.rank_order`.
+        size_bytes: of a tensor, for ``auto`` to choose by.
+
+    Raises:
+        PlanError: unknown algorithm, option or host, or no such plan exists here.
+        ControlError: the options are malformed.
+    """
+    name, _, text = algorithm.partition(":")
+    options = plan_options(text)
+    if name == "auto" and size_bytes is not None:
+        options.setdefault("size_bytes", size_bytes)
+    return make_plan(name, topology, positions, **options)
 
 
 def plan_options(text: str) -> dict[str, Any]:

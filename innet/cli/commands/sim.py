@@ -85,6 +85,7 @@ def sim(
 
     from innet.cli.simulation_progress import SimulationProgress
     from innet.compare.machine import Machine
+    from innet.compare.progress import ProgressBar
     from innet.simulation.experiment.outcome import outcome
     from innet.simulation.experiment.sweep import make_tasks, sweep
     from innet.simulation.workload import load_workload
@@ -107,8 +108,8 @@ def sim(
         like=like,
     )
     cores = len(os.sched_getaffinity(0))
-    with SimulationProgress(Console(stderr=True)) as progress:
-        runs = sweep(tasks, processes=processes or cores, told=progress)
+    with ProgressBar(Console(stderr=True)) as bar:
+        runs = sweep(tasks, processes=processes or cores, told=SimulationProgress(bar))
     comparison = outcome(loaded, chosen.name, parsed_settings, machine, runs)
     _publish(comparison, output or _RESULTS / f"sim-{loaded.name}-{chosen.name}", as_json)
 

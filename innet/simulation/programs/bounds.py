@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from innet.control.group_plans import plan_options
-from innet.plans import bound_s, make_plan, rank_order
+from innet.control.group_plans import named_plan
+from innet.plans import bound_s, rank_order
 from innet.topology import Topology
 
 
@@ -22,11 +22,7 @@ def allreduce_bound_s(
     Raises:
         PlanError: the algorithm is unknown or has no plan here.
     """
-    name, _, text = algorithm.partition(":")
-    options = plan_options(text)
-    if name == "auto":
-        options.setdefault("size_bytes", size_bytes)
-    plan = make_plan(name, topology, rank_order(topology, tuple(hosts)), **options)
+    plan = named_plan(algorithm, topology, rank_order(topology, tuple(hosts)), size_bytes)
     return bound_s(plan, topology, size_bytes) or None
 
 
