@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
@@ -44,12 +43,7 @@ class Viewer(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class EventLines:
@@ -69,12 +63,7 @@ class EventLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Nothing is left to do."""
 
 
@@ -100,16 +89,11 @@ class LiveScreen:
         self._note = note
 
     def __enter__(self) -> Self:
-        self._live.__enter__()
+        self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
 
 
 def live_view(feed: RunFeed, note: str = "") -> RenderableType:

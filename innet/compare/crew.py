@@ -7,7 +7,6 @@ import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
@@ -154,12 +153,7 @@ class Roster:
         self._server = await asyncio.start_unix_server(self._join, self.path, limit=_LINE_BYTES)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
         for member in self._members:

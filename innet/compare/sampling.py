@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from innet.compare.measurement import LinkTraffic, QueueSeries
@@ -167,12 +166,7 @@ class QueueWatch:
         self._task = asyncio.create_task(self._watch())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
         self._ended.set()
         await self._task

@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import psutil
@@ -165,10 +164,5 @@ class NodeAgent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from innet.control.__main__ import ControllerConfig
@@ -48,12 +47,7 @@ class ControllerProcess:
         self._network.processes.on_exit(self._on_exit)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Start none again any more; the process ends with the network."""
         process, self._process = self._process, None
         if self._recovery is not None:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from innet.control.messenger import ConnectToNode
@@ -60,12 +59,7 @@ class SwitchProcesses:
         await asyncio.gather(*(self._until_it_answers(switch) for switch in self._processes))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Start none again any more; the processes end with the network."""
         recoveries, self._recoveries = self._recoveries, set()
         for recovery in recoveries:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from innet._native import _core
@@ -174,12 +173,7 @@ class Simulation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # What can happen to the network.

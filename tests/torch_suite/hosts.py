@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from innet.launch import Session
@@ -45,12 +44,7 @@ class Hosts:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self._run(self._session.__aexit__(None, None, None))
         finally:
