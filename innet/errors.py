@@ -73,6 +73,10 @@ class NoAnswer(ControlError):
     """Nobody answered on a control socket in time: whoever should may be away, or gone."""
 
 
+class KVError(InnetError):
+    """A block of a key-value cache cannot be named, placed or kept as asked."""
+
+
 class SecurityError(InnetError):
     """A key is missing, malformed or of the wrong kind."""
 

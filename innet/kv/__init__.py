@@ -1,0 +1,11 @@
+"""KV blocks as named data: the cache of prompt prefixes that a cluster of language models shares.
+
+Nothing here knows a socket, a clock or a network; what moves blocks stands on it.
+
+* ``names``: how a block is called; ``hash_chain``: the hashes that stand for its tokens;
+* ``traces``: requests that somebody has recorded;
+* ``placement``: which nodes are a block's homes;
+* ``eviction``: what a full store drops; ``block_store``: a store with such a policy;
+* ``prefill``: how long computing takes what no store has;
+* ``replay``: a trace over one store, and what is counted.
+"""

@@ -1,0 +1,25 @@
+"""Makes a policy by its name."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from innet.kv.eviction.lfu import Lfu
+from innet.kv.eviction.lru import Lru
+from innet.kv.eviction.policy import EvictionPolicy
+from innet.kv.eviction.prefix_depth import PrefixDepth
+from innet.kv.eviction.s3fifo import S3Fifo
+
+PolicyName = Literal["lru", "lfu", "s3fifo", "prefix-depth"]
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
+
+
+def make_policy(name: PolicyName, capacity_blocks: int) -> EvictionPolicy:
+    """The policy of that name, for a store of so many blocks."""
+    if name == "lru":
+        return Lru()
+    if name == "lfu":
+        return Lfu()
+    if name == "s3fifo":
+        return S3Fifo(capacity_blocks)
+    return PrefixDepth()

@@ -1,0 +1,29 @@
+"""What all policies have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+
+class EvictionPolicy(ABC):
+    """Knows the blocks of one store, and says which of them goes next.
+
+    Blocks are named by their hashes; all are of one size. ``depth`` is a block's place in its
+    prompt, 0 for the first.
+    """
+
+    @abstractmethod
+    def insert(self, block: bytes, depth: int) -> None:
+        """A block that was not there is kept from now on."""
+
+    @abstractmethod
+    def use(self, block: bytes) -> None:
+        """A block that is there was asked for."""
+
+    @abstractmethod
+    def remove(self, block: bytes) -> None:
+        """A block that is there goes, for another reason than want of room."""
+
+    @abstractmethod
+    def take_victim(self) -> bytes:
+        """The block to drop now, which is forgotten by this; there must be one."""

@@ -1,0 +1,106 @@
+"""Eviction policies: what each keeps, whatever it is asked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.kv.block_store import BlockStore
+from innet.kv.eviction import POLICIES, PolicyName
+
+BLOCKS = st.lists(st.integers(0, 12), max_size=120)
+PROMPTS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), max_size=40)
+
+
+def name(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def prefixes(prompt: list[int]) -> list[bytes]:
+    """The blocks of a prompt whose tokens are ``prompt``."""
+    return [bytes(prompt[: depth + 1]) for depth in range(len(prompt))]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(asked=BLOCKS, capacity=st.integers(1, 8))
+def test_a_store_keeps_no_more_than_it_has_room_for_and_tells_what_went(
+    policy: PolicyName, asked: list[int], capacity: int
+) -> None:
+    store = BlockStore(capacity, policy)
+    kept: set[bytes] = set()
+    for number in asked:
+        block = name(number)
+        assert store.use(block) == (block in kept)
+        gone = store.put(block, depth=number % 3)
+        kept = (kept | {block}) - set(gone)
+        assert len(gone) <= 1
+        assert {block for block in map(name, range(13)) if block in store} == kept
+        assert len(store) == len(kept) <= capacity
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(asked=BLOCKS)
+def test_a_cleared_store_is_as_new(policy: PolicyName, asked: list[int]) -> None:
+    used, new = BlockStore(4, policy), BlockStore(4, policy)
+    for number in range(4):
+        used.put(name(number), 0)
+    used.clear()
+    assert len(used) == 0
+    assert [used.put(name(n), 0) for n in asked] == [new.put(name(n), 0) for n in asked]
+
+
+@given(asked=BLOCKS, capacity=st.integers(1, 8))
+def test_lru_keeps_the_blocks_asked_for_last(asked: list[int], capacity: int) -> None:
+    store = BlockStore(capacity, "lru")
+    for number in asked:
+        store.put(name(number), 0)
+    last = list(dict.fromkeys(reversed(asked)))[:capacity]
+    assert all(name(number) in store for number in last)
+
+
+@given(asked=BLOCKS, capacity=st.integers(1, 8))
+def test_lfu_drops_a_block_asked_for_least_often_since_it_came(
+    asked: list[int], capacity: int
+) -> None:
+    store = BlockStore(capacity, "lfu")
+    counts: dict[bytes, int] = {}
+    for number in asked:
+        block = name(number)
+        counts[block] = counts.get(block, 0) + 1
+        for gone in store.put(block, 0):
+            assert counts[gone] == min(counts.values())
+            del counts[gone]
+
+
+@given(prompts=PROMPTS, capacity=st.integers(1, 10))
+def test_prefix_depth_keeps_whole_prefixes(prompts: list[list[int]], capacity: int) -> None:
+    store = BlockStore(capacity, "prefix-depth")
+    for prompt in prompts:
+        for depth, block in enumerate(prefixes(prompt)):
+            store.put(block, depth)
+        for kept in map(prefixes, prompts):
+            present = [block in store for block in kept]
+            assert present == sorted(present, reverse=True)
+
+
+def test_s3fifo_keeps_what_is_asked_for_again_through_a_scan() -> None:
+    store = BlockStore(20, "s3fifo")
+    popular = [name(number) for number in range(10)]
+    for _ in range(4):
+        for block in popular:
+            store.put(block, 0)
+    for number in range(100, 1100):
+        store.put(name(number), 0)
+    assert all(block in store for block in popular)
+
+
+def test_s3fifo_gives_what_comes_back_soon_a_place_among_the_lasting() -> None:
+    store = BlockStore(20, "s3fifo")
+    for number in range(24):
+        store.put(name(number), 0)
+    assert name(0) not in store
+    store.put(name(0), 0)
+    for number in range(100, 140):
+        store.put(name(number), 0)
+    assert name(0) in store

@@ -1,0 +1,61 @@
+"""One store and all requests: the reference for replays."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+
+from innet.kv.block_store import BlockStore
+from innet.kv.eviction import POLICIES, PolicyName
+from innet.kv.replay import hit_rate
+from innet.kv.traces import Request, load_trace
+
+SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
+WHOLE_TRACE = "INNET_CONVERSATION_TRACE"
+
+
+@pytest.fixture(scope="module")
+def requests() -> tuple[Request, ...]:
+    return load_trace(SLICE, SLICE.read_text())
+
+
+@pytest.mark.parametrize("capacity", [50, 500, 5000])
+def test_lru_gives_what_a_plain_count_gives(requests: tuple[Request, ...], capacity: int) -> None:
+    order: OrderedDict[bytes, None] = OrderedDict()
+    hits = 0
+    for request in requests:
+        present = [block in order for block in request.blocks]
+        hits += present.index(False) if False in present else len(present)
+        for block in request.blocks:
+            order[block] = None
+            order.move_to_end(block)
+            if len(order) > capacity:
+                order.popitem(last=False)
+    asked = sum(len(request.blocks) for request in requests)
+    assert hit_rate(requests, BlockStore(capacity)) == hits / asked
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_policy_gives_more_than_a_store_for_all(
+    requests: tuple[Request, ...], policy: PolicyName
+) -> None:
+    most = hit_rate(requests, BlockStore(None))
+    assert 0 < hit_rate(requests, BlockStore(400, policy)) < most
+    assert hit_rate(requests, BlockStore(100_000, policy)) == most
+
+
+@pytest.mark.skipif(
+    WHOLE_TRACE not in os.environ,
+    reason=f"{WHOLE_TRACE} does not name Mooncake's conversation_trace.jsonl",
+)
+def test_the_whole_trace_gives_the_known_rates() -> None:
+    path = Path(os.environ[WHOLE_TRACE])
+    requests = load_trace(path, path.read_text())
+    sizes = (1000, 10_000, 30_000, 50_000, 100_000, None)
+    # A block is a hit when all blocks before it are.
+    assert [round(hit_rate(requests, BlockStore(size)), 3) for size in sizes] == [
+        0.044, 0.211, 0.326, 0.355, 0.364, 0.366,
+    ]  # fmt: skip
