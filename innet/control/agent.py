@@ -6,18 +6,20 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import psutil
 
 from innet._native import _core
 from innet.control.protocol import JobMessage, RuleMessage, job_of
-from innet.control.resumption import WorkerReport
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.errors import ControlError
-from innet.plans import Plan
 from innet.telemetry.events import report
+
+if TYPE_CHECKING:  # a switch starts without plans and topologies
+    from innet.control.resumption import WorkerReport
+    from innet.plans import Plan
 
 
 class GroupListener(Protocol):
@@ -154,6 +156,8 @@ class NodeAgent:
     def place_group(self, group: str, number: int, plans: dict[str, dict[str, Any]]) -> None:
         """Ask elsewhere for the sums of a group: its plans have another placement."""
         if self._groups is not None:
+            from innet.plans import Plan
+
             placed = {prefix: Plan.from_dict(plan) for prefix, plan in plans.items()}
             self._groups.on_group_placed(group, number, placed)
 

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import PlanError
-from innet.topology import Link, Topology
+from innet.topology import Link, Topology, load_topology
 from innet.topology.blueprint import Blueprint, PartDefaults
 from innet.topology.routes import Routes
 
+from .strategies import EXPRESSIONS
 
-@given(st.from_type(Topology), st.data())
+
+@given(EXPRESSIONS.map(load_topology), st.data())
 def test_paths_are_shortest_and_meet_for_good(topology: Topology, data: st.DataObject) -> None:
     routes = Routes(topology)
     nodes = st.sampled_from(sorted(topology.nodes))
