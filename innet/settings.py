@@ -16,6 +16,8 @@ from innet.errors import InnetError
 
 SETTINGS_VARIABLE = "INNET_SETTINGS"
 """Environment variable with the path of the settings file of a run."""
+SETTINGS_NAME = "settings.json"
+"""Its name in the run directory. It has the login to the run's broker."""
 
 Signature = Literal["gmac", "hmac", "digest", "ed25519"]
 

@@ -79,13 +79,18 @@ def chosen_settings(
 
 
 def chosen_output(settings: Settings, console: Console | None = None) -> ConsoleOutput:
-    """Where the lines of a run's processes go; sets up the launcher's own log on the way."""
+    """Where the lines of a run's processes go."""
     from innet.emulation.output import ConsoleOutput
-    from innet.logs import LogContext, configure_logs
     from innet.logs.job_output import JsonLinesOutput
 
-    configure_logs(settings.log, LogContext(node="launcher"))
     return JsonLinesOutput() if settings.log.format == "json" else ConsoleOutput(console)
+
+
+def log_as_launcher(settings: Settings, run_id: str) -> None:
+    """Log what this process does for a run as the settings say."""
+    from innet.logs import LogContext, configure_logs
+
+    configure_logs(settings.log, LogContext(node="launcher", run=run_id))
 
 
 def chosen_hosts(hosts: str | None) -> tuple[str, ...] | None:

@@ -25,6 +25,7 @@ from innet.collectives.object_calls import ObjectCalls
 from innet.collectives.objects import Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
 from innet.collectives.operation import Operation
+from innet.collectives.operation_log import OperationLog
 from innet.collectives.partial import PartialCalls, Rounds
 from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.recovery import RecoveryCalls
@@ -91,6 +92,7 @@ class Communicator(
         self._stream = self._node.open_stream(prefixes, self._in_flight)
         self._collector = services.collector
         self._trace = services.trace
+        self._log = OperationLog(membership.job, membership.name)
         first = variants.first
         messages = PointToPoint(self._node, self._collector, first, self.rank, self._segment_bytes)
         peers = [peer for peer in range(self.size) if peer != self.rank]
@@ -101,7 +103,11 @@ class Communicator(
         objects = Objects(self._node, services.object_key, first, self.rank, self._segment_bytes)
         ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
         one_sided = OneSided(
-            self._transfers("arrays"), self.size, self.rank, lambda: membership.failure
+            self._transfers("arrays"),
+            self.size,
+            self.rank,
+            lambda: membership.failure,
+            self._log,
         )
         OneSidedCalls.__init__(self, one_sided, self._check_member)
         KeyedCalls.__init__(
@@ -490,7 +496,8 @@ class Communicator(
                 told = self._who_has_ended() + told
             return error_of(status, told, what, seq, self._membership.failure, timeout_s)
 
-        return Work(operation, completion or self._collector, finish, error)
+        followed = self._log.follow(what, seq)
+        return Work(operation, completion or self._collector, finish, error, followed)
 
     def _who_has_ended(self) -> str:
         """What is to say of ranks whose process has ended, which nobody can ask any more."""
@@ -511,7 +518,7 @@ class Communicator(
         def error(status: int, detail: str) -> BaseException | None:
             return error_of_object(status, detail, what, self._membership.failure)
 
-        return Work(operation, self._collector, finish, error)
+        return Work(operation, self._collector, finish, error, self._log.follow(what))
 
     def _require_open(self, what: str = "") -> None:
         if self._closed:

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Generic, Protocol, TypeVar
 
-from innet.errors import Cancelled, CollectiveError
-from innet.telemetry.events import report
+from innet.collectives.operation_log import OnEnd
 
 T = TypeVar("T")
 
@@ -50,11 +49,13 @@ class Work(Generic[T]):
         completion: Completion,
         finish: Callable[[], T],
         error_of: Callable[[int, str], BaseException | None],
+        on_end: OnEnd,
     ) -> None:
         self._operation = operation
         self._completion = completion
         self._finish = finish
         self._error_of = error_of
+        self._on_end = on_end
         self._lock = threading.Lock()
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
         # Running from the start: who gives up awaiting it does not cancel the operation.
@@ -142,15 +143,8 @@ class Work(Generic[T]):
                 result = self._finish()
         except Exception as problem:
             error = problem
+        self._on_end(error)
         if error is not None:
-            _report_failure(error)
             self._future.set_exception(error)
         else:
             self._future.set_result(result)
-
-
-def _report_failure(error: BaseException) -> None:
-    if not isinstance(error, Cancelled):
-        operation = error.operation if isinstance(error, CollectiveError) else ""
-        kind = type(error).__name__
-        report("operation_failed", f"{kind}: {error}", operation=operation, error=kind)

@@ -52,6 +52,7 @@ class NodeAgent:
         self._groups = groups
         self._routes_lock = threading.Lock()  # a worker sets its own, too
         self._routes = {route.node: route.face for route in config.routes}
+        self._ruled: set[str] = set()
         self._started_s = time.monotonic()
         self._process = psutil.Process()
         self._server = ControlServer(
@@ -105,6 +106,8 @@ class NodeAgent:
     def remove_job(self, prefix: str) -> None:
         """Take the job's rules, slots, pending Interests, cached Data and keys away."""
         self._node.remove_job(prefix)
+        for group in [group for group in self._ruled if group.startswith(f"{prefix}/")]:
+            self._report_removed(group)
 
     def install_group(self, group: str, rules: list[dict[str, Any]]) -> int:
         """Install the rules of ``group`` (a name prefix); how many there were."""
@@ -112,15 +115,17 @@ class NodeAgent:
             rule = RuleMessage.model_validate(document)
             operands = [(interval, f"/n/{node}") for interval, node in rule.operands]
             self._node.install_rule(group, rule.interval, operands, rule.primary)
-        what = f"{len(rules)} rules of {group} on {self._config.node}"
+        count = "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
+        what = f"{count} of {group} on {self._config.node}"
+        self._ruled.add(group)
         report("rules_installed", what, group=group, rules=len(rules), job=job_of(group))
         return len(rules)
 
     def remove_group(self, group: str) -> None:
         """Take the rules of ``group`` away and free its slots."""
         self._node.remove_group(group)
-        what = f"rules of {group} on {self._config.node}"
-        report("rules_removed", what, group=group, job=job_of(group))
+        if group in self._ruled:
+            self._report_removed(group)
 
     def set_routes(self, routes: dict[str, int]) -> None:
         """The face towards every node that can be reached; all other routes go."""
@@ -132,6 +137,11 @@ class NodeAgent:
             for node, face in before.items():
                 if routes.get(node) != face:
                     self._node.remove_route(f"/n/{node}", face)
+
+    def _report_removed(self, group: str) -> None:
+        self._ruled.discard(group)
+        what = f"rules of {group} on {self._config.node}"
+        report("rules_removed", what, group=group, job=job_of(group))
 
     def fail_group(self, group: str, number: int, why: str, rank: int | None) -> None:
         """End what this node's application has under way in a group: it has failed."""

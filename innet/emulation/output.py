@@ -14,6 +14,9 @@ from rich.text import Text
 OutputSink = Callable[[str, str], None]
 """Takes a process's label, such as ``h3``, and one line without its end."""
 
+LAUNCHER_LABEL = "innet"
+"""Of lines that no node has printed: the launcher's own."""
+
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 
 

@@ -12,10 +12,11 @@ from typing import Any, Self
 
 from innet.control.client import ControlClient, ipc_address
 from innet.control.jobs import Job
+from innet.control.protocol import job_of
 from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.node_config import Mode
-from innet.emulation.output import ConsoleOutput, OutputSink
+from innet.emulation.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
 from innet.emulation.processes import SupervisedProcess
 from innet.emulation.runs import find_run
 from innet.emulation.segmentation import segment_bytes
@@ -32,7 +33,7 @@ from innet.plans import rank_order
 from innet.security import KeyDealer
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
-from innet.settings import SETTINGS_VARIABLE, Settings
+from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, Settings
 from innet.telemetry.launcher_telemetry import LauncherTelemetry
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
@@ -208,7 +209,7 @@ class Session:
     def _say(self, text: str) -> None:
         """Tell whoever watches the network, and whoever watches the jobs on it."""
         for output in {self._output, *self._job_outputs.values()}:
-            output("innet", text)
+            output(LAUNCHER_LABEL, text)
 
     @contextmanager
     def _heard_by(self, job: Job, output: OutputSink | None) -> Iterator[None]:
@@ -295,6 +296,7 @@ class Session:
 
     def _write_job(self, job: Job, on_worker_death: OnDeath) -> Path:
         described = JobFile(
+            name=job_of(job.prefix),
             ranks=job.hosts,
             topology=dump_yaml(self.topology),
             segment_bytes=segment_bytes(self.topology),
@@ -316,7 +318,7 @@ class Session:
 
     @property
     def _settings_path(self) -> Path:
-        return self.network.run_dir / "settings.json"
+        return self.network.run_dir / SETTINGS_NAME
 
     @property
     def _controller_socket(self) -> Path:

@@ -19,6 +19,7 @@ class LogContext:
     node: str
     run: str = ""
     job: str = ""
+    rank: int | None = None
 
 
 def configure_logs(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 
-from innet.emulation.output import ConsoleOutput
+from innet.emulation.output import LAUNCHER_LABEL, ConsoleOutput
 from innet.logs.json_lines import json_line
 
 _LOGGER = "output"
+_LAUNCHER = "launcher"
 
 
 class JsonLinesOutput(ConsoleOutput):
@@ -21,7 +22,8 @@ class JsonLinesOutput(ConsoleOutput):
 
     def _print(self, label: str, line: str) -> None:
         if not _is_record(line):
-            line = json_line(time.time(), "info", _LOGGER, line, node=label)
+            node = _LAUNCHER if label == LAUNCHER_LABEL else label
+            line = json_line(time.time(), "info", _LOGGER, line, node=node)
         self._console.file.write(f"{line}\n")
         self._console.file.flush()
 

@@ -3,7 +3,7 @@
 ::
 
     {"time": "2026-11-21T08:00:14.123456Z", "level": "info", "logger": "innet.events", "node": "s0",
-     "run": "lab", "event": "rules_installed", "message": "7 rules of /j1/g0.inc on s0"}
+     "run": "lab", "job": "j1", "event": "rules_installed", "message": "7 rules of /j1/g0 on s0"}
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-_OF_RECORD = ("job", "operation", "event")
-"""Taken from a record's ``extra`` where it has them."""
+FIELDS = ("job", "group", "operation", "seq", "event")
+"""What a record concerns, from its ``extra`` where it has them."""
+_OF_ERROR = ("operation", "seq")
+"""From the exception of a record that does not say itself (see ``CollectiveError``)."""
 
 
 def timestamp(time_s: float) -> str:
@@ -43,7 +45,7 @@ def json_line(time_s: float, level: str, logger: str, message: str, **fields: ob
 class JsonLinesFormatter(logging.Formatter):
     """Formats records as :func:`json_line` does."""
 
-    def __init__(self, context: Mapping[str, str]) -> None:
+    def __init__(self, context: Mapping[str, object]) -> None:
         """``context`` is in every record: ``node``, ``run`` …"""
         super().__init__()
         self._context = dict(context)
@@ -51,8 +53,10 @@ class JsonLinesFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The record's line, without its end."""
         fields: dict[str, Any] = dict(self._context)
-        fields.update({name: getattr(record, name, fields.get(name)) for name in _OF_RECORD})
         if record.exc_info:
+            error = record.exc_info[1]
+            fields.update({name: getattr(error, name, None) for name in _OF_ERROR})
             fields["exception"] = self.formatException(record.exc_info)
+        fields.update({name: getattr(record, name, fields.get(name)) for name in FIELDS})
         level = record.levelname.lower()
         return json_line(record.created, level, record.name, record.getMessage(), **fields)

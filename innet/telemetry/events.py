@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from innet.logs.json_lines import FIELDS
 from innet.telemetry.messages import EventKind
 
 _log = logging.getLogger("innet.events")
@@ -40,15 +41,15 @@ def report(kind: EventKind, message: str, **details: JsonValue) -> None:
     Args:
         kind: which kind of thing.
         message: a sentence for people.
-        details: what programs may want to know of it; ``operation`` and ``job`` go into the log
-            record, too.
+        details: what programs may want to know of it. What says whom it concerns (see
+            :data:`innet.logs.json_lines.FIELDS`) goes into the log record, too.
 
     Example::
 
         report("rules_installed", "7 rules of /j1/g0.inc", group="/j1/g0.inc", rules=7)
     """
-    known = {name: details[name] for name in ("operation", "job") if details.get(name)}
-    _log.info("%s", message, extra={"event": kind, **known})
+    fields = {name: value for name, value in details.items() if name in FIELDS}
+    _log.info("%s", message, extra={"event": kind, **fields})
     happening = Happening(kind, message, details)
     for listener in tuple(_listeners):
         listener(happening)

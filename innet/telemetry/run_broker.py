@@ -9,12 +9,9 @@ import aiomqtt
 
 from innet.emulation.runs import RunRecord
 from innet.errors import TelemetryError
-from innet.settings import Settings
+from innet.settings import SETTINGS_NAME, Settings
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.door import DOOR_NAME, client_of, client_through
-
-SETTINGS_NAME = "settings.json"
-"""Name of the file in the run directory with the settings, and the login to the broker in them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class Worker:
         self.rank = job.ranks.index(config.node)
         configure_logs(
             settings.log,
-            LogContext(node=config.node, run=config.run_id),
+            LogContext(node=config.node, run=config.run_id, job=job.name, rank=self.rank),
             is_users_program=True,
         )
         self._controller = ControllerConnection(

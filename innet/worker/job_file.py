@@ -25,6 +25,8 @@ class JobFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    name: str
+    """As its names begin, and as records and events call it: ``train.1``."""
     ranks: tuple[str, ...]
     """Node of each rank."""
     topology: str

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from innet.errors import CollectiveError, DeadlineExceeded
 from innet.logs.job_output import JsonLinesOutput
 from innet.logs.json_lines import JsonLinesFormatter
 from innet.settings import Settings
@@ -22,7 +23,10 @@ PROGRAM = """
 import logging, innet, numpy
 comm = innet.init()
 print("from rank", comm.rank)
-logging.getLogger("innet.test").warning("careful", extra={"operation": "allreduce"})
+comm.allreduce(numpy.ones(2))
+try: comm.allreduce(numpy.ones(1 + comm.rank))
+except innet.errors.MismatchError: pass
+logging.getLogger("innet.test").warning("careful", extra={"operation": "mine"})
 """
 
 
@@ -48,6 +52,17 @@ def test_an_exception_is_in_its_record() -> None:
     assert "ValueError: no such luck" in document["exception"]
 
 
+def test_a_record_of_a_failed_operation_says_which() -> None:
+    formatter = JsonLinesFormatter({"node": "h0", "job": "j1", "rank": 0})
+    try:
+        raise DeadlineExceeded("too late", operation="barrier()", seq=0)
+    except CollectiveError:
+        record = logging.LogRecord("innet", logging.ERROR, "", 1, "failed", (), sys.exc_info())
+    document = json.loads(formatter.format(record))
+    known = {name: document.get(name) for name in ("job", "rank", "group", "operation", "seq")}
+    assert known == {"job": "j1", "rank": 0, "group": None, "operation": "barrier()", "seq": 0}
+
+
 def test_what_is_printed_becomes_a_record_and_a_record_stays_one() -> None:
     stream = io.StringIO()
     output = JsonLinesOutput(Console(file=stream))
@@ -62,22 +77,33 @@ def test_what_is_printed_becomes_a_record_and_a_record_stays_one() -> None:
     assert {document["node"] for document in shown} == {"h0"}
 
 
-def test_all_that_a_run_prints_is_json(registry: object) -> None:
+def test_all_that_a_run_prints_is_json_and_says_what_it_concerns(registry: object) -> None:
     done = innet(
-        "run", "star:2", "--broker", "none", "--log-format", "json", "--log-level", "info", "--",
-        sys.executable, "-c", PROGRAM,
+        "run", "star:2", "--broker", "none", "--log-format", "json", "--log-level", "debug",
+        "--algorithm", "inc", "--job-name", "train", "--", sys.executable, "-c", PROGRAM,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     careful = [r for r in records if r["message"] == "careful"]
     assert {(r["node"], r["level"], r["operation"]) for r in careful} == {
-        (host, "warning", "allreduce") for host in ("h0", "h1")
+        (host, "warning", "mine") for host in ("h0", "h1")
     }
     printed = {r["node"]: r["message"] for r in records if r["logger"] == "output"}
     assert printed == {"h0": "from rank 0", "h1": "from rank 1"}
     of_events = [r for r in records if r["logger"] == "innet.events"]
     assert {r["node"] for r in of_events} == {"s0", "h0", "h1"}
-    assert {r["job"] for r in of_events if r["event"] == "group_joined"} == {"j1"}
+    assert {(r["node"], r["event"], r["job"]) for r in of_events} >= {
+        ("s0", "rules_installed", "train.1"), ("h1", "group_left", "train.1"),
+    }  # fmt: skip
+    assert {(r["node"], r["rank"]) for r in records if r.get("job") and r["node"] != "s0"} == {
+        ("h0", 0), ("h1", 1),
+    }  # fmt: skip
+    of_sums = [r for r in records if "allreduce" in r.get("operation", "") and r["node"] == "h1"]
+    assert [(r["level"], r["group"], r["seq"], r.get("event")) for r in of_sums] == [
+        ("debug", "g0", 0, None), ("debug", "g0", 0, None),
+        ("debug", "g0", 1, None), ("info", "g0", 1, "operation_failed"),
+    ]  # fmt: skip
+    assert len({r["run"] for r in records if r["logger"] != "output"}) == 1
 
 
 @pytest.mark.usefixtures("registry")

@@ -19,6 +19,7 @@ from innet.cli.network_choice import (
     chosen_plan,
     chosen_settings,
     chosen_topology,
+    log_as_launcher,
 )
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def run(
         log_level=log_level,
     )
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
+    log_as_launcher(chosen, session.network.run_id)
     into = None if trace is None else trace_file(trace, session.network.run_id)
     console = Console(stderr=True)
     with _telling_trace(console, into):
@@ -193,18 +195,20 @@ async def _launch_and_run(
 def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
     from rich.console import Console
 
-    from innet.emulation.output import ConsoleOutput
     from innet.emulation.runs import find_run
     from innet.errors import JobFailed
     from innet.launch.client import run_job
+    from innet.settings import SETTINGS_NAME, Settings
     from innet.trace.job_trace import trace_file
 
     into = None if trace is None else trace_file(trace, run_id)
     console = Console(stderr=True)
     request = job.model_copy(update={"trace": None if into is None else str(into)})
+    record = find_run(run_id)
+    output = chosen_output(Settings.load(record.run_dir / SETTINGS_NAME))
     began_s = time.monotonic()
     with _telling_trace(console, into):
-        end = asyncio.run(run_job(find_run(run_id), request, ConsoleOutput()))
+        end = asyncio.run(run_job(record, request, output))
     if end.exit_code != 0:
         raise JobFailed(end.error, end.exit_code)
     _tell_success(console, time.monotonic() - began_s, end.lost)

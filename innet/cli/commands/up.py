@@ -9,11 +9,17 @@ import typer
 
 from innet.cli import options
 from innet.cli.background import Background, enter_background
-from innet.cli.network_choice import chosen_output, chosen_settings, chosen_topology
+from innet.cli.network_choice import (
+    chosen_output,
+    chosen_settings,
+    chosen_topology,
+    log_as_launcher,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from innet.cli.announcer import Announcer
     from innet.emulation.processes import SupervisedProcess
     from innet.launch import Session
 
@@ -56,6 +62,7 @@ def up(
 
     from rich.console import Console
 
+    from innet.cli.announcer import Announcer
     from innet.launch import Session
 
     console = Console(highlight=False)
@@ -66,6 +73,7 @@ def up(
         log_format=log_format,
         log_level=log_level,
     )
+    output = chosen_output(chosen, console)
     session = Session(
         chosen_topology(
             topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
@@ -73,29 +81,29 @@ def up(
         mode=mode,
         settings=chosen,
         run_id=name,
-        output=chosen_output(chosen, console),
+        output=output,
     )
-    asyncio.run(_hold(session, console, background))
+    log_as_launcher(chosen, session.network.run_id)
+    asyncio.run(_hold(session, Announcer(console, output), background))
 
 
-async def _hold(session: Session, console: Console, background: Background | None) -> None:
+async def _hold(session: Session, announce: Announcer, background: Background | None) -> None:
     from innet.topology.summary import counts
 
     async with session:
         session.network.keep_up()
         run_id = session.network.run_id
-        console.print(
-            f"[bold]{run_id}[/] is up ({session.network.mode}): {counts(session.topology)}\n"
+        announce(
+            f"{run_id} is up ({session.network.mode}): {counts(session.topology)}\n"
             f"  run a job:  innet run --on {run_id} -- COMMAND\n"
             f"  look at it: innet status {run_id}\n"
-            f"  end it:     innet down {run_id}" + ("" if background else ", or Ctrl-C"),
-            soft_wrap=True,
+            f"  end it:     innet down {run_id}" + ("" if background else ", or Ctrl-C")
         )
-        session.network.processes.on_exit(_Obituary(session, console))
+        session.network.processes.on_exit(_Obituary(session, announce))
         if background is not None:
             background.report_ready(session.network.run_dir / "session.log")
-        if background is None and console.is_terminal:
-            await _show_live(run_id, console)
+        if background is None and announce.to_terminal is not None:
+            await _show_live(run_id, announce.to_terminal)
         else:
             await asyncio.Event().wait()
 
@@ -117,11 +125,11 @@ async def _show_live(run_id: str, console: Console) -> None:
 class _Obituary:
     """Says which switch has died: the network goes on without it."""
 
-    def __init__(self, session: Session, console: Console) -> None:
+    def __init__(self, session: Session, announce: Announcer) -> None:
         self._session = session
-        self._console = console
+        self._announce = announce
 
     def __call__(self, process: SupervisedProcess) -> None:
         ending = self._session.network.processes.terminating
         if process.spec.node in self._session.topology.switches and not ending:
-            self._console.print(f"switch {process.failure_report()}", markup=False, soft_wrap=True)
+            self._announce(f"switch {process.failure_report()}")

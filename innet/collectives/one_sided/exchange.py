@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from innet.collectives.operation_log import OnEnd
 from innet.collectives.work import Work
 
 T = TypeVar("T")
@@ -28,9 +29,9 @@ class Exchange(Generic[T]):
         self._callbacks: list[Callable[[int, str], None]] = []
         self._cancel_stage: Callable[[], None] = lambda: None
 
-    def work(self) -> Work[T]:
-        """What the caller holds."""
-        return Work(0, self, self._taken, lambda _status, _detail: self._error)
+    def work(self, on_end: OnEnd) -> Work[T]:
+        """What the caller holds; ``on_end`` is told of the end."""
+        return Work(0, self, self._taken, lambda _status, _detail: self._error, on_end)
 
     def set_stage(self, cancel: Callable[[], None]) -> None:
         """``cancel`` gives up the stage that is under way now."""

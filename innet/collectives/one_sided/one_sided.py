@@ -11,6 +11,7 @@ from innet.collectives.one_sided.records import Combine, Rows
 from innet.collectives.one_sided.registered_array import RegisteredArray
 from innet.collectives.one_sided.remote_arrays import RemoteArrays, Snapshot
 from innet.collectives.one_sided.transfers import Transfers
+from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
 from innet.errors import CollectiveError
 from innet.worker.membership import Failure
@@ -20,12 +21,17 @@ class OneSided:
     """``register``, ``get`` and ``put``: arguments as in :class:`Communicator`, checked here."""
 
     def __init__(
-        self, transfers: Transfers, size: int, rank: int, failure: Callable[[], Failure | None]
+        self,
+        transfers: Transfers,
+        size: int,
+        rank: int,
+        failure: Callable[[], Failure | None],
+        log: OperationLog,
     ) -> None:
         """``size`` and ``rank`` are of the group; ``failure`` says what happened to it, if so."""
         self._transfers = transfers
         self._server = ArrayServer(transfers, size, rank)
-        self._remote = RemoteArrays(transfers, size, rank, failure)
+        self._remote = RemoteArrays(transfers, size, rank, failure, log)
 
     def register(self, name: str, array: Array) -> RegisteredArray:
         """Let other ranks read and write ``array``."""

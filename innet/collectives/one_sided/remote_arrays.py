@@ -33,6 +33,7 @@ from innet.collectives.one_sided.records import (
 from innet.collectives.one_sided.registered_array import snapshot_kind
 from innet.collectives.one_sided.requests import RequestNumbers
 from innet.collectives.one_sided.transfers import Bytes, Ended, Transfers
+from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, ReductionOverflow
 from innet.worker.membership import Failure
@@ -70,12 +71,18 @@ class RemoteArrays:
     """``get`` and ``put`` of one rank."""
 
     def __init__(
-        self, transfers: Transfers, ranks: int, rank: int, failure: Callable[[], Failure | None]
+        self,
+        transfers: Transfers,
+        ranks: int,
+        rank: int,
+        failure: Callable[[], Failure | None],
+        log: OperationLog,
     ) -> None:
         """``failure`` tells what ended the group, if something did."""
         self._transfers = transfers
         self._rank = rank
         self._failure = failure
+        self._log = log
         self._numbers = [RequestNumbers(owner) for owner in range(ranks)]
 
     def get(
@@ -112,7 +119,7 @@ class RemoteArrays:
                 get.exchange.fail(CollectiveError(f"{get.what}: not a reply to a get: {reply}"))
 
         self._ask(source, number, record, get.what, timeout_s, get.exchange, replied)
-        return get.exchange.work()
+        return get.exchange.work(self._log.follow(get.what))
 
     def put(
         self,
@@ -150,7 +157,7 @@ class RemoteArrays:
                 exchange.succeed(reply.version)
 
         self._ask(to, number, record, what, timeout_s, exchange, replied)
-        return exchange.work()
+        return exchange.work(self._log.follow(what))
 
     def _ask(
         self,
