@@ -69,7 +69,7 @@ def test_only_the_first_end_of_an_exchange_counts() -> None:
     exchange.succeed(1)
     exchange.fail(ValueError("in a callback of the first end"))
     exchange.succeed(2)
-    assert exchange.work().wait() == 1
+    assert exchange.work(lambda _error: None).wait() == 1
 
 
 def test_puts_that_cannot_be_published_keep_no_later_request_waiting(monkeypatch) -> None:
