@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 3
 
 .PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
-    swarm swarm-mutations
+    soak swarm swarm-mutations
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -25,6 +25,7 @@ help:
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
 	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
 	@echo "make faults        processes and links that die and hang, all of these tests"
+	@echo "make soak          trains while everything fails now and then; MINUTES=30 SEED=7"
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
@@ -65,6 +66,11 @@ swarm: build
 
 swarm-mutations: build
 	@$(PYTHON_BIN) -m tests.swarm.mutations
+
+MINUTES ?= 30
+SEED ?=
+soak: build
+	@$(PYTHON_BIN) -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)

@@ -104,7 +104,9 @@ class RecoverySettings(_Model):
         default=3, ge=0, description="how often each switch that died is started again"
     )
     restart_delay_s: float = Field(
-        default=0.2, ge=0, description="pause before a switch's first restart; doubles each time"
+        default=0.2,
+        ge=0,
+        description="pause before a switch's first restart; doubles each time, up to 5 s",
     )
     heartbeat_interval_s: float = Field(
         default=1.0, gt=0, description="how often the controller asks for signs of life"

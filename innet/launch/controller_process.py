@@ -14,13 +14,13 @@ from innet.control.client import ipc_address
 from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.launch.restart_pause import pause_before_restart_s
 from innet.settings import RecoverySettings
 from innet.topology import dump_yaml
 
 CONTROLLER_SOCKET_NAME = "controller.ctl"
 _LABEL = "controller"
 _FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
 
 
 class ControllerProcess:
@@ -87,6 +87,6 @@ class ControllerProcess:
         self._say(f"the {process.describe()}; {remedy}. What runs goes on.")
         if not returns:
             return
-        await asyncio.sleep(min(_FIRST_PAUSE_S * 2 ** (number - 1), _LONGEST_PAUSE_S))
+        await asyncio.sleep(pause_before_restart_s(_FIRST_PAUSE_S, number))
         self.remote.next_generation()
         self._start()

@@ -14,6 +14,7 @@ from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.processes import SupervisedProcess
 from innet.errors import ControlError, EmulationError
+from innet.launch.restart_pause import pause_before_restart_s
 from innet.settings import RecoverySettings
 
 _START_TIMEOUT_S = 30.0
@@ -112,7 +113,7 @@ class SwitchProcesses:
         )
         if not returns:
             return
-        pause_s = self._settings.restart_delay_s * 2 ** (number - 1)
+        pause_s = pause_before_restart_s(self._settings.restart_delay_s, number)
         await asyncio.sleep(max(0.0, died_s + pause_s - time.monotonic()))
         self._start(switch)
         try:

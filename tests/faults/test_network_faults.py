@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 
 import pytest
 
-from innet.emulation.runs import find_run
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
+from tests.faults.links import set_link
 
 pytestmark = pytest.mark.faults
 
@@ -23,9 +22,9 @@ async def test_operations_go_on_when_a_link_that_went_down_is_up_again():
         (link,) = (x for x in run.session.topology.links if set(x.nodes) == {"leaf0", "spine0"})
         for node in ("leaf0", "spine0"):  # either end: the carrier of both goes
             await run.said_again("h0", "step")
-            set_link(run, node, link.end_at(node).port, "down")
+            set_link(run.session.network.run_id, node, link.end_at(node).port, "down")
             await asyncio.sleep(1)
-            set_link(run, node, link.end_at(node).port, "up")
+            set_link(run.session.network.run_id, node, link.end_at(node).port, "up")
             await run.said_again("h0", "step")
 
     result = await run_with_faults(
@@ -60,9 +59,3 @@ async def test_a_process_without_descriptors_says_so():
     assert result.failure.startswith("h1 ")
     assert "descriptor" in result.said("h1") or "open files" in result.said("h1")
     assert "rank 1 (h1)" in result.said("h0")
-
-
-def set_link(run: FaultyRun, node: str, port: str, state: str) -> None:
-    namespace = find_run(run.session.network.run_id).namespaces[node]
-    command = ["nsenter", f"--net={namespace}", "ip", "link", "set", port, state]
-    subprocess.run(command, check=True)
