@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from innet._native import _core
 from innet.collectives.services import Services
-from innet.control.placements import rule_messages
 from innet.plans import Plan
 from innet.settings import Settings
 from innet.simulation.collector import SimulatedCollector
@@ -113,6 +112,6 @@ class SimulatedHost(Services):
 
 def install_rules(node: _core.NodeHandle, prefix: str, plan: Plan, name: str) -> None:
     """Install what ``plan`` has for the node called ``name``."""
-    for rule in rule_messages(plan, name):
-        operands = [(interval, f"/n/{place}") for interval, place in rule["operands"]]
-        node.install_rule(prefix, rule["interval"], operands, rule["primary"])
+    for rule in plan.rules_for(name):
+        operands = [(str(operand.interval), f"/n/{operand.node}") for operand in rule.operands]
+        node.install_rule(prefix, str(rule.interval), operands, rule.primary)

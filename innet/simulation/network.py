@@ -74,7 +74,8 @@ class SimulatedNetwork:
                 following = self._routes.next_hop(here, destination)
                 face = self._faces[here][following]
                 self._next_faces[here][destination] = face
-                self.nodes[here].add_route(f"/n/{destination}", face)
+                if self.is_alive(here):  # else as it comes back
+                    self.nodes[here].add_route(f"/n/{destination}", face)
                 here = following
 
     def direction(self, source: str, to: str) -> int:

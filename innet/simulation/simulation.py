@@ -119,7 +119,7 @@ class Simulation:
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
-            SimulationError: there is no such host, or it is in a group of that name.
+            SimulationError: there is no such host, it has crashed, or is in a group of that name.
         """
         members = tuple(self.topology.hosts if hosts is None else hosts)
         for host in members:
@@ -192,6 +192,29 @@ class Simulation:
         self.network.restart(node)
         for prefix, plan in self._switch_rules.get(node, {}).items():
             install_rules(self.network.nodes[node], prefix, plan, node)
+
+    def fail_worker(self, host: str, why: str = "is gone") -> None:
+        """The groups of a host hear that its process is gone, as a run's controller tells them.
+
+        What they have under way ends with a :class:`~innet.errors.RankFailed` on every rank, and so
+        does what they call from now on; the others go on in a :meth:`group` of their own. A crash
+        alone is noticed by those who wait for the host, when their deadlines pass.
+
+        Raises:
+            SimulationError: there is no such host.
+
+        Example::
+
+            sim.at(0.2, sim.crash, "h3")
+            sim.at(1.2, sim.fail_worker, "h3", "was killed by signal 9 (SIGKILL)")
+        """
+        self._require_host(host)
+        for failed in list(self._hosts[host].groups.values()):
+            told = f"rank {failed.rank} ({host}) {why}"
+            for node in failed.nodes:
+                member = self._hosts[node].groups.get(failed.name)
+                if member is not None and member.number == failed.number:
+                    self._hosts[node].fail(member, told, failed.rank)
 
     def pause(self, node: str) -> None:
         """A node stands still, as a stopped process does; what arrives for it waits in buffers.
@@ -276,11 +299,19 @@ class Simulation:
     def _make_loop(self) -> VirtualTimeLoop:
         return VirtualTimeLoop(lambda: self.now_s, self._advance)
 
-    def _require_free(self, host: str, group: str) -> None:
+    def _require_host(self, host: str) -> None:
         if host not in self._hosts:
             raise SimulationError(
                 f"{host!r} is no host of {self.topology.name}; "
                 f"its hosts: {', '.join(self.topology.hosts)}"
+            )
+
+    def _require_free(self, host: str, group: str) -> None:
+        self._require_host(host)
+        if not self.network.is_alive(host):
+            raise SimulationError(
+                f"{host} has crashed, and can be in no new group; make it of the others, or "
+                f"start it again: sim.restart({host!r})"
             )
         if group in self._hosts[host].groups:
             raise SimulationError(
@@ -290,8 +321,9 @@ class Simulation:
     def _place(self, prefix: str, plan: Plan) -> None:
         for switch in self.topology.switches:
             if plan.rules_for(switch):
-                install_rules(self.network.nodes[switch], prefix, plan, switch)
                 self._switch_rules[switch][prefix] = plan
+                if self.network.is_alive(switch):  # else as it comes back
+                    install_rules(self.network.nodes[switch], prefix, plan, switch)
         for node in {rule.node for rule in plan.rules} | set(plan.ranks):
             self._add_paths(plan, node)
 

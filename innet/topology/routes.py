@@ -37,6 +37,7 @@ class Routes:
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
         self._gates = {n: peers[0][0] for n, peers in self._neighbours.items() if len(peers) == 1}
         self._costs = cache(self._find_costs)
+        self._equal = cache(self._find_equal)
 
     def next_hop(self, node: str, towards: str) -> str:
         """The neighbour to which ``node`` sends what is meant for ``towards``.
@@ -48,13 +49,12 @@ class Routes:
         gate = self._gates.get(towards, towards)
         if node == gate != towards:
             return towards
-        costs = self._costs(gate)
-        if node not in costs or node == towards:
+        equal = self._equal(node, gate) if node != towards else ()
+        if not equal:
             raise PlanError(
                 f"no path leads from {node} to {towards} in topology {self._name}; "
                 "add the missing link, or leave that node out of the group"
             )
-        equal = [peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]]
         return equal[self._numbers[towards] % len(equal)]
 
     def reaches(self, node: str, towards: str) -> bool:
@@ -68,6 +68,15 @@ class Routes:
         while nodes[-1] != towards:
             nodes.append(self.next_hop(nodes[-1], towards))
         return nodes
+
+    def _find_equal(self, node: str, towards: str) -> tuple[str, ...]:
+        """The neighbours of ``node`` on paths of least cost; none when no path leads there."""
+        costs = self._costs(towards)
+        if node not in costs:
+            return ()
+        return tuple(
+            peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]
+        )
 
     def _find_costs(self, towards: str) -> Mapping[str, float]:
         if towards not in self._graph:

@@ -10,6 +10,7 @@ WeightedShares::WeightedShares(std::size_t capacity, std::size_t guaranteed)
 }
 
 void WeightedShares::set_weight(JobId job, std::uint32_t weight) {
+    if (shares_[job].weight == weight) return;
     shares_[job].weight = weight;
     divide();
 }

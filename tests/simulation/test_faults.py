@@ -8,7 +8,7 @@ import pytest
 import innet
 from innet.collectives import Communicator
 from innet.emulation.node_config import Mode
-from innet.errors import SimulationError, TopologyError
+from innet.errors import RankFailed, SimulationError, TopologyError
 from innet.topology import load_topology
 
 SIZE_BYTES = 1 << 20
@@ -95,3 +95,35 @@ def test_what_cannot_happen_is_refused_by_name() -> None:
             sim.advance_clock("h0", -1.0)
         with pytest.raises(TopologyError, match="loss"):
             sim.change_link("h0", "s0", loss=2.0)
+
+
+def test_ranks_that_hear_of_a_dead_worker_go_on_without_it() -> None:
+    with innet.Simulation(star(3)) as sim:
+        sim.at(0.001, sim.crash, "h1")
+        sim.at(0.002, sim.fail_worker, "h1", "was killed by signal 9 (SIGKILL)")
+
+        async def told(comm: Communicator) -> tuple[int | None, float]:
+            with pytest.raises(RankFailed, match=r"rank 1 \(h1\) was killed by signal 9") as first:
+                await one_sum(comm)
+            heard_s = sim.now_s
+            with pytest.raises(RankFailed, match=r"rank 1 \(h1\) was killed by signal 9"):
+                await one_sum(comm)
+            return first.value.rank, heard_s
+
+        first, _, last = sim.group(algorithm="inc")
+        assert sim.run(told(first), told(last)) == [(1, 0.002)] * 2
+        run_sum(sim, sim.group(("h0", "h2"), algorithm="inc", name="survivors"))
+        with pytest.raises(SimulationError, match="'h7' is no host"):
+            sim.fail_worker("h7")
+
+
+def test_a_group_made_while_a_switch_is_gone_uses_it_once_it_is_back() -> None:
+    with innet.Simulation(star(3)) as sim:
+        sim.crash("s0")
+        group = sim.group(algorithm="inc")
+        sim.at(0.1, sim.restart, "s0")
+        assert run_sum(sim, group) > 0.1
+        assert run_sum(sim, group) < 1.2 * BOUND_S
+        sim.crash("h1")
+        with pytest.raises(SimulationError, match=r"h1 has crashed.*sim\.restart\('h1'\)"):
+            sim.group(name="with the dead")

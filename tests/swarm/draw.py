@@ -174,9 +174,10 @@ def _fault(random_: random.Random, topology: Topology, start_s: float, end_s: fl
     match kind:
         case "link":
             return [Fault(start_s, "link_down", link), Fault(end_s, "link_up", link)]
-        case "switch" | "host":
-            place = switch if kind == "switch" else (random_.choice(topology.hosts),)
-            return [Fault(start_s, "crash", place), Fault(end_s, "restart", place)]
+        case "switch":
+            return [Fault(start_s, "crash", switch), Fault(end_s, "restart", switch)]
+        case "host":
+            return _dead_host(random_, random_.choice(topology.hosts), start_s, end_s)
         case "pause":
             return [Fault(start_s, "pause", node), Fault(end_s, "resume", node)]
         case "clock":
@@ -190,6 +191,15 @@ def _fault(random_: random.Random, topology: Topology, start_s: float, end_s: fl
                 Fault(start_s, "link_change", link, link=bad),
                 Fault(end_s, "link_change", link, link=well),
             ]
+
+
+def _dead_host(random_: random.Random, host: str, start_s: float, end_s: float) -> list[Fault]:
+    """Its process does not come back; most often the others hear of it soon."""
+    faults = [Fault(start_s, "crash", (host,)), Fault(end_s, "restart", (host,))]
+    if random_.random() < 0.9:
+        known_s = start_s + random_.choice((1e-6, 1e-3, 0.1, 2.0))
+        faults.append(Fault(known_s, "fail_worker", (host,)))
+    return faults
 
 
 def _partition(topology: Topology, switch: str, start_s: float, end_s: float) -> list[Fault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import innet
@@ -87,7 +88,9 @@ class Execution:
             seed=scenario.seed,
             audit_interval=scenario.audit_interval,
         )
-        self._faults = Faults(self.sim, scenario.links, self._note)
+        self._faults = Faults(self.sim, scenario.links, self._note, self._shrink_groups_of)
+        self._survivors: dict[int, list[Communicator]] = {}
+        self._of_survivors: list[asyncio.Task[None]] = []
         self._agreed: dict[tuple[int, int], bytes] = {}
         self._broken: set[int] = set()
 
@@ -118,19 +121,41 @@ class Execution:
         ]
         for fault in scenario.faults:
             self._faults.schedule(fault)
-        self.sim.run(
-            *(
-                self._rank(number, group, comm)
-                for number, group in enumerate(scenario.groups)
-                for comm in communicators[number]
-            )
-        )
+        self.sim.run(self._all_ranks(communicators))
         self._faults.heal_all()
         self.outcome.problems += self._faults.failures
         self._check_afterwards()
-        for comm in (comm for group in communicators for comm in group):
+        for comm in chain(*communicators, *self._survivors.values()):
             comm.close()
         self._check_nothing_is_left()
+
+    async def _all_ranks(self, communicators: Sequence[Sequence[Communicator]]) -> None:
+        await asyncio.gather(
+            *(
+                self._rank(number, group, comm)
+                for number, group in enumerate(self.scenario.groups)
+                for comm in communicators[number]
+            )
+        )
+        while self._of_survivors:
+            await self._of_survivors.pop()
+
+    def _shrink_groups_of(self, host: str) -> None:
+        """Those who are left of the groups of ``host`` go on in new ones."""
+        for number, group in enumerate(self.scenario.groups):
+            left = [node for node in group.hosts if node not in self._faults.crashed_hosts]
+            if host in group.hosts and number not in self._survivors and len(left) > 1:
+                self._shrink(number, group, left)
+
+    def _shrink(self, number: int, group: Group, left: Sequence[str]) -> None:
+        algorithm = "ring" if group.algorithm == "halving-doubling" else group.algorithm
+        name, timeout_s = f"g{number}.shrunk", self.scenario.timeout_s
+        smaller = self.sim.group(left, algorithm=algorithm, name=name, timeout_s=timeout_s)
+        self._survivors[number] = smaller
+        call = Call("allreduce", elements=2000)
+        for comm in smaller:
+            place = _Place(len(self.scenario.groups) + number, 0, call, comm)
+            self._of_survivors.append(asyncio.ensure_future(self._operate(place)))
 
     async def _rank(self, number: int, group: Group, comm: Communicator) -> None:
         pending: list[asyncio.Task[None]] = []
@@ -204,14 +229,16 @@ class Execution:
         return faulty or crashed or place.group in self._broken or not self.scenario.links.gentle
 
     def _check_result(self, place: _Place, inputs: Sequence[Array], result: Any) -> None:
-        fault = fault_of(place.comm, place.call, inputs, result)
-        if fault is not None:
-            self._problem(f"{place}: the result {fault}")
         agreed = agreed_part(place.call, result)
         if agreed is not None:
             known = self._agreed.setdefault((place.group, place.number), agreed)
-            if known != agreed:
-                self._problem(f"{place}: the result differs from another rank's")
+            if known is not agreed:  # the first has been held against the expression
+                if known != agreed:
+                    self._problem(f"{place}: the result differs from another rank's")
+                return
+        fault = fault_of(place.comm, place.call, inputs, result)
+        if fault is not None:
+            self._problem(f"{place}: the result {fault}")
 
     def _check_afterwards(self) -> None:
         """All is well again: a new group works."""

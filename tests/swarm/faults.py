@@ -19,7 +19,11 @@ class Faults:
     """
 
     def __init__(
-        self, sim: innet.Simulation, links: LinkModel, note: Callable[[str], None]
+        self,
+        sim: innet.Simulation,
+        links: LinkModel,
+        note: Callable[[str], None],
+        on_worker_failed: Callable[[str], None],
     ) -> None:
         self.crashed_hosts: set[str] = set()
         self.last_s = 0.0
@@ -29,6 +33,7 @@ class Faults:
         self._sim = sim
         self._links = links
         self._note = note
+        self._on_worker_failed = on_worker_failed
         self._down: set[tuple[str, str]] = set()
         self._changed: set[tuple[str, str]] = set()
         self._paused: dict[str, float] = {}
@@ -70,6 +75,8 @@ class Faults:
         match fault.kind:
             case "crash" | "restart":
                 self._crash_or_restart(fault)
+            case "fail_worker":
+                self._fail_worker(fault.target[0])
             case "pause" | "resume":
                 self._pause_or_resume(fault)
             case "advance_clock":
@@ -89,6 +96,11 @@ class Faults:
         elif fault.kind == "restart" and node in self._crashed:
             self._crashed.remove(node)
             self._sim.restart(node)
+
+    def _fail_worker(self, host: str) -> None:
+        if host in self.crashed_hosts:
+            self._sim.fail_worker(host, "crashed")
+            self._on_worker_failed(host)
 
     def _pause_or_resume(self, fault: Fault) -> None:
         (node,) = fault.target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 
 from innet.topology import Host, Switch, Topology, load_topology
 from innet.topology.blueprint import Blueprint, PartDefaults
@@ -42,6 +43,7 @@ def network_of(scenario: Scenario) -> Topology:
     return Topology(name=topology.name, nodes=nodes, links=tuple(links))
 
 
+@lru_cache(maxsize=64)
 def base_topology(expression: str) -> Topology:
     """The nodes of a scenario's topology, and which of them are linked."""
     if not expression.startswith(_RANDOM):

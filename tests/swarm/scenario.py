@@ -26,7 +26,15 @@ Collective = Literal[
     "mismatch",
 ]
 FaultKind = Literal[
-    "link_down", "link_up", "link_change", "crash", "restart", "pause", "resume", "advance_clock"
+    "link_down",
+    "link_up",
+    "link_change",
+    "crash",
+    "restart",
+    "fail_worker",
+    "pause",
+    "resume",
+    "advance_clock",
 ]
 
 
@@ -48,7 +56,7 @@ class LinkModel:
     @property
     def gentle(self) -> bool:
         """Whether operations on such links have no excuse for failing."""
-        late = self.reorder if self.reorder_delay_s > 1.0 else 0.0
+        late = self.reorder if self.reorder_delay_s >= 1.0 else 0.0
         return self.loss + self.corrupt + late <= 0.02 and self.queue_bytes >= 64 * 1024
 
 
@@ -95,7 +103,7 @@ class Fault:
 
     Attributes:
         time_s: when.
-        kind: what.
+        kind: what; ``fail_worker`` lets the groups of a crashed host hear of it.
         target: a node, or two neighbours for a link.
         link: what the link does from now on (``link_change``).
         by_s: how far a clock jumps.
