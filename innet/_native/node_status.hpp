@@ -18,7 +18,7 @@ struct NodeStatus {
     reduction::ReducerCounters reducer;
     EndpointCounters endpoint;
     std::vector<driver::LinkStatus> links;
-    std::vector<forwarding::Node::Route> routes;
+    std::vector<forwarding::Route> routes;
     std::vector<reduction::Rule> rules;
     std::vector<forwarding::JobStatus> jobs;
     std::vector<std::string> operations;

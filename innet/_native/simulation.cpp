@@ -2,19 +2,24 @@
 
 #include "switch_emulator/simulation/simulation.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <memory>
+#include <stdexcept>
 #include <tuple>
 
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
 #include "innet/_native/node_status.hpp"
+#include "innet/_native/shared_tables.hpp"
 #include "innet/_native/signing.hpp"
+#include "switch_emulator/simulation/capture/packet_capture.hpp"
 
 namespace nb = nanobind;
 
@@ -27,6 +32,8 @@ using simulation::LinkIndex;
 using simulation::LinkOptions;
 using simulation::NodeIndex;
 using simulation::Simulation;
+namespace capture = simulation::capture;
+namespace stream = simulation::stream;
 
 /// Where, which operation, its status, and what there is to say.
 using EndedThere = std::tuple<NodeIndex, OperationId, int, std::string>;
@@ -64,6 +71,9 @@ simulation::NodeMakings makings(const NodeSettings& settings, const SigningKey& 
 
 class PythonSimulation {
   public:
+    PythonSimulation(nb::callable route, nb::callable rule)
+        : tables_(std::move(route), std::move(rule)), simulation_(&tables_) {}
+
     SimulatedNode& add_node(const NodeSettings& settings, const SigningKey& signing_key,
                             const std::vector<SigningKey>& trusted_keys) {
         const NodeIndex index = simulation_.add_node(makings(settings, signing_key, trusted_keys));
@@ -95,6 +105,8 @@ class PythonSimulation {
         return result;
     }
 
+    std::vector<std::uint64_t> take_arrived() { return simulation_.streams().take_arrived(); }
+
     void crash(NodeIndex node, const std::string& why) {
         require_node(node);
         simulation_.crash(node, why);
@@ -107,6 +119,57 @@ class PythonSimulation {
             throw nb::value_error("the node has not crashed");
         }
         simulation_.restart(node, makings(settings, signing_key, trusted_keys));
+    }
+
+    stream::StreamId open_stream(std::vector<LinkIndex> forth, std::vector<LinkIndex> back,
+                                 const stream::SenderOptions& options) {
+        for (const auto& path : {forth, back}) {
+            if (path.empty()) {
+                throw nb::value_error("a stream needs links in both directions");
+            }
+            for (const LinkIndex link : path) {
+                at_link(link);
+            }
+        }
+        return simulation_.streams().add(options, {std::move(forth), std::move(back)});
+    }
+
+    stream::StreamTable& at_stream(stream::StreamId stream) {
+        if (stream >= simulation_.streams().size()) {
+            throw nb::index_error("there is no such stream");
+        }
+        return simulation_.streams();
+    }
+
+    /// `links`: the interface name of each direction to capture.
+    std::uint32_t start_capture(const std::string& path,
+                                const std::map<LinkIndex, std::string>& links) {
+        std::vector<capture::CapturedLink> all;
+        for (LinkIndex link = 0; link < simulation_.links(); ++link) {
+            const auto named = links.find(link);
+            const bool captured = named != links.end();
+            all.push_back({captured ? named->second : "", simulation_.source_of(link),
+                           simulation_.target_of(link), captured});
+        }
+        auto started =
+            std::make_unique<capture::PacketCapture>(path, std::move(all), simulation_.streams());
+        if (!started->good()) {
+            throw std::runtime_error("the file could not be written");
+        }
+        simulation_.observe(*started);
+        captures_.push_back(std::move(started));
+        return static_cast<std::uint32_t>(captures_.size() - 1);
+    }
+
+    /// Whether all of it could be written.
+    bool stop_capture(std::uint32_t number) {
+        if (number >= captures_.size() || !captures_[number]) {
+            throw nb::index_error("there is no such capture");
+        }
+        auto stopped = std::move(captures_[number]);
+        simulation_.forget(*stopped);
+        stopped->flush();
+        return stopped->good();
     }
 
     Simulation& at(NodeIndex node) {
@@ -132,7 +195,9 @@ class PythonSimulation {
         }
     }
 
-    // Destroyed last: what the nodes may still write to belongs to the handles.
+    PythonTables tables_;
+    std::vector<std::unique_ptr<capture::PacketCapture>> captures_;
+    // Destroyed after the simulation: what the nodes may still write to belongs to the handles.
     std::vector<std::unique_ptr<SimulatedNode>> handles_;
     Simulation simulation_;
 };
@@ -172,6 +237,65 @@ void bind_link_shape(nb::module_& module) {
             },
             "port"_a, nb::kw_only(), "jitter_s"_a = 0.0, "reorder"_a = 0.0,
             "reorder_delay_s"_a = 0.0, "duplicate"_a = 0.0, "corrupt"_a = 0.0);
+}
+
+nb::typed<nb::dict, nb::str, double> stream_status(const stream::StreamTable& streams,
+                                                   stream::StreamId id) {
+    const stream::Sender& sender = streams.sender(id);
+    nb::dict d;
+    d["written_bytes"] = sender.written();
+    d["acknowledged_bytes"] = sender.acknowledged();
+    d["arrived_bytes"] = streams.receiver(id).arrived();
+    d["window_bytes"] = sender.window_bytes();
+    d["segments"] = sender.counters().segments;
+    d["retransmissions"] = sender.counters().retransmissions;
+    d["timeouts"] = sender.counters().timeouts;
+    return nb::typed<nb::dict, nb::str, double>(d);
+}
+
+stream::WindowGrowth window_growth(const std::string& name) {
+    if (name != "reno" && name != "cubic") {
+        throw nb::value_error("a stream's congestion control must be 'cubic' or 'reno'");
+    }
+    return name == "reno" ? stream::WindowGrowth::kReno : stream::WindowGrowth::kCubic;
+}
+
+void bind_streams(nb::class_<PythonSimulation>& simulation) {
+    simulation
+        .def(
+            "open_stream",
+            [](PythonSimulation& self, std::vector<LinkIndex> forth, std::vector<LinkIndex> back,
+               std::uint32_t segment_bytes, const std::string& congestion,
+               std::uint64_t max_window_bytes, double min_rto_s) {
+                stream::SenderOptions options;
+                options.segment_bytes = segment_bytes;
+                options.growth = window_growth(congestion);
+                options.max_window_bytes = max_window_bytes;
+                options.min_rto = from_seconds(min_rto_s);
+                return self.open_stream(std::move(forth), std::move(back), options);
+            },
+            "forth"_a, "back"_a, nb::kw_only(), "segment_bytes"_a, "congestion"_a,
+            "max_window_bytes"_a, "min_rto_s"_a,
+            "A stream of bytes along the links `forth`, acknowledged along `back`.")
+        .def(
+            "write_stream",
+            [](PythonSimulation& self, stream::StreamId stream, std::uint64_t bytes) {
+                self.at_stream(stream).write(stream, bytes, self.simulation().stream_time());
+            },
+            "stream"_a, "bytes"_a)
+        .def(
+            "watch_stream",
+            [](PythonSimulation& self, stream::StreamId stream, std::uint64_t bytes,
+               std::uint64_t token) { self.at_stream(stream).watch(stream, bytes, token); },
+            "stream"_a, "bytes"_a, "token"_a,
+            "`take_arrived` tells of `token` once the stream's first `bytes` have arrived.")
+        .def("take_arrived", &PythonSimulation::take_arrived)
+        .def(
+            "stream_status",
+            [](PythonSimulation& self, stream::StreamId stream) {
+                return stream_status(self.at_stream(stream), stream);
+            },
+            "stream"_a);
 }
 
 void bind_faults(nb::class_<PythonSimulation>& simulation) {
@@ -223,7 +347,15 @@ void bind_simulation(nb::module_& module) {
         .def_prop_ro("index", &SimulatedNode::index);
     nb::class_<PythonSimulation> simulation(module, "Simulation",
                                             "Nodes and links under a virtual clock.");
-    simulation.def(nb::init<>())
+    simulation
+        .def(nb::init<nb::callable, nb::callable>(), "route"_a, "rule"_a,
+             nb::sig("def __init__(self, "
+                     "route: collections.abc.Callable[[int, str], tuple[str, int] | None], "
+                     "rule: collections.abc.Callable[[int, str, str], "
+                     "list[tuple[str, str]] | None]) -> None"),
+             "`route(node, name)` says (prefix, face), `rule(node, group, interval)` the operands "
+             "[(interval, hint), ...] by which a node evaluates an interval itself; or None. Both "
+             "are asked once for what a node has not been told.")
         .def("add_node", &PythonSimulation::add_node, "settings"_a, "signing_key"_a,
              "trusted_keys"_a, nb::rv_policy::reference_internal)
         .def("connect", &PythonSimulation::connect, "first"_a, "second"_a, "forth"_a, "back"_a,
@@ -232,6 +364,10 @@ void bind_simulation(nb::module_& module) {
                      [](const PythonSimulation& self) { return self.simulation().now().count(); })
         .def("run", &PythonSimulation::run, "until_ns"_a.none(), "most_packets"_a,
              "Lets time pass; why it stopped: one of STOP_*.")
+        .def("start_capture", &PythonSimulation::start_capture, "path"_a, "links"_a,
+             "Writes what crosses the links into a pcapng file; the capture's number.")
+        .def("stop_capture", &PythonSimulation::stop_capture, "capture"_a,
+             "Whether all of it could be written.")
         .def("take_ended", &PythonSimulation::take_ended,
              "(node, operation, status, detail) of what ended since the last call.")
         .def("set_audit_interval", &PythonSimulation::set_audit_interval, "interval"_a,
@@ -250,6 +386,7 @@ void bind_simulation(nb::module_& module) {
             "queues", [](const PythonSimulation& self) { return queues(self.simulation()); },
             "(bytes waiting, packets dropped) of each direction of a link.");
     bind_faults(simulation);
+    bind_streams(simulation);
 }
 
 }  // namespace innet::bindings

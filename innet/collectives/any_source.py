@@ -81,12 +81,15 @@ class AnySource:
         node: _core.NodeHandle,
         collector: Completion,
         messages: PointToPoint,
-        peers: list[int],
+        ranks: int,
+        rank: int,
     ) -> None:
+        """``rank`` is this one, of ``ranks``."""
         self._node = node
         self._collector = collector
         self._messages = messages
-        self._peers = peers
+        self._ranks = ranks
+        self._rank = rank
         self._lock = threading.RLock()
         self._tags: dict[int, _Tag] = {}
 
@@ -100,7 +103,7 @@ class AnySource:
         Raises:
             CollectiveError: this rank is the only one.
         """
-        if not self._peers:
+        if self._ranks == 1:
             raise CollectiveError(
                 "recv_any() in a group of one rank: nobody can send it anything; ask for the "
                 "group's size first"
@@ -123,9 +126,9 @@ class AnySource:
 
     def _ask(self, tag: int, state: _Tag) -> None:
         """Have a question open to everyone whose next message somebody waits for."""
-        for source in self._peers:
+        for source in range(self._ranks):
             receive = state.first_for(source)
-            if receive is None:
+            if receive is None or source == self._rank:
                 continue
             question = state.questions.get(source)
             if question is not None and question.fits(receive.memory):

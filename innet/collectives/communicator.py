@@ -95,8 +95,7 @@ class Communicator(
         self._log = OperationLog(membership.job, membership.name)
         first = variants.first
         messages = PointToPoint(self._node, self._collector, first, self.rank, self._segment_bytes)
-        peers = [peer for peer in range(self.size) if peer != self.rank]
-        any_source = AnySource(self._node, self._collector, messages, peers)
+        any_source = AnySource(self._node, self._collector, messages, self.size, self.rank)
         MessageCalls.__init__(
             self, messages, any_source, self._check_member, self._work, services.trace
         )

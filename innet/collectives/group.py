@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from innet._native import _core
+from innet.collectives.lazy_list import LazyList
 from innet.plans import Plan, PlanChooser
 from innet.plans.plan import Placed
 from innet.worker import Membership
@@ -27,22 +29,26 @@ class Variant:
     def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
         self.prefix = prefix
         self.nodes = tuple(nodes)
-        self._positions = [plan.ranks.index(node) for node in nodes]
-        self.own = _core.Name(f"{prefix}/{self._positions[rank]}")
-        self.ranks = [
-            _core.Targets([(f"{prefix}/{position}", f"/n/{node}", False)])
-            for position, node in zip(self._positions, nodes, strict=True)
-        ]
+        self.own = _core.Name(f"{prefix}/{plan.position_of(nodes[rank])}")
+        # In a large group, most ranks never ask most others for anything.
+        self.ranks: Sequence[_core.Targets] = LazyList(len(nodes), self._rank)
         self.place(plan)
 
     def place(self, plan: Plan) -> None:
         """The sums of the plan are made elsewhere from now on; what is under way goes on."""
         self.plan = plan
-        self.roots = _core.Targets([_root(self.prefix, root) for root in plan.roots])
-        self.block_roots = [
-            _core.Targets([_root(self.prefix, plan.root_for(position))])
-            for position in self._positions
-        ]
+        self.roots = _targets(self.prefix, plan.roots)
+        self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
+
+    def _rank(self, rank: int) -> _core.Targets:
+        node = self.nodes[rank]
+        return _core.Targets(
+            [(f"{self.prefix}/{self.plan.position_of(node)}", f"/n/{node}", False)]
+        )
+
+    def _block_root(self, rank: int) -> _core.Targets:
+        position = self.plan.position_of(self.nodes[rank])
+        return _targets(self.prefix, (self.plan.root_for(position),))
 
 
 class Variants:
@@ -84,6 +90,12 @@ class Variants:
         if self._chooser is None:
             return self.first.plan.why
         return self._chooser.choose(size_bytes).why
+
+
+@lru_cache(maxsize=256)
+def _targets(prefix: str, roots: tuple[Placed, ...]) -> _core.Targets:
+    """The same object for all ranks of a group that are in one process, as in a simulation."""
+    return _core.Targets([_root(prefix, root) for root in roots])
 
 
 def _root(prefix: str, root: Placed) -> tuple[str, str, bool]:

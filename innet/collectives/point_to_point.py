@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.group import Variant
+from innet.collectives.lazy_list import LazyList
 from innet.collectives.posted import Posted
 from innet.collectives.work import Completion
 
@@ -107,14 +108,15 @@ class PointToPoint:
         self._lock = threading.Lock()
         self._outgoing: dict[tuple[int, int], Channel] = {}
         self._incoming: dict[tuple[int, int], _Incoming] = {}
-        self._targets = [
-            _core.Targets([(f"{variant.prefix}/p2p/{peer}", f"/n/{node_name}", False)])
-            for peer, node_name in enumerate(variant.nodes)
-        ]
         self._all = f"{variant.prefix}/p2p"
+        self._nodes = variant.nodes
+        self._targets: Sequence[_core.Targets] = LazyList(len(variant.nodes), self._target)
         own = f"{self._all}/{rank}"
         self._own = _core.Name(own)
         node.register_producer(own, str(rank))
+
+    def _target(self, peer: int) -> _core.Targets:
+        return _core.Targets([(f"{self._all}/{peer}", f"/n/{self._nodes[peer]}", False)])
 
     def send(
         self, array: Array, to: int, tag: int, timeout_s: float

@@ -12,14 +12,19 @@ SEGMENT_ALIGNMENT_BYTES = 64
 MAX_SEGMENT_BYTES = 32768
 
 
-def segment_bytes(topology: Topology) -> int:
+def segment_bytes(topology: Topology, most_bytes: int = MAX_SEGMENT_BYTES) -> int:
     """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
+
+    Args:
+        topology: whose links carry the segments.
+        most_bytes: more than this is not taken, whatever the MTU; larger segments than by default
+            would fall out of the processor's caches.
 
     Raises:
         EmulationError: an MTU leaves no room for a segment.
     """
     mtu_bytes = min(link.mtu_bytes for link in topology.links)
-    room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, MAX_SEGMENT_BYTES)
+    room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, most_bytes)
     aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
     if aligned <= 0:
         raise EmulationError(

@@ -14,13 +14,18 @@ def native_settings(
     slots: int,
     cache_bytes: int,
     cache_policy: str,
+    virtual_scale: int = 1,
 ) -> _core.NodeSettings:
-    """What ``node`` is made with: its own sizes, and the timers that all nodes of a run share."""
+    """What ``node`` is made with: its own sizes, and the timers that all nodes of a run share.
+
+    In a simulation, a byte of an array may stand for ``virtual_scale`` bytes.
+    """
     result = _core.NodeSettings()
     result.own_name = f"/n/{node}"
     result.seed = seed
     result.reduction_slots = slots
     result.cache_bytes = cache_bytes
+    result.virtual_scale = virtual_scale
     result.cache_policy = cache_policy
     transport = settings.transport
     result.pit_capacity = transport.pit_capacity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -33,10 +33,13 @@ class AggregationTree:
         """
         children: dict[str, dict[str, None]] = {root: {}}
         for host in hosts:
-            path = routes.path(host, root)
+            path = [host]
+            # Routes towards the root never split: from a node that is known, the rest is, too.
+            while path[-1] not in children:
+                children[path[-1]] = {}
+                path.append(routes.next_hop(path[-1], root))
             for child, parent in pairwise(path):
-                children.setdefault(child, {})
-                children.setdefault(parent, {})[child] = None
+                children[parent][child] = None
         return cls(root, {node: tuple(below) for node, below in children.items()})
 
     def preorder(self) -> tuple[str, ...]:
@@ -144,16 +147,33 @@ def rank_order(topology: Topology, hosts: Collection[str] | None = None) -> tupl
         PlanError: some host cannot be reached from a switch.
     """
     named = topology.hosts if hosts is None else tuple(hosts)
-    known = tuple(host for host in topology.hosts if host in named)
-    routes = Routes(topology)
-    walks = [_walk(known, routes, switch) for switch in topology.switches]
-    walk = min(walks, key=lambda walk: walk[0])[1] if walks else known
+    wanted = frozenset(named)
+    known = tuple(host for host in topology.hosts if host in wanted)
+    walk = _walk(known, Routes(topology), topology.switches) if topology.switches else known
     place = {host: index for index, host in enumerate(walk)}
     return tuple(sorted(named, key=lambda host: place.get(host, len(place))))
 
 
-def _walk(hosts: tuple[str, ...], routes: Routes, root: str) -> tuple[float, tuple[str, ...]]:
-    """How far the hosts are from ``root`` (the farthest, in links), and their order below it."""
-    tree = AggregationTree.grow(routes, root, hosts)
-    depth = max((len(routes.path(host, root)) - 1 for host in hosts), default=0)
-    return depth, tuple(node for node in tree.preorder() if node in frozenset(hosts))
+def _walk(hosts: tuple[str, ...], routes: Routes, switches: Sequence[str]) -> tuple[str, ...]:
+    """The hosts in their order below the switch from which the farthest of them is nearest."""
+    # Hosts behind one gate are equally far from everywhere else.
+    apart = {routes.gate(host) or host: host for host in hosts}.values()
+
+    def depth(root: str) -> int:
+        return max(_links_to(routes, root, apart), default=0)
+
+    tree = AggregationTree.grow(routes, min(switches, key=depth), hosts)
+    wanted = frozenset(hosts)
+    return tuple(node for node in tree.preorder() if node in wanted)
+
+
+def _links_to(routes: Routes, root: str, nodes: Collection[str]) -> Iterable[int]:
+    """How many links are between each of ``nodes`` and ``root``."""
+    links = {root: 0}
+    for node in nodes:
+        path = [node]
+        while path[-1] not in links:
+            path.append(routes.next_hop(path[-1], root))
+        for nearer, further in pairwise(reversed(path)):
+            links[further] = links[nearer] + 1
+        yield links[node]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 from innet.errors import PlanError
@@ -98,9 +97,14 @@ def _answers(
     crossed: dict[tuple[Placed, DirectedLink], None] = {}
 
     def ask(asker: str, placed: Placed) -> None:
-        path = routes.path(asker, placed.node)
-        for towards_asker, towards_node in pairwise(path):
-            crossed[placed, (towards_node, towards_asker)] = None
+        node = asker
+        while node != placed.node:
+            following = routes.next_hop(node, placed.node)
+            answer = placed, (following, node)
+            if answer in crossed:
+                return  # routes towards one node never split again
+            crossed[answer] = None
+            node = following
 
     for asker in plan.ranks:
         ask(asker, root)

@@ -8,9 +8,12 @@ segment counts in both; it ranks plans, it does not predict a benchmark.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
+
+import networkx as nx
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
 from innet.plans.plan import Placed, Plan
@@ -49,6 +52,8 @@ class CostModel:
         self.routes = Routes(topology)
         self._topology = topology
         self._graph = topology.graph()
+        rates_bps = [link.rate_bps for link in topology.links]
+        self._fastest_bps = max((rate or math.inf for rate in rates_bps), default=math.inf)
 
     def estimate(self, plan: Plan, size_bytes: int) -> Cost:
         """Cost of an allreduce of ``size_bytes`` per rank."""
@@ -60,26 +65,69 @@ class CostModel:
             busiest=busiest_link(self._topology, carried),
         )
 
+    def least_s(self, ranks: Sequence[str], root: str, size_bytes: int) -> float:
+        """What every plan costs at least whose sum of all ``ranks`` is made at ``root``.
+
+        The farthest rank's part has to get there before the result does the way back, and every
+        rank receives ``size_bytes``.
+        """
+        segment_bytes = min(size_bytes, SEGMENT_BYTES)
+        # Ranks behind one gate are told apart by their own links alone; one of them will do.
+        apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
+        back = _Exchanges(self._graph, self.routes, segment_bytes)
+        # The way there is as long, and its links may be as fast as the fastest.
+        there = _Exchanges(self._graph, self.routes, segment_bytes, self._fastest_bps)
+        gates = {rank: self.routes.gate(rank) for rank in ranks}
+        links = [self._graph.edges[rank, gate]["link"] for rank, gate in gates.items() if gate]
+        rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
+        return (
+            max(back.time_s(rank, root) for rank in apart)
+            + max(there.time_s(rank, root) for rank in apart)
+            + size_bytes * 8 / min(rates_bps, default=math.inf)
+        )
+
     def _latency_s(self, plan: Plan, segment_bytes: int) -> float:
+        exchanges = _Exchanges(self._graph, self.routes, segment_bytes)
         ready_s: dict[Placed, float] = {}
 
-        @cache
-        def exchange_s(asker: str, node: str) -> float:
-            return self._exchange_s(asker, node, segment_bytes)
-
         def answer_s(asker: str, placed: Placed) -> float:
-            return exchange_s(asker, placed.node) + ready_s.get(placed, 0.0)
+            return exchanges.time_s(asker, placed.node) + ready_s.get(placed, 0.0)
 
         for rule in sorted(plan.rules, key=lambda rule: rule.interval.length(plan.size)):
             waited_s = max(answer_s(rule.node, operand) for operand in rule.operands)
             ready_s[Placed(rule.interval, rule.node)] = waited_s
         return max(answer_s(asker, root) for root in set(plan.roots) for asker in plan.ranks)
 
-    def _exchange_s(self, asker: str, node: str, segment_bytes: int) -> float:
-        path = self.routes.path(asker, node)
-        total_s = 0.0
-        for u, v in pairwise(path):
-            link = self._graph.edges[u, v]["link"]
-            wire_s = 0.0 if link.rate_bps is None else segment_bytes * 8 / link.rate_bps
-            total_s += 2 * (link.delay_s + NODE_S) + wire_s
+
+class _Exchanges:
+    """How long asking a node and its answer with one segment take on the way."""
+
+    def __init__(
+        self,
+        graph: nx.Graph[str],
+        routes: Routes,
+        segment_bytes: int,
+        rate_bps: float | None = None,
+    ) -> None:
+        """``rate_bps`` replaces that of every link, if given."""
+        self._graph = graph
+        self._routes = routes
+        self._segment_bits = segment_bytes * 8
+        self._rate_bps = rate_bps
+        self._known_s: dict[tuple[str, str], float] = {}
+
+    def time_s(self, asker: str, node: str) -> float:
+        path = [asker]
+        while path[-1] != node and (path[-1], node) not in self._known_s:
+            path.append(self._routes.next_hop(path[-1], node))
+        total_s = self._known_s.get((path[-1], node), 0.0)
+        for nearer, further in pairwise(reversed(path)):
+            total_s += self._step_s(further, nearer)
+            self._known_s[further, node] = total_s
         return total_s
+
+    def _step_s(self, u: str, v: str) -> float:
+        link = self._graph.edges[u, v]["link"]
+        rate_bps = self._rate_bps or link.rate_bps
+        wire_s = 0.0 if rate_bps is None else self._segment_bits / rate_bps
+        return 2 * (float(link.delay_s) + NODE_S) + wire_s

@@ -116,10 +116,38 @@ class Plan:
         A rank's node gets a rule for every interval of the plan, so that it can finish any
         operation alone; another node gets one for everything below what it makes.
         """
-        primary = self._rules_at.get(node, ())
+        primary = self.primary_rules(node)
         wanted = self.intervals if node in self._rank_of else self._below(primary)
         made = {rule.interval for rule in primary}
-        return primary + tuple(self._fallback(node, i) for i in wanted if i not in made)
+        return primary + tuple(self.fallback(node, i) for i in wanted if i not in made)
+
+    def primary_rules(self, node: str) -> tuple[Rule, ...]:
+        """The rules of the sums that others ask ``node`` for."""
+        return self._rules_at.get(node, ())
+
+    def fallback(self, node: str, interval: Interval) -> Rule:
+        """The rule by which ``node`` makes ``interval`` itself, should nobody else do it.
+
+        Raises:
+            PlanError: the plan makes no such interval.
+        """
+        operands = tuple(
+            Placed(operand, self._choose_node(operand, node))
+            for operand in self.expression(interval)
+        )
+        if not operands:
+            raise PlanError(f"{interval} is the contribution of one rank, which nobody else makes")
+        return Rule(node, interval, operands, primary=False)
+
+    def position_of(self, node: str) -> int:
+        """The rank that ``node`` holds.
+
+        Raises:
+            PlanError: it holds none.
+        """
+        if node not in self._rank_of:
+            raise PlanError(f"{node} holds no rank of this {self.algorithm} plan")
+        return self._rank_of[node]
 
     def describe(self) -> str:
         """The plan as text for a person: roots, then the rules of each node."""
@@ -232,13 +260,6 @@ class Plan:
                 found.add(interval)
                 pending += self._operands[interval]
         return tuple(interval for interval in self.intervals if interval in found)
-
-    def _fallback(self, node: str, interval: Interval) -> Rule:
-        operands = tuple(
-            Placed(operand, self._choose_node(operand, node))
-            for operand in self._operands[interval]
-        )
-        return Rule(node, interval, operands, primary=False)
 
     def _choose_node(self, interval: Interval, asker: str) -> str:
         """Spread fallback requests over an interval's placements, the same way every time."""

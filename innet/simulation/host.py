@@ -111,7 +111,7 @@ class SimulatedHost(Services):
 
 
 def install_rules(node: _core.NodeHandle, prefix: str, plan: Plan, name: str) -> None:
-    """Install what ``plan`` has for the node called ``name``."""
-    for rule in plan.rules_for(name):
+    """Install the sums of ``plan`` that others ask the node called ``name`` for."""
+    for rule in plan.primary_rules(name):
         operands = [(str(operand.interval), f"/n/{operand.node}") for operand in rule.operands]
-        node.install_rule(prefix, str(rule.interval), operands, rule.primary)
+        node.install_rule(prefix, str(rule.interval), operands)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 
 from innet._native import _core
 from innet.emulation.network import HOST_CACHE_POLICY
@@ -12,8 +11,8 @@ from innet.emulation.shaping import TokenBucket
 from innet.errors import SimulationError
 from innet.node.native_settings import native_settings
 from innet.settings import Settings
+from innet.simulation.tables import SharedTables
 from innet.topology import Link, Topology
-from innet.topology.routes import Routes
 
 _KEY_NAME = "/g/k"
 
@@ -23,25 +22,32 @@ class SimulatedNetwork:
 
     Attributes:
         topology: what is simulated.
+        tables: what the nodes look up when they need it.
         native: the packet path's simulation.
         nodes: the node of each name.
     """
 
     def __init__(
-        self, topology: Topology, settings: Settings, seed: int, like: Mode = "local"
+        self,
+        topology: Topology,
+        settings: Settings,
+        seed: int,
+        like: Mode = "local",
+        *,
+        virtual_scale: int = 1,
     ) -> None:
         self.topology = topology
         self._like = like
-        self.native = _core.Simulation()
         self.nodes: dict[str, _core.SimulatedNode] = {}
         self._settings = settings
         self._seed = seed
+        self._virtual_scale = virtual_scale
         self._incarnations: dict[str, int] = {}
         self._faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
         self._directions: dict[tuple[str, str], int] = {}
         self._changed: dict[tuple[str, str], Link] = {}
-        self._routes = Routes(topology)
-        self._next_faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
+        self.tables = SharedTables(topology, self._faces)
+        self.native = _core.Simulation(self.tables.route, self.tables.rule)
         for name in topology.nodes:
             self.nodes[name] = self.native.add_node(*self._makings(name))
         for link in topology.links:
@@ -65,18 +71,6 @@ class SimulatedNetwork:
         """What each direction of a link has counted since the beginning."""
         numbers = self._directions.items()
         return {direction: self.native.link_counters(number) for direction, number in numbers}
-
-    def add_paths(self, node: str, destinations: Iterable[str]) -> None:
-        """Let ``node`` reach ``destinations``, by the routes of the topology."""
-        for destination in destinations:
-            here = node
-            while here != destination and destination not in self._next_faces[here]:
-                following = self._routes.next_hop(here, destination)
-                face = self._faces[here][following]
-                self._next_faces[here][destination] = face
-                if self.is_alive(here):  # else as it comes back
-                    self.nodes[here].add_route(f"/n/{destination}", face)
-                here = following
 
     def direction(self, source: str, to: str) -> int:
         """The number of the link's direction from ``source`` to its neighbour ``to``.
@@ -107,8 +101,6 @@ class SimulatedNetwork:
             raise SimulationError(f"{node} has not crashed, and cannot start again")
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
         self.native.restart(index, *self._makings(node))
-        for destination, face in self._next_faces[node].items():
-            self.nodes[node].add_route(f"/n/{destination}", face)
 
     def is_alive(self, node: str) -> bool:
         """Whether the node has not crashed, or has come back."""
@@ -169,10 +161,11 @@ class SimulatedNetwork:
         settings = native_settings(
             name,
             self._settings,
-            seed=self._number("node", name, incarnation),
+            seed=self.number("node", name, incarnation),
             slots=node.slots if node.kind == "switch" else self._settings.collectives.host_slots,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
+            virtual_scale=self._virtual_scale,
         )
         return settings, self.key(name), [self.key()]
 
@@ -204,7 +197,7 @@ class SimulatedNetwork:
                 queue_bytes=bucket.limit_bytes if bucket else link.queue_bytes,
                 mark_bytes=None if kernel else link.mark_threshold_bytes,
                 burst_bytes=bucket.burst_bytes if bucket else 0,
-                seed=self._number("link", source, to),
+                seed=self.number("link", source, to),
             ),
             jitter_s=link.jitter_s,
             reorder=link.reorder,
@@ -213,7 +206,8 @@ class SimulatedNetwork:
             corrupt=link.corrupt,
         )
 
-    def _number(self, *parts: str | int) -> int:
+    def number(self, *parts: str | int) -> int:
+        """A seed of 48 bits for what ``parts`` name."""
         return int.from_bytes(self._digest(*parts)[:6], "big")
 
     def _digest(self, *parts: str | int) -> bytes:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
+
+import numpy as np
+import numpy.typing as npt
 
 from innet._native import _core
 from innet.collectives import Communicator
@@ -17,13 +21,20 @@ from innet.emulation.segmentation import segment_bytes
 from innet.errors import SimulationError
 from innet.plans import Plan, PlanChooser
 from innet.settings import Settings
+from innet.simulation.background import BackgroundTraffic
+from innet.simulation.capture import Capture
 from innet.simulation.event_loop import VirtualTimeLoop
 from innet.simulation.host import SimulatedHost, install_rules
 from innet.simulation.network import SimulatedNetwork
+from innet.simulation.streams import Stream, Streams
 from innet.topology import Link, Overrides, Topology
+from innet.topology.model import MAX_MTU_BYTES
 from innet.worker.membership import Membership
 
 T = TypeVar("T")
+
+_THIN_ALIGNMENT_BYTES = 16
+"""The size of the largest element: segments of thin arrays hold whole ones, too."""
 
 _SLICE_PACKETS = 20_000
 """Delivered between two looks at what else there is to do, such as Ctrl-C."""
@@ -67,6 +78,7 @@ class Simulation:
         *,
         settings: Settings | None = None,
         seed: int = 1,
+        virtual_scale: int = 1,
         audit_interval: int = 0,
         like: Mode = "local",
     ) -> None:
@@ -75,6 +87,9 @@ class Simulation:
             topology: the network.
             settings: of the nodes; the defaults are those of a real run.
             seed: of everything random: losses, jitter, nonces, keys.
+            virtual_scale: each byte of an array stands for so many on the links, in queues, caches
+                and counters, so that large tensors on many hosts need little memory and time.
+                :meth:`array` makes such arrays; sizes given to communicators are theirs.
             audit_interval: for tests of the engine: every so many events, a node's tables are
                 checked against each other. 0: never.
             like: whose links are modelled: ``local``, the emulator's own, or ``netns``, the
@@ -82,13 +97,20 @@ class Simulation:
 
         Raises:
             EmulationError: a link's MTU leaves no room for a segment.
+            SimulationError: ``virtual_scale`` is not at least 1, or leaves nothing of a segment.
         """
         self.topology = topology
         self.settings = settings or Settings()
-        self.network = SimulatedNetwork(topology, self.settings, seed, like)
         self.observer: Callable[[], None] | None = None
+        self._virtual_scale = virtual_scale
+        self._segment_bytes = _thin_segment_bytes(topology, virtual_scale)
+        self.network = SimulatedNetwork(
+            topology, self.settings, seed, like, virtual_scale=virtual_scale
+        )
         self.network.native.set_audit_interval(audit_interval)
-        self._segment_bytes = segment_bytes(topology)
+        self._streams = Streams(self.network)
+        self._background: list[asyncio.Task[None]] = []
+        self._captures: list[Capture] = []
         self._plans = GroupPlans(topology)
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
         self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
@@ -128,16 +150,78 @@ class Simulation:
         for prefix, plan in plans.items():
             self._place(prefix, plan)
         timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)
+        positions = next(iter(plans.values())).ranks
+        chooser = (
+            PlanChooser(self.topology, positions, virtual_scale=self._virtual_scale)
+            if algorithm == "auto"
+            else None
+        )
         communicators = []
         for rank, host in enumerate(members):
             membership = Membership(name, number, members, rank, plans)
             self._hosts[host].join(membership)
-            chooser = (
-                PlanChooser(self.topology, membership.positions) if algorithm == "auto" else None
-            )
             variants = Variants(membership, chooser)
             communicators.append(Communicator(self._hosts[host], membership, variants, timeout_s))
         return communicators
+
+    def array(self, size_bytes: int, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+        """Zeros that stand for ``size_bytes`` on the network: ``virtual_scale`` times fewer.
+
+        Example::
+
+            with innet.Simulation(topology, virtual_scale=1000) as sim:
+                gradient = sim.array(100_000_000)      # holds 100 kB
+        """
+        element = np.dtype(dtype)
+        return np.zeros(-(-size_bytes // (self._virtual_scale * element.itemsize)), element)
+
+    def stream(self, a: str, b: str, *, congestion: str = "cubic") -> Stream:
+        """A TCP connection from host ``a`` to host ``b`` that carries lengths.
+
+        It shares the links with everything else. ``congestion``: ``cubic`` or ``reno``.
+
+        Raises:
+            SimulationError: no such hosts, or they are the same.
+
+        Example::
+
+            flow = sim.stream("h0", "h5")
+            await flow.send(1_000_000)        # until the last byte has arrived
+        """
+        return self._streams.open(a, b, congestion)
+
+    def background(
+        self,
+        a: str,
+        b: str,
+        *,
+        rate_bps: float,
+        flow_bytes: float = 1e6,
+        congestion: str = "cubic",
+    ) -> BackgroundTraffic:
+        """TCP flows from ``a`` to ``b`` of random sizes at random times, from now on.
+
+        Args:
+            a: the sending host.
+            b: the receiving host.
+            rate_bps: offered on the average.
+            flow_bytes: mean size of a flow.
+            congestion: ``cubic`` or ``reno``.
+
+        Raises:
+            SimulationError: no such hosts, or a number is not above 0.
+        """
+        number = len(self._background)
+        traffic = BackgroundTraffic(
+            self._streams,
+            (a, b),
+            rate_bps=rate_bps,
+            flow_bytes=flow_bytes,
+            seed=self.network.number("background", a, b, number),
+            congestion=congestion,
+        )
+        self._background.append(self._runner.get_loop().create_task(traffic.run()))
+        return traffic
 
     def run(self, *programs: Coroutine[Any, Any, T]) -> list[T]:
         """Run coroutines until all have ended, each with its result.
@@ -162,13 +246,33 @@ class Simulation:
         """Call ``action`` when time reaches ``time_s``: ``sim.at(0.5, sim.crash, "s0")``."""
         self._runner.get_loop().call_at(time_s, action, *arguments)
 
+    def capture(self, path: str | Path, links: Iterable[tuple[str, str]] | None = None) -> Capture:
+        """Write the packets that cross ``links`` from now on into a pcapng file.
+
+        Args:
+            path: of the file, which is replaced.
+            links: pairs of neighbours, by default all of the topology's; both directions count.
+
+        Raises:
+            SimulationError: there is no such link, or the file cannot be written.
+
+        Example::
+
+            sim.capture("trace.pcapng", links=[("h0", "s0")])     # until the simulation's end
+        """
+        capture = Capture(self.network, path, links)
+        self._captures.append(capture)
+        return capture
+
     def counters(self) -> dict[str, int]:
         """How much has happened: packets delivered, instants, and the digest of them all."""
         return self.network.native.counters()
 
     def close(self) -> None:
-        """End what still runs."""
+        """End what still runs, and complete the packet traces."""
         self._runner.close()
+        for capture in self._captures:
+            capture.close()
 
     def __enter__(self) -> Self:
         return self
@@ -184,7 +288,7 @@ class Simulation:
         self._deliver_ended()
 
     def restart(self, node: str) -> None:
-        """A crashed node comes back empty; its routes and rules are installed again.
+        """A crashed node comes back empty; its rules are installed again.
 
         Raises:
             SimulationError: it has not crashed.
@@ -319,32 +423,26 @@ class Simulation:
             )
 
     def _place(self, prefix: str, plan: Plan) -> None:
+        self.network.tables.add_plan(prefix, plan)
         for switch in self.topology.switches:
-            if plan.rules_for(switch):
+            if plan.primary_rules(switch):
                 self._switch_rules[switch][prefix] = plan
                 if self.network.is_alive(switch):  # else as it comes back
                     install_rules(self.network.nodes[switch], prefix, plan, switch)
-        for node in {rule.node for rule in plan.rules} | set(plan.ranks):
-            self._add_paths(plan, node)
 
     def _leave(self, membership: Membership) -> None:
         left = self._left.setdefault((membership.name, membership.number), [])
         left.append(membership)
         if len(left) == membership.size:
             del self._left[membership.name, membership.number]
+            for prefix in membership.plans:
+                self.network.tables.remove_plan(prefix)
             for member in left:
                 self._hosts[member.nodes[member.rank]].forget(member)
             for switch, rules in self._switch_rules.items():
                 for prefix in membership.plans:
                     if rules.pop(prefix, None) is not None and self.network.is_alive(switch):
                         self.network.nodes[switch].remove_group(prefix)
-
-    def _add_paths(self, plan: Plan, node: str) -> None:
-        """Whom ``node`` may have to ask: as a member, or for the operands of its rules."""
-        places = {operand.node for rule in plan.rules_for(node) for operand in rule.operands}
-        if node in plan.ranks:
-            places |= {root.node for root in plan.roots} | set(plan.ranks)
-        self.network.add_paths(node, sorted(places - {node}))
 
     def _advance(self, limit_s: float | None) -> None:
         if self.observer is not None:
@@ -373,3 +471,22 @@ class Simulation:
     def _deliver_ended(self) -> None:
         for node, operation, status, detail in self.network.native.take_ended():
             self._by_index[node].collector.on_ended(operation, status, detail)
+        self._streams.deliver()
+
+
+def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
+    """Bytes of an array in a full segment, each of which stands for ``virtual_scale``."""
+    if virtual_scale == 1:
+        return segment_bytes(topology)
+    if virtual_scale < 1:
+        raise SimulationError(f"virtual_scale is {virtual_scale}; it must be a whole number from 1")
+    # What is not in memory may be as large as the links allow.
+    room_bytes = segment_bytes(topology, MAX_MTU_BYTES) // virtual_scale
+    aligned = room_bytes // _THIN_ALIGNMENT_BYTES * _THIN_ALIGNMENT_BYTES
+    if aligned == 0:
+        raise SimulationError(
+            f"virtual_scale={virtual_scale} leaves less than {_THIN_ALIGNMENT_BYTES} bytes of a "
+            f"segment; with this topology's MTU it can be "
+            f"{segment_bytes(topology, MAX_MTU_BYTES) // _THIN_ALIGNMENT_BYTES} at most"
+        )
+    return aligned

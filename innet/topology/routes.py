@@ -9,6 +9,7 @@ meet on the way and never split again.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Mapping
 from functools import cache
 
@@ -30,12 +31,19 @@ class Routes:
         self._graph: nx.Graph[str] = topology.graph()
         if without:
             self._graph = nx.restricted_view(self._graph, tuple(without), ())
-        self._neighbours = {
+        neighbours = {
             node: [(peer, _cost(edge["link"])) for peer, edge in self._graph[node].items()]
             for node in self._graph
         }
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
-        self._gates = {n: peers[0][0] for n, peers in self._neighbours.items() if len(peers) == 1}
+        self._gates = {n: peers[0][0] for n, peers in neighbours.items() if len(peers) == 1}
+        # No way to anything else leads through what is behind one gate: nearly all of a large
+        # network, which searches leave out.
+        self._neighbours = {
+            node: [(peer, cost) for peer, cost in peers if peer not in self._gates]
+            for node, peers in neighbours.items()
+            if node not in self._gates
+        }
         self._costs = cache(self._find_costs)
         self._equal = cache(self._find_equal)
 
@@ -59,8 +67,12 @@ class Routes:
 
     def reaches(self, node: str, towards: str) -> bool:
         """Whether a path leads from one to the other."""
+        if node == towards or self._gates.get(node) == towards:
+            return towards in self._graph
         gate = self._gates.get(towards, towards)
-        return gate in self._graph and node in self._costs(gate)
+        if node == gate:
+            return True
+        return self._gates.get(node, node) in self._costs(gate)
 
     def path(self, node: str, towards: str) -> list[str]:
         """The nodes on the way, both ends included; one node when they are equal."""
@@ -69,24 +81,47 @@ class Routes:
             nodes.append(self.next_hop(nodes[-1], towards))
         return nodes
 
+    def gate(self, node: str) -> str | None:
+        """The only neighbour of ``node``, if it has but one."""
+        return self._gates.get(node)
+
     def _find_equal(self, node: str, towards: str) -> tuple[str, ...]:
         """The neighbours of ``node`` on paths of least cost; none when no path leads there."""
         costs = self._costs(towards)
+        gate = self._gates.get(node)
+        if gate is not None:
+            return (gate,) if gate in costs else ()
         if node not in costs:
             return ()
         return tuple(
             peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]
         )
 
-    def _find_costs(self, towards: str) -> Mapping[str, float]:
+    def _find_costs(self, towards: str) -> Mapping[str, int]:
+        """Dijkstra's algorithm; nodes of equal cost are settled together."""
         if towards not in self._graph:
             raise PlanError(
                 f"topology {self._name} has no node {towards!r}; it has "
                 + ", ".join(sorted(self._graph))
             )
-        costs: Mapping[str, float] = nx.single_source_dijkstra_path_length(
-            self._graph, towards, weight=lambda _u, _v, edge: _cost(edge["link"])
-        )
+        costs = {towards: 0}
+        at_cost = {0: [towards]}
+        pending = [0]
+        while pending:
+            cost = heapq.heappop(pending)
+            for node in at_cost.pop(cost):
+                if costs[node] < cost:
+                    continue  # reached by a cheaper way meanwhile
+                for peer, step in self._neighbours.get(node, ()):
+                    there = cost + step
+                    if there >= costs.get(peer, there + 1):
+                        continue
+                    costs[peer] = there
+                    if there in at_cost:
+                        at_cost[there].append(peer)
+                    else:
+                        at_cost[there] = [peer]
+                        heapq.heappush(pending, there)
         return costs
 
 

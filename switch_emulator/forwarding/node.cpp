@@ -79,7 +79,9 @@ void Node::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) 
 
 void Node::remove_route(const wire::Name& prefix, FaceId face) { state_->fib.remove(prefix, face); }
 
-std::vector<Node::Route> Node::routes() const {
+void Node::set_route_source(RouteSource* source) { state_->route_source = source; }
+
+std::vector<Route> Node::routes() const {
     std::vector<Route> routes;
     state_->fib.for_each([&](const tables::FibEntry& entry) {
         for (const tables::NextHop& hop : entry.next_hops) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,20 @@ struct JobStatus {
     std::uint64_t cache_bytes = 0, cache_guaranteed_bytes = 0;
 };
 
+struct Route {
+    wire::Name prefix;
+    FaceId face;
+    std::uint32_t cost;
+};
+
+/// Knows routes that a node can do without until it needs them (reactive routing).
+class RouteSource {
+  public:
+    virtual ~RouteSource() = default;
+    /// Asked when no route leads towards `name`; the answer is then added to the node's own.
+    virtual std::optional<Route> route_to(wire::NameView name) = 0;
+};
+
 class Node final : public Forwarder {
   public:
     /// Everything referenced must outlive the node. `reduction_signer` may be null without rules.
@@ -101,12 +116,9 @@ class Node final : public Forwarder {
 
     void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);
     void remove_route(const wire::Name& prefix, FaceId face);
-    struct Route {
-        wire::Name prefix;
-        FaceId face;
-        std::uint32_t cost;
-    };
     std::vector<Route> routes() const;
+    /// It outlives the node; null (the start) means that the routes added are all there are.
+    void set_route_source(RouteSource* source);
     /// Where the last Interest that was refused as NoRoute wanted to go (its hint, or else its
     /// name); empty while there was none. Valid until the next packet.
     wire::NameView last_unroutable() const;

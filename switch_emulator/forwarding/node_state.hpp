@@ -112,6 +112,7 @@ struct Node::State {
     bool ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& route,
                       const PacketRef& packet, const wire::InterestView& view, FaceId except,
                       TimePoint now);
+    std::span<const tables::NextHop> next_hops(const tables::NamePrefixes& route);
     bool ask_elsewhere(tables::PitEntry& entry, TimePoint now);
     bool is_own_hint(wire::NameView hint) const;
 
@@ -181,6 +182,7 @@ struct Node::State {
     std::array<JobPart, jobs::kMaxJobIds> job_parts;
     reduction::Reducer reducer;
     tables::Fib fib;
+    RouteSource* route_source = nullptr;
     tables::Pit pit;
     tables::ContentStore content_store;
     std::vector<std::uint8_t> last_unroutable;  ///< value of a name; keeps its room

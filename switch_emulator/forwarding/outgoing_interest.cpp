@@ -66,10 +66,19 @@ void Node::State::on_interest_unanswerable(const IncomingInterest& interest,
     if (entry.in_records().empty()) finish(entry);
 }
 
+std::span<const tables::NextHop> Node::State::next_hops(const tables::NamePrefixes& route) {
+    const auto known = fib.longest_prefix_match(route);
+    if (!known.empty() || route_source == nullptr) return known;
+    const auto got = route_source->route_to(route.name());
+    if (!got) return {};
+    fib.add(got->prefix, got->face, got->cost);
+    return fib.longest_prefix_match(route);
+}
+
 bool Node::State::ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& route,
                                const PacketRef& packet, const wire::InterestView& view,
                                FaceId except, TimePoint now) {
-    for (const tables::NextHop& hop : fib.longest_prefix_match(route)) {
+    for (const tables::NextHop& hop : next_hops(route)) {
         if (hop.face == except || !is_open(hop.face) || !carries(hop.face, entry.job)) continue;
         const tables::OutRecord* known = entry.find_out_record(hop.face);
         if (known != nullptr && known->nacked) continue;

@@ -1,6 +1,7 @@
 #include "switch_emulator/port/port_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "transport/wire/lp.hpp"
@@ -57,6 +58,15 @@ void PortModel::take_ready(TimePoint now, std::vector<OutgoingPacket>& into) {
 }
 
 TimePoint PortModel::next_deadline() const { return count_ == 0 ? kNever : at(0).arrives; }
+
+Duration PortModel::time_to_depth(std::size_t bytes, TimePoint now) {
+    drain_queue(now);
+    if (counters_.depth_bytes <= bytes || !options_.rate_bps) {
+        return Duration::zero();
+    }
+    const auto excess = static_cast<double>(counters_.depth_bytes - bytes);
+    return Duration(static_cast<Duration::rep>(std::ceil(excess * 8e9 / *options_.rate_bps)));
+}
 
 std::size_t PortModel::clear() {
     const std::size_t cleared = count_;

@@ -53,6 +53,8 @@ class PortModel {
     /// Holds for what comes after; what is queued or on the wire keeps its schedule, and nothing
     /// overtakes it. The random draws go on: the new seed is not used.
     void change(const PortOptions& options) { options_ = options; }
+    /// How long it takes until no more than `bytes` wait for the link.
+    Duration time_to_depth(std::size_t bytes, TimePoint now);
     /// Takes away whatever is queued or on the wire; how many packets that were.
     std::size_t clear();
     /// Packets queued and on the wire.

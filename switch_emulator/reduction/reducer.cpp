@@ -67,6 +67,8 @@ JobSlots Reducer::job_slots(jobs::JobId job) const {
     return slots;
 }
 
+void Reducer::set_rule_source(RuleSource* source) { state_->rule_source = source; }
+
 Admission Reducer::admit(wire::NameView name, bool allow_fallback, TimePoint now) {
     state_->last_now = now;
     const auto parsed = ReductionName::parse(name);

@@ -39,6 +39,16 @@ struct Rule {
     bool primary = true;  ///< false: only for evaluating by oneself when the placed node cannot
 };
 
+/// Knows rules that a node can do without until it needs them: a node alone on its machine has all
+/// of them installed, thousands of nodes in one process share one source.
+class RuleSource {
+  public:
+    virtual ~RuleSource() = default;
+    /// Asked when no rule is installed; the answer is then installed, and not asked for again.
+    /// `interval` is one component's value. The rule is not primary.
+    virtual std::optional<Rule> rule_for(wire::NameView group, wire::ByteView interval) = 0;
+};
+
 struct ReducerOptions {
     /// /n/<node>: the hint by which the node evaluates an operand itself. Empty: it never does.
     wire::Name own_name;
@@ -93,6 +103,8 @@ class Reducer final : public Requester {
     void remove_group(const wire::Name& group);
     std::vector<Rule> rules() const;
     void set_signer(security::Signer* signer);
+    /// It outlives the reducer; null (the start) means that installed rules are all there are.
+    void set_rule_source(RuleSource* source);
 
     /// A job was added to the table, or has another weight or signer now. Null: the node's own. The
     /// signer must outlive the job. Throws std::invalid_argument when the node has rules below a

@@ -59,8 +59,28 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
 
 // Starting.
 
+const InstalledRule* Reducer::State::rule_for(const ReductionName& name) {
+    const InstalledRule* known = rules.find(name);
+    return known != nullptr ? known : get_rule(name.group(), name.interval());
+}
+
+const InstalledRule* Reducer::State::rule_for(const wire::Name& group, const wire::Name& interval) {
+    const InstalledRule* known = rules.find(group, interval);
+    return known != nullptr ? known : get_rule(group.view(), interval.view().value());
+}
+
+const InstalledRule* Reducer::State::get_rule(wire::NameView group, wire::ByteView interval) {
+    if (rule_source == nullptr) return nullptr;
+    const auto got =
+        rule_source->rule_for(group, wire::NameView::trusted(interval).component(0).value);
+    if (!got) return nullptr;
+    const InstalledRule& installed = rules.install(*got, job_table.of(group));
+    divide_slots();
+    return &installed;
+}
+
 Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
-    const InstalledRule* rule = rules.find(name);
+    const InstalledRule* rule = rule_for(name);
     if (rule == nullptr || signer_of(*rule) == nullptr || !(rule->rule.primary || allow_fallback) ||
         !rule->has_part_in(name.contributors())) {
         return Admission::kNoRule;
@@ -291,7 +311,7 @@ bool Reducer::State::evaluate_here(std::uint32_t request, TimePoint now) {
     if (options.own_name.view().empty() || requests.hint(request) == options.own_name) return false;
     const Waiter& waiter = requests.waiters(request).front();
     const Rule& rule = rule_of(waiter).rule;
-    if (rules.find(rule.group, rule.operands[waiter.operand].interval) == nullptr) return false;
+    if (rule_for(rule.group, rule.operands[waiter.operand].interval) == nullptr) return false;
     redirect(request, options.own_name, now);
     return true;
 }

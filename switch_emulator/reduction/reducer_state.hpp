@@ -30,6 +30,7 @@ struct Reducer::State {
     PacketPool& pool;
     ReducerCounters counters;
     RuleTable rules;
+    RuleSource* rule_source = nullptr;
     OperandRequests requests;
     ResultBuilder results;
     BoundedTable<Slot> slots;
@@ -43,6 +44,10 @@ struct Reducer::State {
     std::vector<LostRequest> lost;  ///< scratch
 
     // Starting.
+    /// The rule for `/<group>/<interval>`, got from the source when it is not installed; or null.
+    const InstalledRule* rule_for(const ReductionName& name);
+    const InstalledRule* rule_for(const wire::Name& group, const wire::Name& interval);
+    const InstalledRule* get_rule(wire::NameView group, wire::ByteView interval);
     Admission admit(const ReductionName& name, bool allow_fallback, TimePoint now);
     /// An operand that is there already when a reduction starts.
     struct Given {

@@ -48,6 +48,11 @@ class Link {
     /// deadline.
     TimePoint next_deadline() const;
 
+    /// How long it takes until no more than half of the queue is full.
+    Duration time_to_half_queue(TimePoint now) {
+        return port_.time_to_depth(options_.port.queue_bytes / 2, now);
+    }
+
     /// A link that goes down loses what has not arrived by `now`, and loses all that is enqueued
     /// until it comes up again with an empty queue. A link starts up.
     void set_up(bool up, TimePoint now);

@@ -15,20 +15,28 @@ std::uint64_t mix(std::uint64_t digest, std::uint64_t value) {
 
 }  // namespace
 
-Simulation::Simulation() { counters_.digest = 0xcbf29ce484222325ULL; }
+Simulation::Simulation(SharedTables* tables) : tables_(tables) {
+    counters_.digest = 0xcbf29ce484222325ULL;
+}
 
-std::unique_ptr<driver::NodeStack> Simulation::make_stack(NodeMakings makings) {
-    return std::make_unique<driver::NodeStack>(std::move(makings.node), makings.endpoint,
-                                               std::move(makings.keyring),
-                                               std::move(makings.signer), pool_);
+void Simulation::start(Node& node, NodeMakings makings) {
+    node.stack = std::make_unique<driver::NodeStack>(std::move(makings.node), makings.endpoint,
+                                                     std::move(makings.keyring),
+                                                     std::move(makings.signer), pool_);
+    node.stack->node().set_route_source(node.lookup.get());
+    node.stack->node().reducer().set_rule_source(node.lookup.get());
 }
 
 NodeIndex Simulation::add_node(NodeMakings makings) {
+    const auto index = static_cast<NodeIndex>(nodes_.size());
     auto node = std::make_unique<Node>();
-    node->stack = make_stack(std::move(makings));
+    if (tables_ != nullptr) {
+        node->lookup = std::make_unique<Lookup>(*tables_, index);
+    }
+    start(*node, std::move(makings));
     nodes_.push_back(std::move(node));
     node_deadlines_.add();
-    return static_cast<NodeIndex>(nodes_.size() - 1);
+    return index;
 }
 
 Connection Simulation::connect(NodeIndex first, NodeIndex second, const LinkOptions& forth,
@@ -38,6 +46,7 @@ Connection Simulation::connect(NodeIndex first, NodeIndex second, const LinkOpti
     made.second_face = nodes_[second]->stack->node().add_face();
     const auto add = [this](NodeIndex from, NodeIndex to, FaceId face, const LinkOptions& options) {
         auto link = std::make_unique<OneWay>(options, pool_);
+        link->from = from;
         link->to = to;
         link->face = face;
         links_.push_back(std::move(link));
@@ -67,9 +76,10 @@ Stop Simulation::run(Duration until, std::uint64_t most_packets) {
     const std::uint64_t last_packet = counters_.packets + most_packets;
     std::uint64_t rounds_at_once = 0;
     settle_touched();
-    while (ended_.empty()) {
+    while (ended_.empty() && !streams_.has_arrived()) {
         if (!complaint_.empty()) return Stop::kUnsound;
-        const TimePoint next = std::min(node_deadlines_.earliest(), link_deadlines_.earliest());
+        const TimePoint next = std::min(
+            {node_deadlines_.earliest(), link_deadlines_.earliest(), streams_.next_deadline()});
         if (next > end || next == kNever) {
             now_ = end == kNever ? now_ : std::max(now_, end);
             return Stop::kTime;
@@ -95,13 +105,14 @@ std::vector<std::pair<NodeIndex, OperationCompletion>> Simulation::take_ended() 
 
 bool Simulation::idle() const {
     return touched_.empty() && node_deadlines_.earliest() == kNever &&
-           link_deadlines_.earliest() == kNever;
+           link_deadlines_.earliest() == kNever && streams_.next_deadline() == kNever;
 }
 
 void Simulation::do_due() {
     while (link_deadlines_.earliest() <= now_) {
         deliver(link_deadlines_.first());
     }
+    streams_.on_timer(now_);
     while (node_deadlines_.earliest() <= now_) {
         const NodeIndex node = node_deadlines_.first();
         node_deadlines_.set(node, kNever);  // until it is settled, which runs its timers
@@ -117,7 +128,14 @@ void Simulation::deliver(LinkIndex index) {
             mix(mix(counters_.digest, static_cast<std::uint64_t>(now_.time_since_epoch().count())),
                 index),
             packet.size());
-        receive(link.to, link.face, contiguous(std::move(packet)));
+        for (capture::PacketObserver* observer : observers_) {
+            observer->on_arrival(now(), index, packet);
+        }
+        if (packet.header_size == 0 && stream::is_stream_packet(packet.payload)) {
+            receive_of_stream(link.to, index, packet.payload);
+        } else {
+            receive(link.to, link.face, contiguous(std::move(packet)));
+        }
     }
     arrived_.clear();
     link_deadlines_.set(index, link.link.next_deadline());
@@ -141,6 +159,31 @@ void Simulation::receive(NodeIndex to, FaceId face, PacketRef packet) {
     }
     touch(to);
     node.stack->node().on_packet(face, std::move(packet), time_of(node));
+}
+
+void Simulation::receive_of_stream(NodeIndex to, LinkIndex link, const PacketRef& packet) {
+    ++counters_.packets;
+    if (nodes_[to]->stack) {
+        streams_.on_packet(link, packet, now_);  // a paused node's machine goes on
+    } else {
+        ++counters_.dropped_dead;
+    }
+}
+
+void Simulation::put(LinkIndex index, PacketRef packet) {
+    OneWay& link = *links_[index];
+    if (!nodes_[link.from]->stack) {
+        ++counters_.dropped_dead;
+        return;
+    }
+    OutgoingPacket outgoing;
+    outgoing.payload = std::move(packet);
+    link.link.enqueue(std::move(outgoing), now_);
+    link_deadlines_.set(index, link.link.next_deadline());
+}
+
+Duration Simulation::time_to_room(LinkIndex link) {
+    return links_[link]->link.time_to_half_queue(now_);
 }
 
 PacketRef Simulation::contiguous(OutgoingPacket&& packet) {
@@ -240,7 +283,7 @@ void Simulation::crash(NodeIndex index, const std::string& why) {
 
 void Simulation::restart(NodeIndex index, NodeMakings makings) {
     Node& node = *nodes_[index];
-    node.stack = make_stack(std::move(makings));
+    start(node, std::move(makings));
     for (std::size_t face = 0; face < node.links.size(); ++face) {
         node.stack->node().add_face();
     }

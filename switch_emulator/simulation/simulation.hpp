@@ -8,19 +8,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
+#include "switch_emulator/simulation/capture/packet_observer.hpp"
 #include "switch_emulator/simulation/deadline_heap.hpp"
 #include "switch_emulator/simulation/link.hpp"
+#include "switch_emulator/simulation/stream/stream_table.hpp"
 
 namespace innet::simulation {
 
 using NodeIndex = std::uint32_t;
-using LinkIndex = std::uint32_t;  ///< of one direction
+using stream::LinkIndex;
 
 /// What a node is made from, at the start and again after a crash.
 struct NodeMakings {
@@ -38,9 +41,19 @@ struct Connection {
     FaceId second_face = kNoFace;
 };
 
+/// What the nodes look up when they need it, instead of all being told everything: tables of N
+/// nodes for N nodes would be most of a large simulation's memory and of the time to set it up.
+class SharedTables {
+  public:
+    virtual ~SharedTables() = default;
+    virtual std::optional<forwarding::Route> route_to(NodeIndex node, wire::NameView name) = 0;
+    virtual std::optional<reduction::Rule> rule_for(NodeIndex node, wire::NameView group,
+                                                    wire::ByteView interval) = 0;
+};
+
 /// Why `Simulation::run` came back.
 enum class Stop : std::uint8_t {
-    kEnded,    ///< operations have ended: see `take_ended`
+    kEnded,    ///< operations (see `take_ended`) or watched bytes of streams
     kTime,     ///< the time given was reached
     kSlice,    ///< as many packets as asked for have been delivered
     kStuck,    ///< time stands still: something is always due again at once
@@ -56,12 +69,13 @@ struct SimulationCounters {
     std::uint64_t digest = 0;
 };
 
-class Simulation {
+class Simulation final : private stream::Wire {
   public:
     /// What a paused node's sockets hold for it.
     static constexpr std::size_t kReceiveBufferBytes = 4 << 20;
 
-    Simulation();
+    /// `tables` outlives the simulation; null: nodes know what they are told, and nothing else.
+    explicit Simulation(SharedTables* tables = nullptr);
 
     NodeIndex add_node(NodeMakings makings);
     Connection connect(NodeIndex first, NodeIndex second, const LinkOptions& forth,
@@ -75,6 +89,10 @@ class Simulation {
     /// Lets time pass until operations have ended, or `until` is reached, or about `most_packets`
     /// were delivered.
     Stop run(Duration until, std::uint64_t most_packets);
+    /// Streams of bytes between nodes; what is written there is written at `stream_time()`.
+    stream::StreamTable& streams() { return streams_; }
+    const stream::StreamTable& streams() const { return streams_; }
+    TimePoint stream_time() const { return now_; }
     /// The operations that ended since the last call, and where.
     std::vector<std::pair<NodeIndex, OperationCompletion>> take_ended();
     /// Whether anything is left that could happen by itself.
@@ -103,6 +121,11 @@ class Simulation {
     void set_audit_interval(std::uint32_t interval) { audit_interval_ = interval; }
     /// What was wrong, where and when; empty: nothing so far.
     const std::string& complaint() const { return complaint_; }
+    /// It hears of every packet from now on, and outlives the simulation or its own `forget`.
+    void observe(capture::PacketObserver& observer) { observers_.push_back(&observer); }
+    void forget(capture::PacketObserver& observer) { std::erase(observers_, &observer); }
+    NodeIndex source_of(LinkIndex link) const { return links_[link]->from; }
+    NodeIndex target_of(LinkIndex link) const { return links_[link]->to; }
 
     const SimulationCounters& counters() const { return counters_; }
     std::size_t pool_bytes_reserved() const { return pool_.bytes_reserved(); }
@@ -111,7 +134,21 @@ class Simulation {
     /// Away from the clock's own zero, which some take for "never yet".
     static constexpr TimePoint kStart{std::chrono::hours(1)};
 
+    /// A node's view of the shared tables.
+    struct Lookup final : forwarding::RouteSource, reduction::RuleSource {
+        Lookup(SharedTables& tables_, NodeIndex node_) : tables(tables_), node(node_) {}
+        std::optional<forwarding::Route> route_to(wire::NameView name) override {
+            return tables.route_to(node, name);
+        }
+        std::optional<reduction::Rule> rule_for(wire::NameView group,
+                                                wire::ByteView interval) override {
+            return tables.rule_for(node, group, interval);
+        }
+        SharedTables& tables;
+        NodeIndex node;
+    };
     struct Node {
+        std::unique_ptr<Lookup> lookup;            ///< outlives the stack
         std::unique_ptr<driver::NodeStack> stack;  ///< null: crashed
         std::vector<LinkIndex> links;              ///< outgoing, by face
         Duration clock_offset{0};
@@ -123,16 +160,20 @@ class Simulation {
     struct OneWay {
         OneWay(const LinkOptions& options, PacketPool& pool) : link(options, pool) {}
         Link link;
+        NodeIndex from = 0;
         NodeIndex to = 0;
         FaceId face = kNoFace;  ///< at `to`
     };
 
-    std::unique_ptr<driver::NodeStack> make_stack(NodeMakings makings);
+    void start(Node& node, NodeMakings makings);
+    void put(LinkIndex link, PacketRef packet) override;
+    Duration time_to_room(LinkIndex link) override;
     TimePoint time_of(const Node& node) const { return now_ + node.clock_offset; }
     void touch(NodeIndex node);
     void do_due();
     void deliver(LinkIndex link);
     void receive(NodeIndex to, FaceId face, PacketRef packet);
+    void receive_of_stream(NodeIndex to, LinkIndex link, const PacketRef& packet);
     PacketRef contiguous(OutgoingPacket&& packet);
     void settle_touched();
     void settle(NodeIndex node);
@@ -140,9 +181,12 @@ class Simulation {
     void audit(NodeIndex node);
 
     // Destroyed from the bottom up: whatever holds packets goes before the pool does.
+    SharedTables* tables_;
     PacketPool pool_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<std::unique_ptr<OneWay>> links_;
+    stream::StreamTable streams_{*this, pool_};
+    std::vector<capture::PacketObserver*> observers_;
     DeadlineHeap node_deadlines_;
     DeadlineHeap link_deadlines_;
     std::vector<NodeIndex> touched_;

@@ -24,7 +24,7 @@ class Network:
         self.confirmed: list[tuple[int, int]] = []
         self._numbers = {1: 0, 2: 0}
         self._callbacks: list[Callable[[int, str], None]] = []
-        self.receives = AnySource(self, self, self, [1, 2])  # type: ignore[arg-type]
+        self.receives = AnySource(self, self, self, 3, 0)  # type: ignore[arg-type]
 
     def post(self, source: int | None = None, elements: int = 1, timeout_s: float = FOREVER_S):
         return self.receives.post(np.zeros(elements), source, TAG, timeout_s)
@@ -133,7 +133,7 @@ def test_the_failure_of_the_group_ends_every_receive(network: Network) -> None:
 
 
 def test_alone_there_is_nobody_to_receive_from(network: Network) -> None:
-    alone = AnySource(network, network, network, [])  # type: ignore[arg-type]
+    alone = AnySource(network, network, network, 1, 0)  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="group of one rank"):
         alone.post(np.zeros(1), None, TAG, FOREVER_S)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 from innet._native import _core
 from innet.collectives.arrays import Array, Output, as_input, byte_view, output_like
 from innet.collectives.failures import error_of, error_of_failure
+from innet.collectives.lazy_list import LazyList
 from innet.collectives.one_sided.array_server import REPLY_GRACE_S
 from innet.collectives.one_sided.exchange import Exchange
 from innet.collectives.one_sided.records import (
@@ -83,7 +84,7 @@ class RemoteArrays:
         self._rank = rank
         self._failure = failure
         self._log = log
-        self._numbers = [RequestNumbers(owner) for owner in range(ranks)]
+        self._numbers: Sequence[RequestNumbers] = LazyList(ranks, RequestNumbers)
 
     def get(
         self,

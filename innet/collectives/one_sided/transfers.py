@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from innet._native import _core
+from innet.collectives.lazy_list import LazyList
 from innet.collectives.work import Completion
 from innet.errors import CollectiveError
 
@@ -41,10 +42,11 @@ class Transfers:
         self._trace = trace
         self._rank = rank
         self._own = _core.Name(f"{prefix}/{rank}")
-        self._peers = [
-            _core.Targets([(f"{prefix}/{peer}", f"/n/{name}", False)])
-            for peer, name in enumerate(nodes)
-        ]
+
+        def target(peer: int) -> _core.Targets:
+            return _core.Targets([(f"{prefix}/{peer}", f"/n/{nodes[peer]}", False)])
+
+        self._peers: Sequence[_core.Targets] = LazyList(len(nodes), target)
         self.segment_bytes = segment_bytes
         node.register_producer(str(self._own), str(rank))
 

@@ -43,15 +43,25 @@ class PlanChooser:
     'inc'
     """
 
-    def __init__(self, topology: Topology, ranks: tuple[str, ...]) -> None:
+    def __init__(
+        self, topology: Topology, ranks: tuple[str, ...], *, virtual_scale: int = 1
+    ) -> None:
+        """Args: each byte of the sizes to choose for stands for ``virtual_scale`` on the links."""
         self._topology = topology
         self._model = CostModel(topology)
+        self._virtual_scale = virtual_scale
+        self._choices: dict[int, Choice] = {}
         self.plans: Mapping[str, Plan] = {
             name: make(topology, ranks) for name, make in _candidates(len(ranks)).items()
         }
 
     def choose(self, size_bytes: int) -> Choice:
         """The plan for an allreduce of ``size_bytes`` per rank; equal times go to the first."""
+        if size_bytes not in self._choices:
+            self._choices[size_bytes] = self._compare(size_bytes * self._virtual_scale)
+        return self._choices[size_bytes]
+
+    def _compare(self, size_bytes: int) -> Choice:
         costs = {n: self._model.estimate(plan, size_bytes) for n, plan in self.plans.items()}
         best = min(costs, key=lambda name: costs[name].total_s)
         others = "; ".join(f"{n} {_say_cost(cost)}" for n, cost in costs.items() if n != best)

@@ -6,6 +6,7 @@ The aggregation tree of SHArP (R. Graham et al., "Scalable Hierarchical Aggregat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -81,11 +82,17 @@ def _plan_for_roots(
 
 def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset[str]) -> Plan:
     model = CostModel(topology)
+    tops = {r: _top_below(model.routes, ranks, r) for r in topology.switches if r in able}
+    least_s = {root: model.least_s(ranks, top, _TYPICAL_BYTES) for root, top in tops.items()}
     found: list[tuple[float, Plan]] = []
-    for root in topology.switches:
-        if root in able:
-            plan = _plan_below(model.routes, ranks, able, root)
-            found.append((_rounded(model.estimate(plan, _TYPICAL_BYTES)), plan))
+    best_s = math.inf
+    # Most switches of a large network are far from the middle, which shows without making a plan.
+    for root in sorted(tops, key=least_s.__getitem__):
+        if least_s[root] > best_s * (1 + 1e-9):
+            break
+        plan = _plan_below(model.routes, ranks, able, root)
+        found.append((_rounded(model.estimate(plan, _TYPICAL_BYTES)), plan))
+        best_s = min(best_s, found[-1][0])
     found.sort(key=lambda candidate: candidate[0])
     # A root that only sees one finished sum pass leads to the plan of the node that made it.
     plans = {plan.roots[0]: (cost, plan) for cost, plan in reversed(found)}
@@ -97,12 +104,26 @@ def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset
     ]
     names = ", ".join(plan.roots[0].node for plan in chosen)
     several = f"{len(chosen)} equally good roots share the shards" if len(chosen) > 1 else "Root"
+    possible = len(set(tops.values()))
     reason = (
         "It is the only switch that can add everything."
-        if len(plans) == 1
-        else f"Of {len(plans)} possible roots, none is nearer to the hosts or faster to reach."
+        if possible == 1
+        else f"Of {possible} possible roots, none is nearer to the hosts or faster to reach."
     )
     return _merge(chosen, f"{several}: {names}. {reason}")
+
+
+def _top_below(routes: Routes, ranks: tuple[str, ...], root: str) -> str:
+    """Where the sum of all ranks is made when whatever passes on the way to ``root`` is added."""
+    apart = {routes.gate(rank) or rank: rank for rank in ranks}
+    if len(apart) == 1:
+        return root
+    tree = AggregationTree.grow(routes, root, tuple(apart.values()))
+    holders = frozenset(ranks)
+    top = root
+    while len(tree.children[top]) == 1 and top not in holders:
+        (top,) = tree.children[top]
+    return top
 
 
 def _plan_below(
