@@ -114,6 +114,17 @@ class RecoverySettings(_Model):
     heartbeat_timeout_s: float = Field(
         default=3.0, gt=0, description="silence after which a switch counts as gone"
     )
+    link_timeout_s: float = Field(
+        default=3.0,
+        ge=0.1,
+        description="silence in one direction after which a link counts as cut",
+    )
+    partition_timeout_s: float = Field(
+        default=15.0,
+        gt=0,
+        description="how long ranks without another path wait for the return of a link that is cut "
+        "or a switch that hangs, before their groups end; inf: until their deadlines",
+    )
     worker_timeout_s: float = Field(
         default=30.0,
         gt=0,

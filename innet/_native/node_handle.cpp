@@ -118,6 +118,18 @@ void bind_control(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a, "face"_a)
         .def(
+            "silent_faces",
+            [](NodeHandle& self) {
+                std::vector<FaceId> silent;
+                self.call([&](Engine& engine) {
+                    for (FaceId face = 0; face < engine.node.faces(); ++face) {
+                        if (engine.node.is_silent(face)) silent.push_back(face);
+                    }
+                });
+                return silent;
+            },
+            "The faces through which nothing gets to their neighbours, or back.")
+        .def(
             "install_rule",
             [](NodeHandle& self, const std::string& group, const std::string& interval,
                const std::vector<std::pair<std::string, std::string>>& operands, bool primary) {

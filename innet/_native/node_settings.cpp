@@ -28,6 +28,7 @@ forwarding::NodeOptions node_options(const NodeSettings& settings) {
                                                           : forwarding::CachePolicy::kS3Fifo;
     options.pit_capacity = settings.pit_capacity;
     options.seed = settings.seed;
+    options.link_timeout = from_seconds(settings.link_timeout_s);
     options.reducer.own_name = options.own_name;
     options.reducer.slots = settings.reduction_slots;
     options.reducer.interest_lifetime = from_seconds(settings.interest_lifetime_s);
@@ -69,6 +70,7 @@ void bind_settings(nb::module_& module) {
         .def_rw("initial_window", &NodeSettings::initial_window)
         .def_rw("max_window", &NodeSettings::max_window)
         .def_rw("target_queue_delay_s", &NodeSettings::target_queue_delay_s)
+        .def_rw("link_timeout_s", &NodeSettings::link_timeout_s)
         .def_rw("virtual_scale", &NodeSettings::virtual_scale);
 }
 

@@ -101,6 +101,7 @@ nb::dict link_dict(const driver::LinkStatus& link) {
     d["send_errors"] = link.socket_counters.send_errors;
     d["backlog_packets"] = link.backlog_packets;
     d["backlog_dropped"] = link.backlog_dropped;
+    d["silent"] = link.silent;
     return d;
 }
 

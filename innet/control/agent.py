@@ -74,8 +74,20 @@ class NodeAgent:
         )
 
     def ping(self) -> dict[str, Any]:
-        """Who answers."""
-        return {"node": self._config.node, "kind": self._config.kind, "pid": os.getpid()}
+        """Who answers, and the neighbours that it cannot exchange packets with."""
+        return {
+            "node": self._config.node,
+            "kind": self._config.kind,
+            "pid": os.getpid(),
+            "unheard": self._unheard(),
+        }
+
+    def _unheard(self) -> list[str]:
+        try:
+            silent = self._node.silent_faces()
+        except RuntimeError:
+            return []  # it has been stopped, and hears nobody
+        return [self._config.faces[face].peer for face in silent]
 
     def status(self) -> dict[str, Any]:
         """Faces, tables, counters, rules, queue depths and memory of the node."""

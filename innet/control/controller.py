@@ -21,6 +21,7 @@ from innet.control.groups import Group, GroupRegistry
 from innet.control.heartbeats import Heartbeats
 from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import ConnectToNode, Messenger
+from innet.control.outages import Change, Outages
 from innet.control.placements import Placements
 from innet.control.protocol import job_message
 from innet.control.resumption import KnownJob, LaunchRecord, WorkerReport
@@ -76,6 +77,7 @@ class Controller:
         self._heartbeats: list[Heartbeats] = []
         self._messenger = Messenger(connect)
         self._placements = Placements(Survivors(topology), self._messenger)
+        self._outages = Outages(self._lock, self._change, self._recovery)
         self._jobs = JobRegistry(topology.hosts)
         self._groups = GroupRegistry(
             self._jobs,
@@ -296,26 +298,28 @@ class Controller:
             returns: whether to wait for it.
         """
         with self._lock:
+            self._outages.forget(switch)
             self._adapt(self._placements.survivors.without(switch, Loss(why, returns)))
 
     def restore_switch(self, switch: str) -> None:
         """``switch`` answers again, with nothing of what it knew: sums and routes return to it."""
         with self._lock:
+            self._outages.forget(switch)
             self._adapt(self._placements.survivors.with_again(switch))
 
     def watch_nodes(self) -> None:
-        """Look after processes that may hang.
+        """Look after processes that may hang, and links that may carry nothing.
 
-        Switches that stop to answer are lost, and restored when they answer again; workers that do
-        are given up, and ended.
+        Switches that stop to answer are lost, and restored when they answer again, and so are links
+        (:mod:`.outages`); workers that stop are given up, and ended.
         """
         if self._heartbeats:
             return
         self._watch(
             lambda: self._topology.switches,
             self._recovery.heartbeat_timeout_s,
-            self._on_silent,
-            self._on_heard,
+            self._outages.on_silent,
+            self._outages.on_heard,
         )
         timeout_s = self._recovery.worker_timeout_s
         why = (
@@ -338,7 +342,18 @@ class Controller:
     ) -> None:
         interval_s = self._recovery.heartbeat_interval_s
         self._heartbeats.append(
-            Heartbeats(nodes, self._connect, interval_s, timeout_s, on_silent, on_heard)
+            Heartbeats(
+                nodes,
+                self._connect,
+                interval_s,
+                timeout_s,
+                on_silent,
+                on_heard,
+                on_answer=lambda node, said: self._outages.on_answer(node, said["unheard"]),
+                on_round=lambda: self._outages.on_round(
+                    (*self._topology.switches, *self._attendance.present())
+                ),
+            )
         )
 
     def routes(self, node: str) -> dict[str, int]:
@@ -402,18 +417,10 @@ class Controller:
         for node in self._attendance.present():
             self._messenger.tell([node], "set_routes", routes=self.routes(node))
 
-    def _on_silent(self, switch: str) -> None:
-        why = f"{switch} has not answered for {self._recovery.heartbeat_timeout_s:g} s"
-        with self._lock:
-            if switch not in self._placements.survivors.lost:
-                _log.warning("switch %s; the network works round it", why)
-                self.lose_switch(switch, why, returns=True)
-
-    def _on_heard(self, switch: str) -> None:
-        with self._lock:
-            if switch in self._placements.survivors.lost:
-                _log.warning("switch %s answers again", switch)
-                self.restore_switch(switch)
+    def _change(self, change: Change) -> None:
+        before = self._placements.survivors
+        if (survivors := change(before)) is not before:
+            self._adapt(survivors)
 
     def _process_ended(self, node: str, _incarnation: int, pid: int) -> None:
         if self._supervised.get(node) == pid:

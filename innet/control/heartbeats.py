@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from innet.control.client import ControlClient
 from innet.control.messenger import ConnectToNode
@@ -24,6 +25,8 @@ class Heartbeats:
         timeout_s: how long they may take to answer.
         on_silent: called with a node that has stopped to answer.
         on_heard: called with a node that answers again.
+        on_answer: called with each node that has answered, and what it said.
+        on_round: called when all have been asked.
     """
 
     def __init__(
@@ -34,6 +37,8 @@ class Heartbeats:
         timeout_s: float,
         on_silent: Callable[[str], None],
         on_heard: Callable[[str], None],
+        on_answer: Callable[[str, dict[str, Any]], None],
+        on_round: Callable[[], None],
     ) -> None:
         self._nodes = nodes
         self._connect = connect
@@ -41,6 +46,8 @@ class Heartbeats:
         self._timeout_s = timeout_s
         self._on_silent = on_silent
         self._on_heard = on_heard
+        self._on_answer = on_answer
+        self._on_round = on_round
         self._clients: dict[str, ControlClient] = {}
         self._silent: set[str] = set()
         self._stop = threading.Event()
@@ -60,23 +67,29 @@ class Heartbeats:
                 nodes = list(self._nodes())
                 for node in set(nodes) - set(self._clients):
                     self._clients[node] = self._connect(node)
-                answers = list(threads.map(self._answers, nodes))
-                for node, answered in zip(nodes, answers, strict=True):
-                    self._note(node, answered)
+                answers = list(threads.map(self._answer, nodes))
+                if self._stop.is_set():
+                    return
+                for node, answer in zip(nodes, answers, strict=True):
+                    self._note(node, answer)
+                self._on_round()
 
-    def _answers(self, node: str) -> bool:
+    def _answer(self, node: str) -> dict[str, Any] | None:
         try:
-            self._clients[node].ask("ping", self._timeout_s, self._stop.is_set)
+            answer: dict[str, Any] = self._clients[node].ask(
+                "ping", self._timeout_s, self._stop.is_set
+            )
         except ControlError:
-            return False
-        return True
+            return None
+        return answer
 
-    def _note(self, node: str, answered: bool) -> None:
-        if self._stop.is_set() or answered == (node not in self._silent):
+    def _note(self, node: str, answer: dict[str, Any] | None) -> None:
+        if answer is None:
+            if node not in self._silent:
+                self._silent.add(node)
+                self._on_silent(node)
             return
-        if answered:
+        if node in self._silent:
             self._silent.discard(node)
             self._on_heard(node)
-        else:
-            self._silent.add(node)
-            self._on_silent(node)
+        self._on_answer(node, answer)

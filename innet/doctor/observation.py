@@ -125,6 +125,11 @@ class Observation:
                 if near.node in nodes:
                     yield self._link(link, nodes[near.node], near.node, far.node, nodes)
 
+    def is_silent(self, node: str, peer: str) -> bool:
+        """Whether ``node`` says that its link to ``peer`` carries nothing."""
+        answer = self.after.status.nodes.get(node)
+        return answer is not None and bool(_face(answer, peer)["silent"])
+
     def _link(
         self, link: Link, node: NodePair, near: str, far: str, nodes: Mapping[str, NodePair]
     ) -> LinkPair:

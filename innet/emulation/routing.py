@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from innet.topology import Link, Topology
-from innet.topology.routes import Routes
+from innet.topology.routes import Ends, Routes
 
 NextHops = Mapping[str, Mapping[str, int]]
 """For each node, from each other node's name to the index of the face towards it."""
@@ -35,13 +35,15 @@ def link_ends(topology: Topology) -> dict[str, tuple[LinkEnd, ...]]:
     return {name: tuple(of_node) for name, of_node in ends.items()}
 
 
-def next_hops(topology: Topology, without: Collection[str] = ()) -> NextHops:
+def next_hops(
+    topology: Topology, without: Collection[str] = (), cut: Collection[Ends] = ()
+) -> NextHops:
     """The face towards every destination that can be reached, at every node.
 
     Along :class:`~innet.topology.routes.Routes`. Nodes ``without`` which the network has to do
-    have no next hops, and none lead to them or through them.
+    have no next hops, and none lead to them or through them; nor over links that are ``cut``.
     """
-    routes = Routes(topology, without)
+    routes = Routes(topology, without, cut)
     hops: dict[str, dict[str, int]] = {}
     for node, ends in link_ends(topology).items():
         faces = {end.peer: face for face, end in enumerate(ends)}

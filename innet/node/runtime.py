@@ -31,7 +31,7 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
 
 def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings:
     is_switch = config.kind == "switch"
-    return native_settings(
+    native = native_settings(
         config.node,
         settings,
         seed=config.seed,
@@ -39,6 +39,8 @@ def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings
         cache_bytes=config.cache_bytes,
         cache_policy=config.cache_policy,
     )
+    native.link_timeout_s = settings.recovery.link_timeout_s
+    return native
 
 
 def _add_link(

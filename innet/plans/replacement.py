@@ -1,4 +1,4 @@
-"""Another placement of the same expression, once nodes of the first one are gone.
+"""Another placement of the same expression, once nodes or links of the first one are gone.
 
 The expression of a group is fixed for its life, so the bits of a sum are the same wherever it is
 made; only whom to ask for it changes.
@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
 from innet.topology import Switch, Topology
-from innet.topology.routes import Routes
+from innet.topology.routes import Ends, Routes, ends_of
 
 
-def place_without(plan: Plan, topology: Topology, lost: Collection[str]) -> Plan:
-    """The plan with every sum of ``lost`` nodes made elsewhere.
+def place_without(
+    plan: Plan, topology: Topology, lost: Collection[str], cut: Collection[Ends] = ()
+) -> Plan:
+    """The plan with every sum of ``lost`` nodes, or with an operand over a ``cut`` link, elsewhere.
 
     On another node that makes the same sum already, if there is one; else on the switch with slots
     that is nearest to the ranks below it; else on the hosts of those ranks, each for its share. A
@@ -28,14 +31,16 @@ def place_without(plan: Plan, topology: Topology, lost: Collection[str]) -> Plan
         plan: as it was made for the whole topology.
         topology: the whole topology.
         lost: its nodes that are gone.
+        cut: its links that carry nothing.
 
     >>> place_without(plan, topology, ["spine0"]).nodes_for(Interval(0, 7))     # doctest: +SKIP
     ('spine1',)
     """
-    moved = {rule.node for rule in plan.rules}.intersection(lost)
+    moved = {Placed(rule.interval, rule.node) for rule in plan.rules if rule.node in lost}
+    moved |= _asking_over(cut, plan, topology)
     if not moved:
         return plan
-    homes = _Successors(plan, topology, lost)
+    homes = _Successors(plan, topology, lost, cut, moved)
     rules = [
         Rule(node, rule.interval, tuple(homes.asked(o, node) for o in rule.operands))
         for rule in plan.rules
@@ -45,23 +50,44 @@ def place_without(plan: Plan, topology: Topology, lost: Collection[str]) -> Plan
         plan,
         roots=homes.roots(),
         rules=tuple({(rule.interval, rule.node): rule for rule in rules}.values()),
-        why=f"{plan.why}\nWithout {', '.join(sorted(moved))}, which is gone.".lstrip(),
+        why=f"{plan.why}\nWithout {', '.join((*sorted(lost), *sorted(map('--'.join, cut))))}, "
+        "which is gone.".lstrip(),
     )
     replaced.validate()
     return replaced
 
 
-class _Successors:
-    """Which nodes make the sums of lost ones."""
+def _asking_over(cut: Collection[Ends], plan: Plan, topology: Topology) -> set[Placed]:
+    """The sums of which an operand used to come over a link that is cut."""
+    if not cut:
+        return set()
+    routes = Routes(topology)
+    return {
+        Placed(rule.interval, rule.node)
+        for rule in plan.rules
+        for operand in rule.operands
+        if any(ends_of(*hop) in cut for hop in pairwise(routes.path(rule.node, operand.node)))
+    }
 
-    def __init__(self, plan: Plan, topology: Topology, lost: Collection[str]) -> None:
+
+class _Successors:
+    """Which nodes make the sums that are ``moved``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        topology: Topology,
+        lost: Collection[str],
+        cut: Collection[Ends],
+        moved: Collection[Placed],
+    ) -> None:
         self._plan = plan
-        self._lost = frozenset(lost)
-        self._routes = Routes(topology, lost)
+        self._moved = frozenset(moved)
+        self._routes = Routes(topology, lost, cut)
         self._able = tuple(
             name
             for name in topology.switches
-            if name not in self._lost
+            if name not in lost
             and isinstance(node := topology.nodes[name], Switch)
             and node.slots > 0
         )
@@ -70,7 +96,7 @@ class _Successors:
 
     def of(self, placed: Placed) -> tuple[str, ...]:
         """Who makes what ``placed`` says: itself, or its successors."""
-        if placed.node not in self._lost or placed.interval.is_single:
+        if placed not in self._moved or placed.interval.is_single:
             return (placed.node,)
         if placed.interval not in self._found:
             self._found[placed.interval] = self._find(placed.interval) or (placed.node,)
@@ -95,7 +121,8 @@ class _Successors:
 
     def _find(self, interval: Interval) -> tuple[str, ...]:
         members = tuple(self._plan.ranks[rank] for rank in interval.members(self._plan.size))
-        others = [node for node in self._plan.nodes_for(interval) if node not in self._lost]
+        makers = self._plan.nodes_for(interval)
+        others = [node for node in makers if Placed(interval, node) not in self._moved]
         if reached := [node for node in others if self._reaches(node, members)]:
             return tuple(reached)
         if able := [node for node in self._able if self._reaches(node, members)]:

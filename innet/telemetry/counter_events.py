@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from innet.telemetry import events
 from innet.telemetry.messages import NodeCounters
@@ -13,7 +13,11 @@ _REFUSED = ("malformed", "invalid_signature", "unknown_key")
 class CounterEvents:
     """Compares each reading of a node's counters with the one before."""
 
-    def __init__(self, report: Callable[..., None] = events.report) -> None:
+    def __init__(
+        self, neighbours: Collection[str], report: Callable[..., None] = events.report
+    ) -> None:
+        """``neighbours`` always run: silence of theirs is worth an event."""
+        self._neighbours = frozenset(neighbours)
         self._report = report
         self._last: NodeCounters | None = None
 
@@ -29,6 +33,7 @@ class CounterEvents:
                 refused=refused,
                 slots=now.slots,
             )
+        self._compare_links(last, now)
         for reason in _REFUSED:
             packets = getattr(now.tables, reason) - getattr(last.tables, reason)
             if packets > 0:
@@ -45,3 +50,13 @@ class CounterEvents:
                 prefix=last_unroutable,
                 interests=unroutable,
             )
+
+    def _compare_links(self, last: NodeCounters, now: NodeCounters) -> None:
+        for before, after in zip(last.links, now.links, strict=True):
+            if before.silent == after.silent or after.peer not in self._neighbours:
+                continue
+            if after.silent:
+                kind, what = "link_silent", "carries nothing any more"
+            else:
+                kind, what = "link_restored", "carries packets again"
+            self._report(kind, f"the link {now.node}--{after.peer} {what}", peer=after.peer)

@@ -153,6 +153,8 @@ class LinkCounters(_Message):
     send_errors: int
     backlog_packets: int
     backlog_dropped: int
+    silent: bool
+    """Nothing gets through to the peer, or back; so too while no process runs there."""
     port: PortCounters
 
 

@@ -64,7 +64,9 @@ class NodeSource:
         self._since_s = time.time()
         self._gate = CommandGate(operator, config.run_id, config.node, self._since_s)
         self._refused: Counter[str] = Counter()
-        self._counter_events = CounterEvents()
+        self._counter_events = CounterEvents(
+            [face.peer for face in config.faces if face.peer_kind == "switch"]
+        )
 
     def status(self, state: State) -> bytes:
         """The payload of its status."""

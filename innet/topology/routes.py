@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping
 from functools import cache
+from typing import TypeAlias
 
 import networkx as nx
 
@@ -23,14 +24,35 @@ _LINK_COST = 1
 _NANOSECOND_COST = 1 << 20
 
 
-class Routes:
-    """Next hops between the nodes of one topology, ``without`` those that are gone."""
+Ends: TypeAlias = tuple[str, str]
+"""The nodes that a link joins, in the order of the alphabet: a name for it."""
 
-    def __init__(self, topology: Topology, without: Collection[str] = ()) -> None:
+
+def ends_of(node: str, peer: str) -> Ends:
+    """The name of the link between two nodes.
+
+    >>> ends_of("spine0", "leaf1")
+    ('leaf1', 'spine0')
+    """
+    return (node, peer) if node <= peer else (peer, node)
+
+
+class Routes:
+    """Next hops between the nodes of one topology.
+
+    Args:
+        topology: the network.
+        without: nodes of it that are gone.
+        cut: links of it that carry nothing.
+    """
+
+    def __init__(
+        self, topology: Topology, without: Collection[str] = (), cut: Collection[Ends] = ()
+    ) -> None:
         self._name = topology.name
         self._graph: nx.Graph[str] = topology.graph()
-        if without:
-            self._graph = nx.restricted_view(self._graph, tuple(without), ())
+        if without or cut:
+            self._graph = nx.restricted_view(self._graph, tuple(without), tuple(cut))
         neighbours = {
             node: [(peer, _cost(edge["link"])) for peer, edge in self._graph[node].items()]
             for node in self._graph
@@ -70,9 +92,9 @@ class Routes:
         if node == towards or self._gates.get(node) == towards:
             return towards in self._graph
         gate = self._gates.get(towards, towards)
-        if node == gate:
-            return True
-        return self._gates.get(node, node) in self._costs(gate)
+        if node not in self._graph or gate not in self._graph:
+            return False
+        return node == gate or self._gates.get(node, node) in self._costs(gate)
 
     def path(self, node: str, towards: str) -> list[str]:
         """The nodes on the way, both ends included; one node when they are equal."""

@@ -16,6 +16,7 @@ struct LinkStatus {
     simulation::LinkCounters link_counters;
     std::uint64_t backlog_packets = 0;
     std::uint64_t backlog_dropped = 0;
+    bool silent = false;  ///< nothing gets through, or nothing comes back
 };
 
 }  // namespace innet::driver

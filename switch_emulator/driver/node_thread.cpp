@@ -321,6 +321,7 @@ std::vector<LinkStatus> NodeThread::link_status() const {
         }
         status.backlog_packets = link->backlog();
         status.backlog_dropped = link->backlog_dropped;
+        status.silent = stack_.node().is_silent(link->face);
         result.push_back(status);
     }
     return result;

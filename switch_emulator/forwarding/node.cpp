@@ -34,7 +34,8 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
       pit(options.pit_capacity),
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
-      nonces(options.seed) {}
+      nonces(options.seed),
+      liveness(options.link_timeout) {}
 
 Node::Node(NodeOptions options, PacketPool& pool, const security::Keyring& keyring,
            security::Signer* reduction_signer)
@@ -47,6 +48,7 @@ void Node::set_application(Application* application) { state_->application = app
 FaceId Node::add_face() {
     state_->faces.emplace_back();
     state_->outbox.resize(state_->faces.size());
+    state_->liveness.add_face();
     return static_cast<FaceId>(state_->faces.size() - 1);
 }
 
@@ -116,12 +118,14 @@ void Node::on_timer(TimePoint now) {
         state_->on_interest_expired(static_cast<tables::PitEntry&>(link), now);
     });
     state_->reducer.on_timer(now);
+    if (state_->liveness.next_deadline() <= now) state_->on_hellos_due(now);
     state_->run_pending(now);
 }
 
 TimePoint Node::next_deadline() const {
     if (!state_->requests.empty()) return state_->last_seen_now;
-    return std::min(state_->pit.timers().next_deadline(), state_->reducer.next_deadline());
+    return std::min({state_->pit.timers().next_deadline(), state_->reducer.next_deadline(),
+                     state_->liveness.next_deadline()});
 }
 
 Outbox& Node::outbox() { return state_->outbox; }
@@ -140,6 +144,8 @@ const FaceCounters& Node::face_counters(FaceId face) const {
     assert(face < state_->faces.size());
     return state_->faces[face].counters;
 }
+
+bool Node::is_silent(FaceId face) const { return state_->liveness.is_silent(face); }
 
 std::size_t Node::faces() const { return state_->faces.size(); }
 

@@ -23,8 +23,9 @@ struct NodeOptions {
     std::size_t cache_bytes = 0;  ///< 0: no content store
     CachePolicy cache_policy = CachePolicy::kS3Fifo;
     std::size_t pit_capacity =
-        65536;               ///< entries; beyond, new Interests are nacked with Congestion
-    std::uint64_t seed = 1;  ///< nonces
+        65536;                 ///< entries; beyond, new Interests are nacked with Congestion
+    std::uint64_t seed = 1;    ///< nonces
+    Duration link_timeout{0};  ///< after which a link without a sign of life is silent; 0: never
     reduction::ReducerOptions reducer;
 };
 
@@ -137,6 +138,8 @@ class Node final : public Forwarder {
 
     const NodeCounters& counters() const;
     const FaceCounters& face_counters(FaceId face) const;
+    /// Whether nothing gets through to the neighbour, or back, for the link timeout by now.
+    bool is_silent(FaceId face) const;
     std::size_t faces() const;
     /// Whether the tables of the node agree with each other, between two packets.
     void audit(AuditReport& report) const;

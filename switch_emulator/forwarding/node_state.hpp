@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "switch_emulator/forwarding/link_liveness.hpp"
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/forwarding/request_queue.hpp"
 #include "switch_emulator/port/random_bits.hpp"
@@ -57,6 +58,7 @@ struct Node::State {
     // packets.cpp: what comes in and goes out, face by face.
     void on_packet(FaceId face, const PacketRef& packet, TimePoint now);
     void on_malformed_packet(FaceId face);
+    void on_hellos_due(TimePoint now);
     void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
     void send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data, bool marked);
     void send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
@@ -197,6 +199,7 @@ struct Node::State {
     std::vector<tables::PitEntry*> waiting;
     std::vector<tables::PitEntry*> waiting_by_digest;
     port::RandomBits nonces;
+    LinkLiveness liveness;
     TimePoint last_seen_now;
 };
 

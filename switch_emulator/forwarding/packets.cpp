@@ -8,10 +8,12 @@ namespace innet::forwarding {
 void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now) {
     FaceCounters& face_counters = faces[face].counters;
     face_counters.bytes_in += packet.size() + packet.virtual_bytes();
+    liveness.on_heard(face);
     const auto link = wire::LpView::parse(packet.bytes());
     // Fragments of one packet are not put together again: a link's MTU is the size of its packets.
     if (!link || (link->fragment() && link->fragment()->count > 1))
         return on_malformed_packet(face);
+    if (link->hello()) liveness.on_hello(face, *link->hello());
     if (link->payload().empty()) return;  // an idle packet
 
     const PacketRef payload = packet.slice_of(link->payload());
@@ -37,6 +39,17 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now)
 void Node::State::on_malformed_packet(FaceId face) {
     ++counters.malformed;
     ++faces[face].counters.malformed_in;
+}
+
+void Node::State::on_hellos_due(TimePoint now) {
+    liveness.on_timer(now);
+    for (std::size_t i = 0; i < faces.size(); ++i) {
+        const auto face = static_cast<FaceId>(i);
+        if (!is_open(face)) continue;
+        wire::LpFields fields;
+        fields.hello = liveness.hears(face);
+        transmit(face, PacketRef(), fields);
+    }
 }
 
 void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields) {

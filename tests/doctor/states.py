@@ -114,7 +114,12 @@ def _answer(node: str) -> dict[str, Any]:
         "last_unroutable": "/",
         "routes": [[f"/n/{other}", 0, 0] for other in NODES if other != node],
         "links": [
-            {"peer": peer, **dict.fromkeys(_FACE, 0), "port": dict.fromkeys(_PORT, 0)}
+            {
+                "peer": peer,
+                "silent": False,
+                **dict.fromkeys(_FACE, 0),
+                "port": dict.fromkeys(_PORT, 0),
+            }
             for peer in peers
         ],
     }

@@ -120,6 +120,19 @@ def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
     assert "5.0 %" in finding.problem
 
 
+def test_a_link_that_both_ends_find_silent_is_cut() -> None:
+    state = State()
+    state.face("h0", "s0")["silent"] = state.face("s0", "h0")["silent"] = True
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
+
+
+def test_a_link_whose_other_end_has_no_process_is_not_cut() -> None:
+    state = State()
+    state.face("s0", "h0")["silent"] = True
+    assert state.examine() == []
+
+
 def test_packets_under_way_are_no_loss() -> None:
     state = State()
     state.send("h0", "s0", packets=1000, arrived=990)

@@ -59,3 +59,90 @@ async def test_a_process_without_descriptors_says_so():
     assert result.failure.startswith("h1 ")
     assert "descriptor" in result.said("h1") or "open files" in result.said("h1")
     assert "rank 1 (h1)" in result.said("h0")
+
+
+@pytest.mark.netns
+async def test_a_link_that_stays_down_is_gone_round_and_used_again_when_it_is_up():
+    async def faults(run: FaultyRun) -> None:
+        run_id = run.session.network.run_id
+        await run.said("h0", "step 5")
+        set_link(run_id, "leaf0", "eth2", "down")
+        await run.said("controller", "the link leaf0--spine0 has carried nothing for 1 s; the netw")
+        for _ in range(10):
+            await run.said_again("h0", "step")
+        set_link(run_id, "leaf0", "eth2", "up")
+        await run.said("controller", "the link leaf0--spine0 carries packets again")
+
+    result = await run_with_faults(
+        LEAF_SPINE,
+        worker("steps.py", 100, 20000, 0.1),
+        faults,
+        mode="netns",
+        settings=["recovery.link_timeout_s=1", "collectives.timeout_s=20"],
+    )
+    assert result.failure == ""
+    assert len(digests(result)) == 1
+
+
+@pytest.mark.netns
+async def test_a_host_that_is_cut_off_ends_the_group_with_an_error_that_names_the_link():
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        set_link(run.session.network.run_id, "h1", "eth0", "down")
+        await run.said("controller", "the link h1--leaf0 has carried nothing for 1 s")
+
+    result = await run_with_faults(
+        LEAF_SPINE,
+        worker("steps.py", 100000, 1000, 0.01),
+        faults,
+        mode="netns",
+        settings=["recovery.link_timeout_s=1", "recovery.partition_timeout_s=2"],
+    )
+    cause = "the link h1--leaf0 has carried nothing for 2 s; no other path leads from h0 to h1"
+    for host in ("h0", "h1", "h2", "h3"):
+        assert "CollectiveError: allreduce(sum.f32, shape (1000,)) seq=" in result.said(host)
+        assert cause in result.said(host)
+
+
+@pytest.mark.netns
+async def test_a_partition_that_heals_in_time_costs_nothing_but_time():
+    async def faults(run: FaultyRun) -> None:
+        run_id = run.session.network.run_id
+        await run.said("h0", "step 5")
+        for port in ("eth2", "eth3"):
+            set_link(run_id, "leaf1", port, "down")
+        await run.said("controller", "the link leaf1--spine0 has carried nothing for 0.5 s")
+        await run.said("controller", "the link leaf1--spine1 has carried nothing for 0.5 s")
+        for port in ("eth2", "eth3"):
+            set_link(run_id, "leaf1", port, "up")
+        await run.said("controller", "the link leaf1--spine1 carries packets again")
+
+    result = await run_with_faults(
+        LEAF_SPINE,
+        worker("steps.py", 80, 20000, 0.1),
+        faults,
+        mode="netns",
+        settings=["recovery.link_timeout_s=0.5"],
+    )
+    assert result.failure == ""
+    assert len(digests(result)) == 1
+
+
+async def test_a_switch_that_hangs_for_good_on_the_only_path_is_named_long_before_the_deadline():
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        os.kill(run.pid("s0"), signal.SIGSTOP)
+        await run.said("controller", "switch s0 has not answered for 0.5 s")
+
+    settings = [
+        "recovery.heartbeat_interval_s=0.2",
+        "recovery.heartbeat_timeout_s=0.5",
+        "recovery.partition_timeout_s=1",
+    ]
+    result = await run_with_faults(
+        "star:3", worker("steps.py", 100000, 1000, 0.01), faults, settings=settings
+    )
+    cause = "switch s0 has not answered for 1 s; no other path leads from h0 to h1"
+    for host in ("h0", "h1", "h2"):
+        assert "CollectiveError: allreduce(sum.f32, shape (1000,)) seq=" in result.said(host)
+        assert cause in result.said(host)

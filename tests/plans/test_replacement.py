@@ -25,6 +25,19 @@ def test_the_other_spine_takes_the_shards_of_a_lost_one(leaf_spine: Callable[...
     assert not plan.rules_for("spine0")
 
 
+def test_a_sum_moves_away_from_a_link_that_is_cut(leaf_spine: Callable[..., Topology]):
+    topology = leaf_spine(4, 4, 2)
+    plan = place_without(make_plan("inc", topology), topology, [], [("leaf2", "spine0")])
+    assert [str(root) for root in plan.roots] == ["0-15 at spine1"]
+    assert plan.nodes_for(Interval(8, 11)) == ("leaf2",)
+
+
+def test_a_host_that_is_cut_off_moves_no_sum(leaf_spine: Callable[..., Topology]):
+    topology = leaf_spine(2, 2, 2)
+    plan = make_plan("inc", topology)
+    assert place_without(plan, topology, [], [("h0", "leaf0")]).rules == plan.rules
+
+
 def test_a_pod_keeps_its_sum_within_the_pod(fat_tree: Callable[..., Topology]):
     topology = fat_tree(4)
     plan = place_without(make_plan("inc", topology), topology, ["a0-0"])

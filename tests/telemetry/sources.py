@@ -10,7 +10,7 @@ LINK = {
     "peer": "h0", "face": 0, "interests_in": 0, "interests_out": 0, "data_in": 0, "data_out": 0,
     "nacks_in": 0, "nacks_out": 0, "holds_in": 0, "holds_out": 0, "bytes_in": 0, "bytes_out": 0,
     "malformed_in": 0, "invalid_signature_in": 0, "send_errors": 0, "backlog_packets": 0,
-    "backlog_dropped": 0,
+    "backlog_dropped": 0, "silent": False,
     "port": dict.fromkeys(
         ("sent", "sent_bytes", "dropped_queue", "dropped_loss", "marked", "depth_bytes",
          "max_depth_bytes"), 0),

@@ -9,13 +9,13 @@ import pytest
 from innet.telemetry.counter_events import CounterEvents
 from innet.telemetry.messages import NodeCounters
 
-from .sources import counters
+from .sources import LINK, counters
 
 
 def reported(*readings: NodeCounters) -> list[tuple[str, dict[str, Any]]]:
     """The kinds and details of the events that these readings make."""
     found: list[tuple[str, dict[str, Any]]] = []
-    watcher = CounterEvents(lambda kind, _message, **details: found.append((kind, details)))
+    watcher = CounterEvents(["s1"], lambda kind, _message, **details: found.append((kind, details)))
     for reading in readings:
         watcher.observe(reading, "/elsewhere/x")
     return found
@@ -43,3 +43,19 @@ def test_what_grows_is_reported_by_how_much(table: str, counter: str, event: obj
 
 def test_what_was_there_at_the_first_reading_is_no_news() -> None:
     assert reported(counters(tables={"malformed": 9})) == []
+
+
+def with_link(peer: str, *, silent: bool) -> NodeCounters:
+    return counters(links=[LINK | {"peer": peer, "silent": silent}])
+
+
+def test_a_link_between_switches_that_falls_silent_is_reported_once_and_so_is_its_return() -> None:
+    up, down = with_link("s1", silent=False), with_link("s1", silent=True)
+    assert reported(up, down, down, up) == [
+        ("link_silent", {"peer": "s1"}),
+        ("link_restored", {"peer": "s1"}),
+    ]
+
+
+def test_a_host_without_a_worker_is_no_news() -> None:
+    assert reported(with_link("h0", silent=False), with_link("h0", silent=True)) == []

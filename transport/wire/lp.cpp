@@ -49,6 +49,8 @@ constexpr unsigned field_bit(std::uint32_t type) {
             return 1U << 5;
         case kLpHold:
             return 1U << 6;
+        case kLpHello:
+            return 1U << 7;
         default:
             return 0;
     }
@@ -75,6 +77,10 @@ bool LpView::read_header_field(const Element& element) {
     if (!number) return false;
     if (element.type == kLpCongestionMark) {
         congestion_mark_ = *number;
+        return true;
+    }
+    if (element.type == kLpHello) {
+        hello_ = *number != 0;
         return true;
     }
     if (!fragment_) fragment_.emplace();
@@ -154,6 +160,7 @@ LpFields LpView::fields() const {
     fields.nack = nack_;
     if (held_) fields.hold_missing = hold_missing_;
     fields.fragment = fragment_;
+    fields.hello = hello_;
     return fields;
 }
 
@@ -179,6 +186,7 @@ std::size_t header_fields_size(const LpFields& fields) {
     if (fields.nack) size += element_size(kLpNack, nack_value_size(*fields.nack));
     if (fields.congestion_mark != 0) size += number_size(kLpCongestionMark, fields.congestion_mark);
     if (fields.hold_missing) size += element_size(kLpHold, fields.hold_missing->size());
+    if (fields.hello) size += number_size(kLpHello, *fields.hello ? 1 : 0);
     return size;
 }
 
@@ -215,6 +223,7 @@ std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
         writer.nonnegative_element(kLpCongestionMark, fields.congestion_mark);
     }
     if (fields.hold_missing) writer.element(kLpHold, *fields.hold_missing);
+    if (fields.hello) writer.nonnegative_element(kLpHello, *fields.hello ? 1 : 0);
     if (payload_size != 0) writer.header(kLpFragment, payload_size);
     return writer.ok() ? writer.size() : 0;
 }

@@ -49,6 +49,8 @@ class LpView {
     /// present.
     bool held() const { return held_; }
     ByteView hold_missing() const { return hold_missing_; }
+    /// Of a hello: whether its sender hears the receiver.
+    std::optional<bool> hello() const { return hello_; }
     std::optional<FragmentInfo> fragment() const { return fragment_; }
     /// All header fields, to be encoded again.
     LpFields fields() const;
@@ -64,6 +66,7 @@ class LpView {
     std::uint64_t congestion_mark_ = 0;
     std::optional<NackReason> nack_;
     std::optional<FragmentInfo> fragment_;
+    std::optional<bool> hello_;
     bool held_ = false;
 };
 
@@ -74,9 +77,11 @@ struct LpFields {
     std::optional<NackReason> nack;
     std::optional<ByteView> hold_missing;
     std::optional<FragmentInfo> fragment;
+    std::optional<bool> hello;  ///< without a payload
 
     bool empty() const {
-        return pit_token.empty() && congestion_mark == 0 && !nack && !hold_missing && !fragment;
+        return pit_token.empty() && congestion_mark == 0 && !nack && !hold_missing && !fragment &&
+               !hello;
     }
 };
 

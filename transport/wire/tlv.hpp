@@ -60,6 +60,8 @@ enum Type : std::uint32_t {
     // innet: "the producer of this Interest's Data is known and has not published yet". A multiple
     // of four inside NDNLPv2's 800..959 range, so a forwarder that does not know it may ignore it.
     kLpHold = 0x0390,
+    // innet, likewise: "I am here", and whether I hear you; on an idle packet.
+    kLpHello = 0x0394,
     // NDN certificates v2, inside SignatureInfo.
     kValidityPeriod = 0xfd,
     // innet: tensor metadata in MetaInfo's application range (128..252).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from innet.doctor.checks.clocks import WrongClock
 from innet.doctor.checks.congestion import FullQueue
+from innet.doctor.checks.cut_links import CutLink
 from innet.doctor.checks.losses import LossyLink
 from innet.doctor.checks.nodes import DeadNode
 from innet.doctor.checks.packets import RefusedPackets
@@ -20,6 +21,7 @@ CHECKS: tuple[Check, ...] = (
     MissingRoute(),
     SlowLink(),
     FullQueue(),
+    CutLink(),
     LossyLink(),
     StragglingRank(),
     NoFreeSlot(),

@@ -231,3 +231,15 @@ TEST_CASE("a packet in a single fragment is whole") {
     CHECK_FALSE(link->fragment());
     CHECK(same(link->payload(), kInterestBytes));
 }
+
+TEST_CASE("a hello has no payload and says whether its sender hears the receiver") {
+    for (const bool hears : {false, true}) {
+        LpFields fields;
+        fields.hello = hears;
+        const auto link = LpView::parse(encoded(fields, {}));
+        REQUIRE(link);
+        CHECK(link->payload().empty());
+        CHECK(link->hello() == hears);
+        CHECK(link->fields().hello == hears);
+    }
+}

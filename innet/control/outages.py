@@ -1,0 +1,140 @@
+"""What has fallen silent without an end that anybody saw: switches that hang, links that are cut.
+
+A switch hangs when it does not answer the controller. A link is cut when the nodes at both its ends
+answer, and neither gets anything through to the other: one end alone may be the fault of its node.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from innet.control.survivors import Loss, Part, Survivors
+from innet.settings import RecoverySettings
+from innet.topology.routes import ends_of
+
+Change = Callable[[Survivors], Survivors]
+"""From the network as it was to the network as it is; the same object when nothing has changed."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Silence:
+    since_s: float
+    given_up: bool = False
+
+
+class Outages:
+    """Follows what nodes answer, and has the network changed accordingly.
+
+    What is silent is gone round. When it has been so for ``recovery.partition_timeout_s``, it is
+    not waited for any more: whoever has no other path is told so.
+    """
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        change: Callable[[Change], None],
+        settings: RecoverySettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is silent yet.
+
+        Args:
+            lock: held in every method, and so when the network changes.
+            change: has the network changed.
+            settings: how long silence may last.
+            clock: tells seconds.
+        """
+        self._lock = lock
+        self._change = change
+        self._settings = settings
+        self._clock = clock
+        self._unheard: dict[str, frozenset[str]] = {}
+        self._silent: dict[Part, _Silence] = {}
+
+    def on_silent(self, switch: str) -> None:
+        """``switch`` has stopped to answer."""
+        with self._lock:
+            self._unheard.pop(switch, None)
+            self._change(lambda survivors: self._without_switch(survivors, switch))
+
+    def on_heard(self, switch: str) -> None:
+        """``switch`` answers again."""
+        with self._lock:
+            self.forget(switch)
+            self._change(lambda survivors: _with_switch_again(survivors, switch))
+
+    def on_answer(self, node: str, unheard: Iterable[str]) -> None:
+        """``node`` lives, but exchanges no packets with its neighbours ``unheard``."""
+        with self._lock:
+            self._unheard[node] = frozenset(unheard)
+
+    def on_round(self, present: Collection[str]) -> None:
+        """All nodes were asked; what the others said before, which are gone, counts no more."""
+        with self._lock:
+            for node in set(self._unheard).difference(present):
+                del self._unheard[node]
+            self._compare_links()
+            self._give_up_overdue()
+
+    def forget(self, switch: str) -> None:
+        """Somebody else knows what has become of ``switch``."""
+        with self._lock:
+            self._silent.pop(switch, None)
+
+    def _compare_links(self) -> None:
+        cut = {
+            ends_of(node, peer)
+            for node, peers in self._unheard.items()
+            for peer in peers
+            if node in self._unheard.get(peer, ())
+        }
+        known = {part for part in self._silent if not isinstance(part, str)}
+        for ends in cut - known:
+            loss = Loss(_silence_of(ends, self._settings.link_timeout_s), returns=True)
+            _log.warning("the link %s; the network works round it", loss.why)
+            self._silent[ends] = _Silence(self._clock())
+            self._lose(ends, loss)
+        for ends in known - cut:
+            _log.warning("the link %s carries packets again", "--".join(ends))
+            del self._silent[ends]
+            self._restore(ends)
+
+    def _give_up_overdue(self) -> None:
+        patience_s = self._settings.partition_timeout_s
+        for part, silence in self._silent.items():
+            if not silence.given_up and self._clock() - silence.since_s >= patience_s:
+                silence.given_up = True
+                self._lose(part, Loss(_silence_of(part, patience_s), returns=False))
+
+    def _restore(self, part: Part) -> None:
+        self._change(lambda survivors: survivors.with_again(part))
+
+    def _lose(self, part: Part, loss: Loss) -> None:
+        self._change(lambda survivors: survivors.without(part, loss))
+
+    def _without_switch(self, survivors: Survivors, switch: str) -> Survivors:
+        if switch in survivors.lost:
+            return survivors
+        loss = Loss(_silence_of(switch, self._settings.heartbeat_timeout_s), returns=True)
+        _log.warning("switch %s; the network works round it", loss.why)
+        self._silent[switch] = _Silence(self._clock())
+        return survivors.without(switch, loss)
+
+
+def _silence_of(part: Part, time_s: float) -> str:
+    if isinstance(part, str):
+        return f"{part} has not answered for {time_s:g} s"
+    return f"{'--'.join(part)} has carried nothing for {time_s:g} s"
+
+
+def _with_switch_again(survivors: Survivors, switch: str) -> Survivors:
+    if switch not in survivors.lost:
+        return survivors
+    _log.warning("switch %s answers again", switch)
+    return survivors.with_again(switch)

@@ -1,0 +1,48 @@
+#pragma once
+// Whether packets get through to the neighbour behind each face, and back: a hello on every link,
+// every eighth of the time after which silence counts (after BFD's asynchronous mode, RFC 5880). It
+// says whether its sender hears the receiver, so both ends know when only one direction is lost.
+//
+// Silence is counted in the node's own ticks, not in time: a node that was not run for a while has
+// sent nothing either, and has no reason to think that others are gone.
+
+#include <cstdint>
+#include <vector>
+
+#include "switch_emulator/forwarding/face.hpp"
+#include "transport/time.hpp"
+
+namespace innet::forwarding {
+
+class LinkLiveness {
+  public:
+    /// With a timeout of 0 it does nothing, and no face is silent.
+    explicit LinkLiveness(Duration timeout);
+
+    void add_face() { links_.emplace_back(); }
+    /// Anything at all came from there.
+    void on_heard(FaceId face) { links_[face].quiet_ticks = 0; }
+    void on_hello(FaceId face, bool peer_hears_us) { links_[face].peer_hears_us = peer_hears_us; }
+
+    TimePoint next_deadline() const { return next_tick_; }
+    /// Due at `next_deadline`; afterwards a hello is to be sent on every face.
+    void on_timer(TimePoint now);
+    /// What the next hello on that face says.
+    bool hears(FaceId face) const { return links_[face].quiet_ticks < kTicks; }
+    /// Nothing has come from there for the timeout, or nothing of what was sent there arrives.
+    bool is_silent(FaceId face) const { return !hears(face) || !links_[face].peer_hears_us; }
+
+  private:
+    static constexpr std::uint8_t kTicks = 8;
+
+    struct Link {
+        std::uint8_t quiet_ticks = 0;
+        bool peer_hears_us = true;
+    };
+
+    Duration interval_;
+    TimePoint next_tick_;
+    std::vector<Link> links_;
+};
+
+}  // namespace innet::forwarding
