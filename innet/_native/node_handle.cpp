@@ -234,10 +234,15 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
 void bind_objects_of(nb::class_<NodeHandle>& node) {
     node.def(
             "register_objects",
-            [](NodeHandle& self, const wire::Name& prefix, const std::string& label) {
-                self.call([&](Engine& engine) { engine.endpoint.register_objects(prefix, label); });
+            [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait) {
+                using Missing = ObjectPublisher::Missing;
+                self.call([&](Engine& engine) {
+                    engine.endpoint.register_objects(prefix, label,
+                                                     wait ? Missing::kWait : Missing::kRefuse);
+                });
             },
-            "prefix"_a, "label"_a)
+            "prefix"_a, "label"_a, "wait"_a = true,
+            "Who asks for an object that is not there waits; or its fetch ends as absent.")
         .def(
             "unregister_objects",
             [](NodeHandle& self, const wire::Name& prefix) {
@@ -248,6 +253,14 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
              "max_packet_bytes"_a)
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
              "timeout_s"_a)
+        .def(
+            "take_objects_asked",
+            [](NodeHandle& self) {
+                std::vector<wire::Name> asked;
+                self.call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
+                return asked;
+            },
+            "Objects of prefixes that refuse, asked for here since the last call, in that order.")
         .def(
             "withdraw_object",
             [](NodeHandle& self, const wire::Name& name) {

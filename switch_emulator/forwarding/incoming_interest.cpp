@@ -129,6 +129,9 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
         }
     } else if (production.kind == Production::Kind::kPending) {
         on_late_rank(entry, production.missing, interest.now);
+    } else if (production.kind == Production::Kind::kAbsent) {
+        entry.fallback_tried = true;  // no rule makes an object
+        on_interest_unanswerable(interest, entry, wire::NackReason::kNoData);
     } else {
         on_interest_not_produced_here(interest, entry);
     }
@@ -153,6 +156,9 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest) {
     if (production.kind == Production::Kind::kData) {
         return answer_directly(interest, production.data);
     }
+    if (production.kind == Production::Kind::kAbsent) {
+        return refuse_directly(interest, wire::NackReason::kNoData);
+    }
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
     if (production.kind == Production::Kind::kPending) {
@@ -164,18 +170,25 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest) {
 void Node::State::on_pit_full(const IncomingInterest& interest) {
     ++counters.pit_full;
     ++job_parts[interest.job].pit_refused;
+    refuse_directly(interest, wire::NackReason::kCongestion);
+}
+
+void Node::State::refuse_directly(const IncomingInterest& interest, wire::NackReason reason) {
     if (is_network(interest.face)) {
-        send_nack(interest.face, interest.pit_token, interest.packet,
-                  wire::NackReason::kCongestion);
+        send_nack(interest.face, interest.pit_token, interest.packet, reason);
     } else {
-        requester(interest.face)
-            .on_nack(interest.view.name(), wire::NackReason::kCongestion, interest.now);
+        requester(interest.face).on_nack(interest.view.name(), reason, interest.now);
     }
 }
 
 Production Node::State::ask_application(const IncomingInterest& interest, bool for_network) {
     if (application == nullptr) return {};
-    return application->produce(interest.view, for_network, interest.now);
+    const Production production = application->produce(interest.view, for_network, interest.now);
+    const wire::NameView hint = interest.view.forwarding_hint();
+    const bool asked_elsewhere = !hint.empty() && !is_own_hint(hint);
+    // What is not here may well be where the Interest is bound for.
+    if (production.kind == Production::Kind::kAbsent && asked_elsewhere) return {};
+    return production;
 }
 
 void Node::State::answer_directly(const IncomingInterest& interest, const PacketRef& data) {

@@ -6,9 +6,10 @@ namespace innet::forwarding {
 
 namespace {
 
-/// From the node that was to evaluate the name: every other way leads to the same node.
+/// From the node that was to answer: every other way leads to the same node.
 bool comes_from_placed_node(wire::NackReason reason) {
-    return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kNoRule;
+    return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kNoRule ||
+           reason == wire::NackReason::kNoData;
 }
 
 /// NackReasons are numbered by severity.

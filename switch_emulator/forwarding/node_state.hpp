@@ -96,6 +96,7 @@ struct Node::State {
     void on_content_store_hit(const IncomingInterest& interest, const PacketRef& data);
     void on_content_store_miss(const IncomingInterest& interest);
     void on_pit_full(const IncomingInterest& interest);
+    void refuse_directly(const IncomingInterest& interest, wire::NackReason reason);
     Production ask_application(const IncomingInterest& interest, bool for_network);
     void answer_directly(const IncomingInterest& interest, const PacketRef& data);
     tables::PitEntry* insert_entry(const IncomingInterest& interest);

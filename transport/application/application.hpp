@@ -33,7 +33,8 @@ class Requester {
 
 /// What a producer says to an Interest.
 struct Production {
-    enum class Kind : std::uint8_t { kNotMine, kPending, kData } kind = Kind::kNotMine;
+    /// kAbsent: mine, not there, and not worth waiting for.
+    enum class Kind : std::uint8_t { kNotMine, kPending, kData, kAbsent } kind = Kind::kNotMine;
     PacketRef data;  ///< kData: the signed packet
     wire::ByteView
         missing;  ///< kPending: who is late (lives as long as the producer's registration)

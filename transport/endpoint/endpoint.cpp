@@ -61,7 +61,7 @@ struct Endpoint::State {
           PacketPool& pool, security::Signer& signer)
         : options(options_),
           publisher(options.virtual_scale, forwarder, pool, signer),
-          objects(forwarder, pool),
+          objects(options.virtual_scale, forwarder, pool),
           fetcher(options, own_name, forwarder, counters) {}
 
     EndpointOptions options;
@@ -159,8 +159,9 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     state.complete_ended();
 }
 
-void Endpoint::register_objects(const wire::Name& prefix, std::string label) {
-    state_->objects.register_prefix(prefix, std::move(label));
+void Endpoint::register_objects(const wire::Name& prefix, std::string label,
+                                ObjectPublisher::Missing missing) {
+    state_->objects.register_prefix(prefix, std::move(label), missing);
 }
 
 void Endpoint::unregister_objects(const wire::Name& prefix) {
@@ -173,6 +174,8 @@ void Endpoint::publish_object(OperationId id, const ObjectSpec& spec,
 }
 
 void Endpoint::withdraw_object(const wire::Name& object) { state_->objects.withdraw(object); }
+
+std::vector<wire::Name> Endpoint::take_objects_asked() { return state_->objects.take_asked(); }
 
 void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now) {
     State& state = *state_;
@@ -273,7 +276,9 @@ void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked
 }
 
 void Endpoint::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
+    state_->now = now;
     state_->fetcher.on_nack(name, reason, now);
+    state_->complete_ended();
 }
 
 void Endpoint::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {

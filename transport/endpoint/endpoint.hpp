@@ -21,6 +21,7 @@
 #include "transport/endpoint/operation.hpp"
 #include "transport/object/object_fetch.hpp"
 #include "transport/object/object_publication.hpp"
+#include "transport/object/object_publisher.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/time.hpp"
 
@@ -90,9 +91,10 @@ class Endpoint final : public Application {
     /// collectives: they go only when `prefix` names their kind too.
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
-    /// Objects under `prefix` are ours; who asks for one that is not published yet waits, and is
-    /// told that `label` (a rank) is late.
-    void register_objects(const wire::Name& prefix, std::string label);
+    /// Objects under `prefix` are ours. Who asks for one that is not published waits, and is told
+    /// that `label` (a rank) is late; or is refused, and its fetch ends with kAbsent.
+    void register_objects(const wire::Name& prefix, std::string label,
+                          ObjectPublisher::Missing missing = ObjectPublisher::Missing::kWait);
     /// Drops the prefix and its objects.
     void unregister_objects(const wire::Name& prefix);
     /// Starts publishing an object. It is cut and hashed in slices by `on_timer`, between packets;
@@ -101,6 +103,8 @@ class Endpoint final : public Application {
     void publish_object(OperationId id, const ObjectSpec& spec,
                         std::unique_ptr<security::Signer> root_signer);
     void withdraw_object(const wire::Name& object);
+    /// What `ObjectPublisher::take_asked` says.
+    std::vector<wire::Name> take_objects_asked();
     /// Starts fetching an object; its completion as in `submit`, and as `ObjectFetch::receive`
     /// says.
     void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);

@@ -213,9 +213,15 @@ void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint no
     find_matches(parsed->tensor);
     for (const std::uint32_t place : matches_) {
         TargetState& target = targets_[place];
+        if (target.operation == nullptr) continue;
         const RequestKey key = TargetTable::key(place, parsed->segment);
         Flow* flow = flow_of(target, key);
         if (flow == nullptr || flow->detector().parked(key)) continue;
+        if (reason == wire::NackReason::kNoData) {
+            end(*target.operation, OperationStatus::kAbsent,
+                flow->hint().to_uri() + " does not have " + name.to_uri());
+            continue;
+        }
         refused(target, *flow, key, reason, now);
     }
     pump_all(now);

@@ -97,6 +97,7 @@ enum class OperationStatus : std::uint8_t {
     kNoRoute,
     kCancelled,
     kUntrusted,  ///< an object's root manifest bears the signature of somebody else
+    kAbsent,     ///< the node that was asked does not have the object, or has it no longer
 };
 
 /// When what happened to an operation; `kNever` for what did not.

@@ -29,6 +29,8 @@ std::string_view reason_text(wire::NackReason reason) {
             return "no reduction rule";
         case wire::NackReason::kForbidden:
             return "the name is of another job";
+        case wire::NackReason::kNoData:
+            return "no such object there";
         case wire::NackReason::kNone:
             break;
     }

@@ -43,7 +43,7 @@ std::size_t root_overhead(const ObjectSpec& spec, const security::Signer& root_s
 }  // namespace
 
 std::optional<ObjectPublication::Cut> ObjectPublication::Cut::of(
-    const ObjectSpec& spec, const security::Signer& root_signer) {
+    const ObjectSpec& spec, const security::Signer& root_signer, std::uint32_t virtual_scale) {
     const std::size_t limit = std::min(spec.max_packet_bytes, kMaxPacketBytes);
     const std::size_t least_for_segment = segment_overhead(spec) + kSegmentAlignment;
     const std::size_t least_for_root =
@@ -51,8 +51,10 @@ std::optional<ObjectPublication::Cut> ObjectPublication::Cut::of(
     if (limit < std::max(least_for_segment, least_for_root)) return std::nullopt;
     Cut cut;
     cut.segmentation.block_bytes = spec.bytes.size();
-    cut.segmentation.segment_bytes =
+    const std::size_t room =
         (limit - segment_overhead(spec)) / kSegmentAlignment * kSegmentAlignment;
+    if (room < virtual_scale) return std::nullopt;
+    cut.segmentation.segment_bytes = room / virtual_scale;
     cut.fan_out =
         std::min<std::uint64_t>(security::kDefaultManifestFanOut,
                                 (limit - root_overhead(spec, root_signer)) / security::kSha256Size);
@@ -60,14 +62,15 @@ std::optional<ObjectPublication::Cut> ObjectPublication::Cut::of(
     return cut;
 }
 
-ObjectPublication::ObjectPublication(const ObjectSpec& spec, const Cut& cut, PacketPool& pool,
+ObjectPublication::ObjectPublication(const ObjectSpec& spec, const Cut& cut,
+                                     std::uint32_t virtual_scale, PacketPool& pool,
                                      std::unique_ptr<security::Signer> root_signer)
     : object_(spec.name),
       pool_(pool),
       root_signer_(std::move(root_signer)),
       segment_signer_(security::make_digest_signer()),
-      segments_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, 1, pool,
-                *segment_signer_),
+      segments_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, virtual_scale,
+                pool, *segment_signer_),
       fan_out_(cut.fan_out) {
     segment_digests_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
 }

@@ -25,7 +25,7 @@ struct ObjectSpec {
 
 /// Cut, hashed and signed bit by bit, so that a large object does not keep a node from its packets:
 ///
-///     ObjectPublication object(spec, cut, pool, std::move(root_signer));
+///     ObjectPublication object(spec, cut, 1, pool, std::move(root_signer));
 ///     while (object.advance(256 * 1024) == ObjectPublication::Progress::kUnderWay) {}
 ///
 /// Every byte is copied once and hashed twice (its segment's DigestSha256 signature, its segment's
@@ -39,12 +39,14 @@ class ObjectPublication {
         std::uint64_t fan_out = 0;
 
         /// Nothing when the object's name leaves no room in a packet, or it has too many segments.
-        static std::optional<Cut> of(const ObjectSpec& spec, const security::Signer& root_signer);
+        /// A packet's limit counts what its content stands for.
+        static std::optional<Cut> of(const ObjectSpec& spec, const security::Signer& root_signer,
+                                     std::uint32_t virtual_scale);
     };
 
-    /// `pool` outlives the publication.
-    ObjectPublication(const ObjectSpec& spec, const Cut& cut, PacketPool& pool,
-                      std::unique_ptr<security::Signer> root_signer);
+    /// `pool` outlives the publication. Each byte of a segment stands for `virtual_scale`.
+    ObjectPublication(const ObjectSpec& spec, const Cut& cut, std::uint32_t virtual_scale,
+                      PacketPool& pool, std::unique_ptr<security::Signer> root_signer);
 
     wire::NameView name() const { return object_.view(); }
     /// kComplete: all packets are there, and the caller's bytes are not needed any more. kFailed:

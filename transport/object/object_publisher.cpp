@@ -10,11 +10,14 @@ namespace {
 /// Bytes cut and hashed before packets have their turn again.
 constexpr std::size_t kSliceBytes = 128 * 1024;
 
+constexpr std::ptrdiff_t kMaxAsked = 1 << 16;
+
 }  // namespace
 
-void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string label) {
+void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string label,
+                                      Missing missing) {
     unregister_prefix(prefix);
-    prefixes_.push_back({prefix, std::move(label)});
+    prefixes_.push_back({prefix, std::move(label), missing});
 }
 
 void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
@@ -54,7 +57,7 @@ std::optional<std::string> ObjectPublisher::refusal(const ObjectSpec& spec) cons
 void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
                               std::unique_ptr<security::Signer> root_signer) {
     auto why = refusal(spec);
-    const auto cut = ObjectPublication::Cut::of(spec, *root_signer);
+    const auto cut = ObjectPublication::Cut::of(spec, *root_signer, virtual_scale_);
     if (!why && !cut) {
         why = spec.name.view().to_uri() + " does not fit into packets of " +
               std::to_string(spec.max_packet_bytes) + " bytes: the name is too long for them, or " +
@@ -65,8 +68,8 @@ void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
         completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
         return;
     }
-    under_way_.push_back(
-        {id, std::make_unique<ObjectPublication>(spec, *cut, pool_, std::move(root_signer))});
+    under_way_.push_back({id, std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_,
+                                                                  std::move(root_signer))});
 }
 
 void ObjectPublisher::advance() {
@@ -125,14 +128,23 @@ Production ObjectPublisher::produce(wire::NameView name) {
     if (found != objects_.end() && found->second->name() == object) {
         PacketRef packet = found->second->find(*parsed);
         if (!packet) return {};
+        const bool is_root = wants_manifest && parsed->segment == 0;
+        if (is_root && prefix->missing == Missing::kRefuse) remember_asked(object);
         ++segments_served_;
         return {Production::Kind::kData, std::move(packet), {}};
     }
+    if (prefix->missing == Missing::kRefuse) return {Production::Kind::kAbsent, {}, {}};
     // Who asks for the root fetches the object; a full name is of an object that is gone.
     if (!wants_manifest || parsed->segment != 0 || !parsed->digest.empty()) return {};
     return {Production::Kind::kPending,
             {},
             {reinterpret_cast<const std::uint8_t*>(prefix->label.data()), prefix->label.size()}};
+}
+
+void ObjectPublisher::remember_asked(wire::NameView object) {
+    if (std::ssize(asked_) == kMaxAsked)
+        asked_.erase(asked_.begin(), asked_.begin() + kMaxAsked / 2);
+    asked_.emplace_back(object);
 }
 
 std::uint64_t ObjectPublisher::retained_bytes() const {

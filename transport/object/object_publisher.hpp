@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "transport/application/application.hpp"
@@ -17,12 +18,18 @@ namespace innet {
 
 class ObjectPublisher {
   public:
-    /// Everything referenced must outlive the publisher.
-    ObjectPublisher(Forwarder& forwarder, PacketPool& pool) : forwarder_(forwarder), pool_(pool) {}
+    /// What happens to who asks for an object that is not there.
+    enum class Missing : std::uint8_t {
+        kWait,    ///< it may yet come: the asker waits, and hears that somebody is late
+        kRefuse,  ///< as in a cache: the asker is told at once (NackReason kNoData)
+    };
 
-    /// Objects under `prefix` are ours. Who asks for one that is not there waits, and hears that
-    /// `label` (a rank) is late.
-    void register_prefix(const wire::Name& prefix, std::string label);
+    /// Everything referenced must outlive the publisher. `virtual_scale` as in EndpointOptions.
+    ObjectPublisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool)
+        : virtual_scale_(virtual_scale), forwarder_(forwarder), pool_(pool) {}
+
+    /// Objects under `prefix` are ours. `label` (a rank) is who is late when one is waited for.
+    void register_prefix(const wire::Name& prefix, std::string label, Missing missing);
     /// Drops the prefix with its objects.
     void unregister_prefix(const wire::Name& prefix);
 
@@ -42,6 +49,10 @@ class ObjectPublisher {
     void advance();
     void take_completions(std::vector<OperationCompletion>& into);
 
+    /// Objects of refusing prefixes whose root was asked for since the last call, in that order:
+    /// what a cache's eviction has to know. The oldest of very many are left out.
+    std::vector<wire::Name> take_asked() { return std::exchange(asked_, {}); }
+
     bool covers(wire::NameView name) const { return prefix_of(name) != nullptr; }
     Production produce(wire::NameView name);
 
@@ -52,6 +63,7 @@ class ObjectPublisher {
     struct Prefix {
         wire::Name name;
         std::string label;
+        Missing missing = Missing::kWait;
     };
     struct UnderWay {
         OperationId id = 0;
@@ -63,13 +75,16 @@ class ObjectPublisher {
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
     void end_first(OperationStatus status, std::string detail);
     void offer(std::unique_ptr<ObjectPublication> object);
+    void remember_asked(wire::NameView object);
 
+    std::uint32_t virtual_scale_;
     Forwarder& forwarder_;
     PacketPool& pool_;
     std::vector<Prefix> prefixes_;
     std::deque<UnderWay> under_way_;
     std::unordered_map<wire::NameHash, std::unique_ptr<ObjectPublication>> objects_;
     std::vector<OperationCompletion> completions_;
+    std::vector<wire::Name> asked_;
     std::uint64_t segments_served_ = 0;
 };
 

@@ -22,6 +22,7 @@ enum class NackReason : std::uint8_t {
         200,  ///< innet: this node has no free reduction slot; evaluate the expression yourself
     kNoRule = 201,     ///< innet: this node has no reduction rule for that interval
     kForbidden = 202,  ///< innet: the name is of a job that the asker's link has no part in
+    kNoData = 203,     ///< innet: the node that was asked does not have the object
 };
 
 struct FragmentInfo {

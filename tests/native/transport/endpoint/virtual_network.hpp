@@ -164,6 +164,8 @@ inline void Host::on_interest(Host& from, const std::vector<std::uint8_t>& packe
     switch (production.kind) {
         case Production::Kind::kNotMine:
             return nack_back(wire::NackReason::kNoRoute);
+        case Production::Kind::kAbsent:
+            return nack_back(wire::NackReason::kNoData);
         case Production::Kind::kPending: {
             asked_by_[asked].insert(&from);
             const std::vector<std::uint8_t> label(production.missing.begin(),

@@ -49,7 +49,7 @@ Bytes number(std::uint32_t type, std::uint8_t value) { return tlv(type, {Bytes{v
 
 TEST_CASE("objects of any size arrive whole, with one signature and small packets") {
     const std::size_t segment =
-        ObjectPublication::Cut::of({name("/j/g0/obj/1/model"), {}, 1024}, *key_of("h1"))
+        ObjectPublication::Cut::of({name("/j/g0/obj/1/model"), {}, 1024}, *key_of("h1"), 1)
             ->segmentation.segment_bytes;
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, segment - 1, segment,
                                    segment + 1, 40 * segment, std::size_t{1'500'000}}) {
@@ -73,6 +73,24 @@ TEST_CASE("objects of any size arrive whole, with one signature and small packet
             CHECK(asked.component(asked.size() - 1).type == wire::kImplicitSha256Digest);
         }
     }
+}
+
+TEST_CASE("who hears that the object is not there waits no longer") {
+    ObjectHosts hosts;
+    const OperationId id = hosts.start_fetch();
+    REQUIRE(hosts.fetcher.forwarder.asked.size() == 1);
+    const wire::Name asked = hosts.fetcher.forwarder.asked[0];
+    hosts.fetcher.endpoint.on_nack(asked.view(), wire::NackReason::kNoRoute, hosts.fetcher.now);
+    CHECK(hosts.fetcher.completion(id) == nullptr);
+    hosts.fetcher.now = hosts.fetcher.endpoint.next_deadline();
+    hosts.fetcher.endpoint.on_timer(hosts.fetcher.now);
+    REQUIRE(hosts.fetcher.forwarder.asked.size() == 2);
+    hosts.fetcher.endpoint.on_nack(asked.view(), wire::NackReason::kNoData, hosts.fetcher.now);
+    REQUIRE(hosts.fetcher.completion(id) != nullptr);
+    CHECK(hosts.fetcher.completion(id)->status == OperationStatus::kAbsent);
+    CHECK(hosts.fetcher.completion(id)->detail ==
+          "/n/h1 does not have /j/g0/obj/1/model/32=manifest/seg=0");
+    CHECK(hosts.fetcher.endpoint.next_deadline() == kNever);
 }
 
 TEST_CASE("flipped bits are never taken, and the right packets that follow are") {

@@ -90,6 +90,44 @@ TEST_CASE("a withdrawn object is gone, and its name may be used again") {
     CHECK(hosts.publisher.endpoint.counters().retained_bytes == 0);
 }
 
+TEST_CASE(
+    "where nobody is to wait, what is not there is absent, and so is what is there no longer") {
+    ObjectHosts hosts;
+    hosts.publisher.endpoint.register_objects(name("/j/g0/obj/1"), "1",
+                                              ObjectPublisher::Missing::kRefuse);
+    CHECK(hosts.publisher.produce(root_name()).kind == Production::Kind::kAbsent);
+    hosts.publish(some_bytes(5000));
+    const wire::Name segment = full_name(hosts, "/j/g0/obj/1/model/seg=0");
+    CHECK(hosts.publisher.produce(segment).kind == Production::Kind::kData);
+    CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
+    hosts.publisher.produce(root_name());
+    CHECK(hosts.publisher.endpoint.take_objects_asked() == std::vector<wire::Name>{hosts.object});
+    CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
+    hosts.publisher.endpoint.withdraw_object(hosts.object);
+    CHECK(hosts.publisher.produce(segment).kind == Production::Kind::kAbsent);
+    CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
+}
+
+TEST_CASE("the segments of a thin object stand for as much as a packet may have") {
+    PacketPool pool;
+    auto signer = key_of("h1");
+    const Bytes thin = some_bytes(2000);
+    const ObjectSpec spec{name("/kv/block"), thin, 9000};
+    const auto cut = ObjectPublication::Cut::of(spec, *signer, 100);
+    REQUIRE(cut);
+    CHECK(cut->segmentation.segments() > 2000 * 100 / 9000);
+    ObjectPublication object(spec, *cut, 100, pool, std::move(signer));
+    while (object.advance(1 << 20) == ObjectPublication::Progress::kUnderWay) {
+    }
+    const wire::Name segment = name("/kv/block/seg=0");
+    const PacketRef packet = object.find(*SegmentName::parse_full(segment.view()));
+    REQUIRE(packet);
+    CHECK(packet.size() + packet.virtual_bytes() <= 9000);
+    CHECK(packet.size() + packet.virtual_bytes() > 8000);
+    CHECK(object.root().virtual_bytes() == 0);
+    CHECK_FALSE(ObjectPublication::Cut::of(spec, *key_of("h1"), 100'000));
+}
+
 TEST_CASE("names that cannot be published are refused with the reason") {
     ObjectHosts hosts(400);
     hosts.publish(some_bytes(10));
