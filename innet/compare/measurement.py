@@ -71,6 +71,12 @@ class SimulatedRun(BaseModel):
     virtual_s: float = Field(description="how long all runs took, in virtual time")
     wall_s: float = Field(description="and in real time")
     packets: int = Field(description="that arrived at a node")
+    virtual_scale: int = Field(
+        default=1, description="bytes that each byte of an array stood for; 1: payloads were real"
+    )
+    background_bytes: int = Field(
+        default=0, description="offered by traffic of others, over all runs"
+    )
 
 
 class Measurement(BaseModel):

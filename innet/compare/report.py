@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from innet.compare.measurement import Comparison
+from innet.compare.measurement import Comparison, SimulatedRun
 from innet.compare.plots import (
     plot_bandwidths,
     plot_links,
@@ -120,7 +121,17 @@ def _facts(comparison: Comparison) -> str:
             f"{format_seconds(virtual_s)} of virtual time in {format_seconds(wall_s)}, "
             f"{sum(run.packets for run in runs):,} packets"
         )
+        facts |= _payloads(runs)
     return "\n".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
+
+
+def _payloads(runs: Sequence[SimulatedRun]) -> dict[str, str]:
+    facts = {}
+    if (scale := max(run.virtual_scale for run in runs)) > 1:
+        facts["payloads"] = f"virtual: each byte in memory stood for {scale}"
+    if offered_bytes := max(run.background_bytes for run in runs):
+        facts["background"] = f"{format_bytes(offered_bytes)} of others, at most in one row's runs"
+    return facts
 
 
 def _repetitions(comparison: Comparison) -> str:

@@ -7,7 +7,8 @@ from innet.compare.methods import BASELINES
 from innet.compare.quantities import format_bytes, format_seconds
 
 _IN_NETWORK = "inc"
-_INCAST = ("ps", "gloo-push")
+_INCAST = ("ps", "gloo-push", "tcp-ps")
+_PUSHED = (*BASELINES, "tcp-ps")
 
 
 def summary_sentences(comparison: Comparison) -> list[str]:
@@ -98,7 +99,7 @@ def _incast(measurements: list[Measurement]) -> list[str]:
         queue = m.deepest_queue
         if m.method not in _INCAST or queue is None:
             continue
-        pushed = "pushes at" if m.method in BASELINES else "is asked by"
+        pushed = "pushes at" if m.method in _PUSHED else "is asked by"
         sentences.append(
             f"Incast: when everyone {pushed} one host ({m.title}), "
             f"{format_seconds(m.median_s)} pass, up to {format_bytes(m.deepest_queue_bytes)} wait "

@@ -21,7 +21,7 @@ from innet.emulation.segmentation import segment_bytes
 from innet.errors import SimulationError
 from innet.plans import Plan, PlanChooser
 from innet.settings import Settings
-from innet.simulation.background import BackgroundTraffic
+from innet.simulation.background import BackgroundTraffic, Distribution
 from innet.simulation.capture import Capture
 from innet.simulation.event_loop import VirtualTimeLoop
 from innet.simulation.host import SimulatedHost, install_rules
@@ -69,6 +69,7 @@ class Simulation:
     Attributes:
         topology: the network.
         settings: of its nodes.
+        virtual_scale: how many bytes each byte of an array stands for.
         observer: called now and then while time passes; what it raises ends :meth:`run`.
     """
 
@@ -102,7 +103,7 @@ class Simulation:
         self.topology = topology
         self.settings = settings or Settings()
         self.observer: Callable[[], None] | None = None
-        self._virtual_scale = virtual_scale
+        self.virtual_scale = virtual_scale
         self._segment_bytes = _thin_segment_bytes(topology, virtual_scale)
         self.network = SimulatedNetwork(
             topology, self.settings, seed, like, virtual_scale=virtual_scale
@@ -152,7 +153,7 @@ class Simulation:
         timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)
         positions = next(iter(plans.values())).ranks
         chooser = (
-            PlanChooser(self.topology, positions, virtual_scale=self._virtual_scale)
+            PlanChooser(self.topology, positions, virtual_scale=self.virtual_scale)
             if algorithm == "auto"
             else None
         )
@@ -173,7 +174,7 @@ class Simulation:
                 gradient = sim.array(100_000_000)      # holds 100 kB
         """
         element = np.dtype(dtype)
-        return np.zeros(-(-size_bytes // (self._virtual_scale * element.itemsize)), element)
+        return np.zeros(-(-size_bytes // (self.virtual_scale * element.itemsize)), element)
 
     def stream(self, a: str, b: str, *, congestion: str = "cubic") -> Stream:
         """A TCP connection from host ``a`` to host ``b`` that carries lengths.
@@ -192,36 +193,48 @@ class Simulation:
 
     def background(
         self,
-        a: str,
-        b: str,
+        a: str | Sequence[str],
+        b: str | Sequence[str],
         *,
         rate_bps: float,
         flow_bytes: float = 1e6,
+        distribution: Distribution = "exponential",
         congestion: str = "cubic",
+        at_s: float = 0.0,
+        until_s: float = math.inf,
     ) -> BackgroundTraffic:
-        """TCP flows from ``a`` to ``b`` of random sizes at random times, from now on.
+        """TCP flows from ``a`` to ``b`` of random sizes at random times.
 
         Args:
-            a: the sending host.
-            b: the receiving host.
-            rate_bps: offered on the average.
+            a: the sending host, or several, of which one is drawn for each flow.
+            b: the receiving host, or several.
+            rate_bps: offered on the average, by all flows together.
             flow_bytes: mean size of a flow.
+            distribution: of the sizes: ``constant``, ``exponential``, or ``pareto`` (shape 1.5).
             congestion: ``cubic`` or ``reno``.
+            at_s: virtual time from which flows begin; by default now.
+            until_s: virtual time from which none begins any more.
 
         Raises:
-            SimulationError: no such hosts, or a number is not above 0.
+            SimulationError: no such hosts, an unknown distribution, or a number is not above 0.
         """
-        number = len(self._background)
         traffic = BackgroundTraffic(
             self._streams,
-            (a, b),
+            (a,) if isinstance(a, str) else a,
+            (b,) if isinstance(b, str) else b,
             rate_bps=rate_bps,
             flow_bytes=flow_bytes,
-            seed=self.network.number("background", a, b, number),
+            distribution=distribution,
+            seed=self.network.number("background", len(self._background)),
             congestion=congestion,
         )
-        self._background.append(self._runner.get_loop().create_task(traffic.run()))
+        offering = self._runner.get_loop().create_task(traffic.run(at_s, until_s))
+        self._background.append(offering)
         return traffic
+
+    def tcp_retransmissions(self) -> int:
+        """Segments of all streams so far that were sent again."""
+        return self._streams.retransmissions()
 
     def run(self, *programs: Coroutine[Any, Any, T]) -> list[T]:
         """Run coroutines until all have ended, each with its result.
@@ -474,6 +487,11 @@ class Simulation:
         self._streams.deliver()
 
 
+def largest_virtual_scale(topology: Topology) -> int:
+    """The most bytes that each byte of an array can stand for: something of a segment is left."""
+    return segment_bytes(topology, MAX_MTU_BYTES) // _THIN_ALIGNMENT_BYTES
+
+
 def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
     """Bytes of an array in a full segment, each of which stands for ``virtual_scale``."""
     if virtual_scale == 1:
@@ -486,7 +504,6 @@ def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
     if aligned == 0:
         raise SimulationError(
             f"virtual_scale={virtual_scale} leaves less than {_THIN_ALIGNMENT_BYTES} bytes of a "
-            f"segment; with this topology's MTU it can be "
-            f"{segment_bytes(topology, MAX_MTU_BYTES) // _THIN_ALIGNMENT_BYTES} at most"
+            f"segment; with this topology's MTU it can be {largest_virtual_scale(topology)} at most"
         )
     return aligned

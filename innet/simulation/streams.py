@@ -66,6 +66,7 @@ class Streams:
         self.native: _core.Simulation = network.native
         self._network = network
         self._routes = Routes(network.topology)
+        self._opened = 0
         self._tokens = itertools.count()
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
@@ -88,7 +89,13 @@ class Streams:
             max_window_bytes=MAX_WINDOW_BYTES,
             min_rto_s=MIN_RTO_S,
         )
+        self._opened = number + 1
         return Stream(self, number, source, to)
+
+    def retransmissions(self) -> int:
+        """Segments so far that were sent again."""
+        statuses = (self.native.stream_status(number) for number in range(self._opened))
+        return int(sum(status["retransmissions"] for status in statuses))
 
     async def watch(self, number: int, size_bytes: int) -> None:
         """Wait until that many bytes of a stream have arrived."""
@@ -109,15 +116,23 @@ class Streams:
 
     def check(self, source: str, to: str, congestion: str) -> None:
         """Whether such a stream can be opened; raises as :meth:`open` does."""
-        for host in (source, to):
-            if host not in self._network.topology.hosts:
-                raise SimulationError(
-                    f"{host!r} is no host of {self._network.topology.name}; its hosts: "
-                    f"{', '.join(self._network.topology.hosts)}"
-                )
+        self.require_host(source)
+        self.require_host(to)
         if source == to:
             raise SimulationError(f"a stream from {source} to itself crosses no link; name another")
         if congestion not in ("cubic", "reno"):
             raise SimulationError(
                 f"unknown congestion control {congestion!r}; known are cubic and reno"
+            )
+
+    def require_host(self, name: str) -> None:
+        """See to it that ``name`` is a host.
+
+        Raises:
+            SimulationError: it is not.
+        """
+        topology = self._network.topology
+        if name not in topology.nodes or topology.nodes[name].kind != "host":
+            raise SimulationError(
+                f"{name!r} is no host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
             )

@@ -35,7 +35,12 @@ PositiveDuration = Annotated[
 ]
 
 
-def _texts(value: Any, expected: str) -> list[str]:
+def texts_of(value: Any, expected: str) -> list[str]:
+    """A text, or a list of some, as a list.
+
+    Raises:
+        QuantityError: it is neither; the message says what was expected.
+    """
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) for text in texts):
         raise QuantityError(expected, value)
@@ -47,7 +52,7 @@ def _nodes(value: Any) -> tuple[Target, ...] | Anything:
         found: Anything = value
         return found
     expected = 'a node such as s0, a list of nodes, or "any switch", "any host", "any node"'
-    return tuple((text,) for text in _texts(value, expected))
+    return tuple((text,) for text in texts_of(value, expected))
 
 
 def _links(value: Any) -> tuple[Target, ...] | Anything:
@@ -55,7 +60,7 @@ def _links(value: Any) -> tuple[Target, ...] | Anything:
         return "any link"
     expected = 'a link such as "h0 -- s0", a list of links, or "any link"'
     targets = []
-    for text in _texts(value, expected):
+    for text in texts_of(value, expected):
         ends = tuple(part.strip() for part in text.split(_LINK_JOINT))
         if len(ends) != 2 or not all(ends):
             raise QuantityError(expected, value)
@@ -63,16 +68,17 @@ def _links(value: Any) -> tuple[Target, ...] | Anything:
     return tuple(targets)
 
 
-def _texts_schema(*examples: str) -> WithJsonSchema:
+def texts_schema(*examples: str) -> WithJsonSchema:
+    """The JSON schema of a text, or a list of some."""
     text = {"type": "string", "examples": list(examples)}
     return WithJsonSchema({"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]})
 
 
 Nodes = Annotated[
-    tuple[Target, ...] | Anything, BeforeValidator(_nodes), _texts_schema("s0", "any switch")
+    tuple[Target, ...] | Anything, BeforeValidator(_nodes), texts_schema("s0", "any switch")
 ]
 Links = Annotated[
-    tuple[Target, ...] | Anything, BeforeValidator(_links), _texts_schema("h0 -- s0", "any link")
+    tuple[Target, ...] | Anything, BeforeValidator(_links), texts_schema("h0 -- s0", "any link")
 ]
 
 

@@ -38,9 +38,24 @@ def test_the_same_seed_prints_the_same_json(cli: CliRunner, tmp_path: Path) -> N
     assert samples("3") == samples("3") != samples("4")
 
 
+def test_baselines_over_tcp_and_packets_are_to_be_had(cli: CliRunner, tmp_path: Path) -> None:
+    trace = tmp_path / "traces" / "a.pcapng"
+    arguments = ["--rate", "1gbit", "--algorithm", "tcp-ring", "--payloads", "virtual"]
+    arguments += ["--capture", str(trace), "--capture-at", "s0", "--output", str(tmp_path)]
+    done = cli.invoke(app, ["sim", "star:3", "allreduce:64KiB", *arguments])
+    assert done.exit_code == 0, done.output
+    (measured,) = Comparison.load(tmp_path / "comparison.json").measurements
+    assert measured.method == "tcp-ring"
+    assert measured.simulated is not None
+    assert measured.simulated.virtual_scale == 16
+    assert "each byte in memory stood for 16" in (tmp_path / "report.html").read_text()
+    assert trace.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"  # a section header of pcapng
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["star:2", "barrier", "--capture-at", "s0"], "say where the packets shall go"),
         (["star:2", "allreduc:1"], "did you mean 'allreduce'"),
         (["star:2", "allreduce:4", "--algorithm", "magic"], "unknown algorithm 'magic'"),
         (["star:2", "barrier", "--sizes", "many"], "expected a size"),

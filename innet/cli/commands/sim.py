@@ -19,10 +19,14 @@ EXAMPLES = options.examples(
     "innet sim leaf-spine:4x2x4 alltoall:1MiB,repetitions=10 --algorithm inc",
     "innet sim fat-tree:4 workloads/training.yaml --algorithm inc,ring --seeds 8",
     "innet sim star8 allreduce --sizes 64KiB,1MiB,16MiB --output results/sizes",
+    "innet sim star8 allreduce:16MiB --algorithm inc,tcp-ring,tcp-ps --rate 1gbit",
     "innet sim star8 astra-sim:transformer.txt,model-parallel=4",
+    "innet sim star8 allreduce:64KiB --algorithm inc --capture a.pcapng --capture-at s0",
+    "innet sim fat-tree:16 allreduce:100MB,repetitions=1 --algorithm inc --mtu 65000",
 )
 
 _RESULTS = Path("results")
+_CAPTURE_PANEL = "Packet traces"
 
 
 def sim(
@@ -40,7 +44,9 @@ def sim(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="To compare; jobs of a file may name their own",
+            help="To compare: [cyan]inc[/], [cyan]ring[/], [cyan]ps[/], "
+            "[cyan]halving-doubling[/], [cyan]auto[/]; over TCP [cyan]tcp-ring[/], "
+            "[cyan]tcp-ps[/]. Jobs of a file may name their own",
         ),
     ] = "inc,ring,ps",
     sizes: Annotated[
@@ -63,6 +69,30 @@ def sim(
     ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
+    ] = None,
+    payloads: Annotated[
+        Literal["auto", "real", "virtual"],
+        typer.Option(
+            help="[cyan]virtual[/]: lengths only, arrays in memory are thin; [cyan]auto[/]: where "
+            "real ones would take much memory"
+        ),
+    ] = "auto",
+    capture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Write the packets down: one run's to a [cyan].pcapng[/] file, or a file for each "
+            "run in a directory",
+            rich_help_panel=_CAPTURE_PANEL,
+        ),
+    ] = None,
+    capture_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE|LINK,…",
+            help="Only those of these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
+            rich_help_panel=_CAPTURE_PANEL,
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="For the JSON and the report")
@@ -96,6 +126,10 @@ def sim(
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)
+    if capture_at is not None and capture is None:
+        raise typer.BadParameter(
+            "say where the packets shall go: --capture FILE|DIR", param_hint="'--capture-at'"
+        )
     parsed_settings = chosen_settings(settings)
     machine = Machine.here()
     tasks = make_tasks(
@@ -106,6 +140,9 @@ def sim(
         seeds=range(seed, seed + seeds),
         settings=parsed_settings,
         like=like,
+        payloads=payloads,
+        capture=capture,
+        capture_at=[] if capture_at is None else capture_at.split(","),
     )
     cores = len(os.sched_getaffinity(0))
     with ProgressBar(Console(stderr=True)) as bar:

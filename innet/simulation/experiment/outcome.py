@@ -20,6 +20,7 @@ from innet.compare.methods import find_method
 from innet.compare.sweep import describe_links
 from innet.errors import PlanError
 from innet.settings import Settings
+from innet.simulation.baselines.algorithms import TITLES
 from innet.simulation.experiment.result import JobResult, RunResult
 from innet.simulation.experiment.task import Task
 from innet.topology import Topology
@@ -160,7 +161,7 @@ def _title(job: JobResult, several: bool) -> str:
 def _algorithm_title(algorithm: str) -> str:
     name, _, options = algorithm.partition(":")
     try:
-        title = find_method(name).title
+        title = TITLES.get(name) or find_method(name).title
     except PlanError:
         return algorithm
     return f"{title} ({options})" if options else title
@@ -195,4 +196,6 @@ def _simulated(results: Sequence[RunResult], spans_s: list[tuple[float, float]])
         virtual_s=sum(result.virtual_s for result in results),
         wall_s=sum(result.wall_s for result in results),
         packets=sum(result.packets for result in results),
+        virtual_scale=max(result.virtual_scale for result in results),
+        background_bytes=sum(result.background_bytes for result in results),
     )

@@ -12,6 +12,9 @@ from innet.simulation.network import SimulatedNetwork
 
 _FIRST_PERIOD_S = 20e-6
 _MOST_READINGS = 1024
+_LEAST_READINGS = 128
+_MOST_VALUES = 1 << 20
+"""Of all readings together: of a large network there are fewer."""
 
 
 class QueueWatch:
@@ -23,6 +26,8 @@ class QueueWatch:
     def __init__(self, network: SimulatedNetwork) -> None:
         self._network = network
         self._period_s = _FIRST_PERIOD_S
+        links = len(network.directions)
+        self._most = max(_LEAST_READINGS, min(_MOST_READINGS, _MOST_VALUES // links))
         self._readings: list[tuple[float, npt.NDArray[np.uint64]]] = []
 
     async def run(self) -> None:
@@ -31,7 +36,7 @@ class QueueWatch:
             self._readings.append(
                 (self._network.now_s, np.array(self._network.queues(), np.uint64))
             )
-            if len(self._readings) == _MOST_READINGS:
+            if len(self._readings) >= self._most:
                 self._readings = self._readings[::2]
                 self._period_s *= 2
             await asyncio.sleep(self._period_s)

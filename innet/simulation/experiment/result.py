@@ -43,13 +43,15 @@ class RunResult:
         links: what each direction carried, over the whole run.
         queue: the deepest one, during the first timed operation.
         operations: of all jobs, untimed ones included.
-        retransmissions: Interests sent again.
+        retransmissions: Interests and TCP segments sent again.
         slots_in_use_max: the most at once on one switch.
         events: what happened.
         virtual_s: how long it took in the simulation.
         wall_s: and outside.
         packets: delivered.
         interrupted: the user ended it.
+        virtual_scale: what each byte of an array stood for.
+        background_bytes: offered by others.
     """
 
     seed: int
@@ -63,4 +65,6 @@ class RunResult:
     wall_s: float
     packets: int
     interrupted: bool
+    virtual_scale: int = 1
+    background_bytes: int = 0
     events: list[Applied] = field(default_factory=list)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from typing import Any
 
 from innet.compare.measurement import LinkTraffic, QueueSeries
-from innet.errors import InnetError
+from innet.errors import InnetError, SimulationError, WorkloadError
+from innet.simulation.background import BackgroundTraffic
 from innet.simulation.event_schedule import EventSchedule
+from innet.simulation.experiment.payloads import virtual_scale
 from innet.simulation.experiment.queue_watch import QueueWatch
 from innet.simulation.experiment.result import JobResult, RunResult
 from innet.simulation.experiment.task import Interrupted, Moment, Observer, Task, nobody
@@ -17,6 +20,7 @@ from innet.simulation.processors import Processors
 from innet.simulation.programs.making import make_program
 from innet.simulation.programs.program import Place, Program
 from innet.simulation.simulation import Simulation
+from innet.simulation.workload.background import ANY_HOST, BackgroundSpecification
 
 _TELL_PERIOD_S = 0.1
 
@@ -30,7 +34,15 @@ def run_task(task: Task, observer: Observer = nobody) -> RunResult:
         WorkloadError: the workload does not fit the topology.
         PlanError: an algorithm is unknown or does not fit.
     """
-    with Simulation(task.topology, settings=task.settings, seed=task.seed, like=task.like) as sim:
+    with Simulation(
+        task.topology,
+        settings=task.settings,
+        seed=task.seed,
+        like=task.like,
+        virtual_scale=virtual_scale(task.payloads, task.topology, task.workload),
+    ) as sim:
+        if task.trace is not None:
+            sim.capture(task.trace.path, task.trace.links)
         return _Run(task, sim, observer).result()
 
 
@@ -44,6 +56,9 @@ class _Run:
         self._programs = [make_program(job, place) for job in task.workload.jobs]
         events = (*task.topology.events, *task.workload.events)
         self._schedule = EventSchedule(events, sim, self._processors, task.seed)
+        self._background = [
+            _begin(sim, number, written) for number, written in enumerate(task.workload.background)
+        ]
         self._watch = QueueWatch(sim.network)
         self._failures: dict[str, str] = {}
         self._told_at_s = 0.0
@@ -66,13 +81,15 @@ class _Run:
             links=self._traffic(),
             queue=self._deepest_queue(),
             operations=self._completed(),
-            retransmissions=sum(map(_retransmissions, nodes)),
+            retransmissions=sum(map(_retransmissions, nodes)) + self._sim.tcp_retransmissions(),
             slots_in_use_max=max(node["reducer"]["slots_in_use_max"] for node in nodes),
             events=self._schedule.applied,
             virtual_s=self._sim.now_s,
             wall_s=time.monotonic() - began_s,
             packets=self._sim.counters()["packets"],
             interrupted=interrupted,
+            virtual_scale=self._sim.virtual_scale,
+            background_bytes=sum(traffic.offered_bytes for traffic in self._background),
         )
 
     async def _all_jobs(self) -> None:
@@ -130,6 +147,25 @@ class _Run:
             )
             for (source, destination), counters in network.link_counters().items()
         ]
+
+
+def _begin(sim: Simulation, number: int, written: BackgroundSpecification) -> BackgroundTraffic:
+    sources, destinations = (
+        sim.topology.hosts if ends == (ANY_HOST,) else ends for ends in (written.source, written.to)
+    )
+    try:
+        return sim.background(
+            sources,
+            destinations,
+            rate_bps=written.rate,
+            flow_bytes=written.size,
+            distribution=written.distribution,
+            congestion=written.congestion,
+            at_s=written.at,
+            until_s=math.inf if written.until is None else written.until,
+        )
+    except SimulationError as error:
+        raise WorkloadError(f"background.{number}: {error}") from None
 
 
 def _retransmissions(status: dict[str, Any]) -> int:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from typing import Final
 
 from innet.emulation.node_config import Mode
 from innet.emulation.syscalls import set_parent_death_signal
 from innet.errors import SimulationError
 from innet.settings import Settings
+from innet.simulation.baselines.algorithms import require_known
+from innet.simulation.experiment.packet_traces import (
+    Links,
+    PacketTrace,
+    links_at,
+    trace_paths,
+)
+from innet.simulation.experiment.payloads import Payloads
 from innet.simulation.experiment.result import RunResult
 from innet.simulation.experiment.run import run_task
 from innet.simulation.experiment.task import Interrupted, Moment, Task
@@ -57,22 +67,65 @@ def make_tasks(
     seeds: Sequence[int] = (1,),
     settings: Settings | None = None,
     like: Mode = "local",
+    payloads: Payloads = "auto",
+    capture: Path | None = None,
+    capture_at: Sequence[str] = (),
 ) -> list[Task]:
     """A run for each size, algorithm and seed, in that order.
 
     Where all jobs name their algorithm there is nothing to compare, and one is taken.
 
+    Args:
+        topology: where.
+        workload: what.
+        algorithms: of jobs that do not name theirs.
+        sizes_bytes: of its collective, in place of the workload's.
+        seeds: of each.
+        settings: of the nodes.
+        like: the mode whose links are modelled.
+        payloads: whether arrays are in memory.
+        capture: a file for the packets of the only run, or a directory for a file of each run.
+        capture_at: the nodes and links whose packets are written down; by default all.
+
     Raises:
         WorkloadError: sizes are given, and the workload is no single collective.
+        PlanError: an algorithm is unknown.
+        SimulationError: packets cannot be captured there, or written down.
     """
+    for algorithm in algorithms:
+        require_known(algorithm)
     if all(job.written.algorithm for job in workload.jobs):
         algorithms = algorithms[:1]
     workloads = [workload.with_size(size) for size in sizes_bytes] or [workload]
-    return [
-        Task(topology, sized, algorithm, seed, settings or Settings(), like)
+    tasks = [
+        Task(topology, sized, algorithm, seed, settings or Settings(), like, payloads)
         for sized in workloads
         for algorithm in algorithms
         for seed in seeds
+    ]
+    links = links_at(topology, capture_at) if capture_at else None
+    return tasks if capture is None else _traced(tasks, sizes_bytes, capture, links)
+
+
+def _traced(
+    tasks: Sequence[Task], sizes_bytes: Sequence[int], into: Path, links: Links | None
+) -> list[Task]:
+    """The tasks with a file for the packets of each, named after what tells it from the others."""
+    per_size = len(tasks) // max(1, len(sizes_bytes))
+    names = [
+        "-".join(
+            (
+                re.sub(r"[^A-Za-z0-9.]+", "-", task.algorithm),
+                *([str(sizes_bytes[number // per_size])] if sizes_bytes else []),
+                f"seed{task.seed}",
+            )
+        )
+        for number, task in enumerate(tasks)
+    ]
+    paths = trace_paths(into, names)
+    return [
+        replace(task, trace=PacketTrace(path, links))
+        for task, path in zip(tasks, paths, strict=True)
     ]
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from innet.emulation.node_config import Mode
 from innet.settings import Settings
+from innet.simulation.experiment.packet_traces import PacketTrace
+from innet.simulation.experiment.payloads import Payloads
 from innet.simulation.workload import Workload
 from innet.topology import Topology
 
@@ -22,6 +24,8 @@ class Task:
         seed: of everything random.
         settings: of the nodes.
         like: the mode whose links are modelled.
+        payloads: whether arrays are in memory.
+        trace: which packets are written down.
     """
 
     topology: Topology
@@ -30,6 +34,8 @@ class Task:
     seed: int
     settings: Settings
     like: Mode = "local"
+    payloads: Payloads = "auto"
+    trace: PacketTrace | None = None
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.workload.name} seed {self.seed}"

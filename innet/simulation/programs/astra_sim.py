@@ -55,6 +55,14 @@ class AstraSimProgram(Program):
         self.size_bytes = sum(
             phase.size_bytes for layer in self._layers for phase in _communicating(layer)
         )
+        self.require_only_allreduce(
+            {
+                phase.communication.lower()
+                for layer in self._layers
+                for phase in _communicating(layer)
+                if phase.communication != "NONE"
+            }
+        )
         self._comms: dict[_Scope, list[Communicator]] = {}
         for layer in self._layers:
             for scope in (self._activation_scope(layer), self._weight_scope(layer)):
@@ -108,7 +116,8 @@ class AstraSimProgram(Program):
             return None
         comm = self._comms[scope][rank]
         blocks = comm.size
-        elements = max(1, -(-phase.size_bytes // (_ELEMENT_BYTES * blocks)))
+        held_bytes = _ELEMENT_BYTES * self.place.sim.virtual_scale
+        elements = max(1, -(-phase.size_bytes // (held_bytes * blocks)))
         if phase.communication == "ALLGATHER":
             return comm.iallgather(np.ones(elements, np.float32))
         whole = np.ones((blocks, elements), np.float32)
@@ -141,7 +150,7 @@ class AstraSimProgram(Program):
         by_rank: dict[int, Communicator] = {}
         for number, members in enumerate(scope.members(len(self.hosts))):
             layout = "consecutive" if scope.consecutive else "strided"
-            group = self.place.sim.group(
+            group = self.place.group(
                 [self.hosts[rank] for rank in members],
                 algorithm=self.algorithm,
                 name=f"{self.name} {layout} {scope.size} {number}",

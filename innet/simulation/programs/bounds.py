@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from innet.control.group_plans import named_plan
 from innet.plans import bound_s, rank_order
+from innet.simulation.baselines.algorithms import is_baseline, plan_alike
 from innet.topology import Topology
 
 
@@ -22,6 +23,8 @@ def allreduce_bound_s(
     Raises:
         PlanError: the algorithm is unknown or has no plan here.
     """
+    if is_baseline(algorithm):
+        algorithm = plan_alike(algorithm)
     plan = named_plan(algorithm, topology, rank_order(topology, tuple(hosts)), size_bytes)
     return bound_s(plan, topology, size_bytes) or None
 

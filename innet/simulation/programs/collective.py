@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from innet.collectives import Communicator
 from innet.compare.pattern import Pattern
 from innet.errors import WorkloadError
 from innet.simulation.programs.bounds import allreduce_bound_s, endpoint_bound_s
@@ -17,6 +16,8 @@ from innet.simulation.programs.program import Place, Program
 from innet.simulation.workload.model import CollectiveJob
 
 FloatArray = npt.NDArray[np.float32]
+
+_ELEMENT_BYTES = 4
 
 
 class _Arrays(NamedTuple):
@@ -37,8 +38,8 @@ class _Arrays(NamedTuple):
 class _Form(NamedTuple):
     """How a collective is called, and what it gives."""
 
-    call: Callable[[Communicator, FloatArray, int], Any]
-    """With the contribution and the root's rank; to be awaited."""
+    call: Callable[[Any, FloatArray, int], Any]
+    """With the communicator, the contribution and the root's rank; to be awaited."""
     result: Callable[[_Arrays, int, int], FloatArray | None]
     """Of a rank, with the root's."""
     in_blocks: bool = False
@@ -93,6 +94,7 @@ class CollectiveProgram(Program):
                 f"job {job.name}: there is no rank {written.root}; ranks are 0 to {ranks - 1}"
             )
         self.operation = written.operation
+        self.require_only_allreduce([self.operation])
         self._form = _FORMS[written.operation]
         self._root = written.root
         self._pause_s = written.pause
@@ -104,8 +106,9 @@ class CollectiveProgram(Program):
             self.bound_s = endpoint_bound_s(
                 topology, self.hosts, written.operation, self.size_bytes, written.root
             )
-        self._pattern = Pattern(self.size_bytes, ranks)
-        self._group = place.sim.group(
+        held_bytes = max(_ELEMENT_BYTES, self.size_bytes // place.sim.virtual_scale)
+        self._pattern = Pattern(held_bytes, ranks)
+        self._group = place.group(
             self.hosts, algorithm=self.algorithm, name=job.name, timeout_s=self.timeout_s
         )
         self._together = asyncio.Barrier(ranks)
@@ -135,8 +138,10 @@ class CollectiveProgram(Program):
         return np.array_equal(result, expected.reshape(result.shape))
 
     def _whole_size_bytes(self, size_bytes: int) -> int:
-        """The size, rounded up where each rank has a block of its own."""
+        """The size, rounded up to elements, and to a block of them for each rank."""
         if self.operation == "barrier":
-            return 4
-        step = 4 * len(self.hosts) if self._form.in_blocks else 4
+            return _ELEMENT_BYTES
+        step = _ELEMENT_BYTES * self.place.sim.virtual_scale
+        if self._form.in_blocks:
+            step *= len(self.hosts)
         return -(-size_bytes // step) * step

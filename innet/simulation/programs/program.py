@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from innet.errors import WorkloadError
+from innet.simulation.baselines.algorithms import is_baseline
+from innet.simulation.baselines.tcp_group import TcpGroup
 from innet.simulation.processors import Processors
 from innet.simulation.programs.record import Record
 from innet.simulation.simulation import Simulation
@@ -31,6 +35,18 @@ class Place:
     processors: Processors
     algorithm: str
     seed: int
+
+    def group(
+        self, hosts: Sequence[str], *, algorithm: str, name: str, timeout_s: float
+    ) -> Sequence[Any]:
+        """The communicator of each rank; a baseline's can do ``iallreduce`` and no more.
+
+        Raises:
+            PlanError: the algorithm is unknown or does not fit.
+        """
+        if is_baseline(algorithm):
+            return TcpGroup(algorithm, self.sim, hosts, timeout_s).ranks
+        return self.sim.group(hosts, algorithm=algorithm, name=name, timeout_s=timeout_s)
 
 
 class Program(ABC):
@@ -78,6 +94,19 @@ class Program(ABC):
                     tasks.create_task(self.rank(rank))
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
+
+    def require_only_allreduce(self, operations: Collection[str]) -> None:
+        """See to it that the algorithm can do what the job needs.
+
+        Raises:
+            WorkloadError: it is a baseline, and there is more than ``allreduce``.
+        """
+        others = sorted(set(operations) - {"allreduce"})
+        if others and is_baseline(self.algorithm):
+            raise WorkloadError(
+                f"job {self.name}: {self.algorithm} only does allreduce, and there is "
+                f"{', '.join(others)}; leave it out of --algorithm"
+            )
 
     @abstractmethod
     async def rank(self, rank: int) -> None:

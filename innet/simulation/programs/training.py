@@ -71,7 +71,7 @@ class TrainingProgram(Program):
         self._forward_s = sum(layer.forward_s for layer in job.layers)
         self.size_bytes = sum(bucket.size_bytes for bucket in self._buckets)
         self.bound_s = self._bound_s()
-        self._group = place.sim.group(
+        self._group = place.group(
             self.hosts, algorithm=self.algorithm, name=job.name, timeout_s=self.timeout_s
         )
 
@@ -92,7 +92,7 @@ class TrainingProgram(Program):
         for bucket in self._buckets:
             await processors.compute(host, factor * bucket.backward_s)
             if bucket.size_bytes:
-                mine = np.full(bucket.size_bytes // _ELEMENT_BYTES, rank + step, np.float32)
+                mine = self.place.sim.array(bucket.size_bytes) + np.float32(rank + step)
                 gradients.append(mine)
                 if self._written.overlap:
                     sums.append(comm.iallreduce(mine, out=mine))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from innet.simulation.workload.background import BackgroundSpecification
 from innet.simulation.workload.compute import ComputeSpecification
 from innet.topology import quantities
 from innet.topology.document import SCHEMA_DIALECT
@@ -46,7 +47,9 @@ Size = Annotated[
 
 class _JobSpecification(Specification):
     hosts: list[str] = optional("where its ranks are, in their order; by default all hosts")
-    algorithm: str = optional("of its group, such as inc; by default the one being compared")
+    algorithm: str = optional(
+        "of its group, such as inc or tcp-ring; by default the one being compared"
+    )
     start: Duration = Field(default=0.0, description="virtual time at which it begins")
     timeout: PositiveDuration = optional(
         "deadline of each operation; by default 15 times its bound above the setting "
@@ -136,6 +139,9 @@ class WorkloadDocument(Specification):
     name: Name = Field(description=NAME_EXPECTED)
     jobs: dict[Name, JobSpecification] = Field(
         min_length=1, description="groups of ranks at work, by name; all at once"
+    )
+    background: list[BackgroundSpecification] = Field(
+        default_factory=list, description="traffic of others meanwhile"
     )
     events: list[EventSpecification] = Field(
         default_factory=list, description="what happens to nodes and links"

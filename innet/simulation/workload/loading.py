@@ -75,7 +75,8 @@ def parse_workload(text: str, path: Path | None = None) -> Workload:
     written = validated(WorkloadDocument, document)
     directory = Path() if path is None else path.parent
     jobs = tuple(_job(name, job, directory) for name, job in written.jobs.items())
-    return Workload(written.name, jobs, tuple(event_of(event) for event in written.events))
+    events = tuple(event_of(event) for event in written.events)
+    return Workload(written.name, jobs, events, tuple(written.background))
 
 
 def _job(name: str, written: JobSpecification, directory: Path) -> Job:

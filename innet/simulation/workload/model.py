@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from innet.errors import WorkloadError
 from innet.simulation.workload.astra_sim import AstraSimModel
+from innet.simulation.workload.background import BackgroundSpecification
 from innet.simulation.workload.document import (
     AstraSimSpecification,
     CollectiveSpecification,
@@ -46,17 +47,19 @@ Job = CollectiveJob | TrainingJob | AstraSimJob
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run at once, and events.
+    """Jobs that run at once, and what goes on beside them.
 
     Attributes:
         name: for titles and directories.
         jobs: in the order of the file.
         events: what happens meanwhile.
+        background: traffic of others.
     """
 
     name: str
     jobs: tuple[Job, ...]
     events: tuple[Event, ...] = ()
+    background: tuple[BackgroundSpecification, ...] = ()
 
     def with_size(self, size_bytes: int) -> Workload:
         """The same with another size of its collective.

@@ -1,0 +1,62 @@
+"""Which packets `innet sim --capture` writes down, and where to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scapy.utils import RawPcapNgReader
+
+from innet.errors import SimulationError
+from innet.simulation.experiment.packet_traces import links_at, trace_paths
+from innet.simulation.experiment.sweep import make_tasks, sweep
+from innet.simulation.workload import load_workload
+from innet.topology import load_topology
+
+TWO_LEAVES = load_topology("leaf-spine:2x2x1")
+
+
+def test_nodes_and_links_name_links() -> None:
+    (host,) = links_at(TWO_LEAVES, ["h0"])
+    assert set(host) == {"h0", "leaf0"}
+    assert links_at(TWO_LEAVES, ["h0 -- leaf0"]) == links_at(TWO_LEAVES, ["leaf0--h0", "h0"])
+    assert len(links_at(TWO_LEAVES, ["leaf0"])) == 3
+    assert len(links_at(TWO_LEAVES, TWO_LEAVES.nodes)) == len(TWO_LEAVES.links)
+
+
+@pytest.mark.parametrize("place", ["h99", "h0--h1", "h0--leaf0--spine0", ""])
+def test_places_that_are_none_are_told(place: str) -> None:
+    with pytest.raises(SimulationError, match=f"no node or link '{place}'"):
+        links_at(TWO_LEAVES, [place])
+
+
+def test_each_run_has_a_file_with_the_packets_of_the_chosen_links(tmp_path: Path) -> None:
+    tasks = make_tasks(
+        TWO_LEAVES,
+        load_workload("allreduce:4KiB,repetitions=1,warm-up=0"),
+        algorithms=["inc", "tcp-ps:server=h1"],
+        seeds=[3],
+        capture=tmp_path / "traces",
+        capture_at=["h1"],
+    )
+    sweep(tasks, processes=1, told=lambda _: None)
+    ((host, leaf),) = links_at(TWO_LEAVES, ["h1"])
+    files = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    assert files == ["inc-seed3.pcapng", "tcp-ps-server-h1-seed3.pcapng"]
+    for file in files:
+        with RawPcapNgReader(str(tmp_path / "traces" / file)) as reader:
+            interfaces = {meta.ifname.decode() for _, meta in reader}
+        assert interfaces == {f"{host}->{leaf}", f"{leaf}->{host}"}
+
+
+def test_one_file_has_one_run(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "a.pcapng"
+    assert trace_paths(file, ["one"]) == [file]
+    with pytest.raises(SimulationError, match="there are 2; give a directory"):
+        trace_paths(file, ["one", "two"])
+
+
+def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SimulationError, match="cannot be written to"):
+        trace_paths(tmp_path / "file", ["one", "two"])
