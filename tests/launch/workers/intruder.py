@@ -16,6 +16,7 @@ from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 VICTIM = "victim.1"
 OWN = "intruder.2"
 FORBIDDEN = b"\xfd\x03\x21\x01\xca"  # NackReason 202
+HELLO = b"\xfd\x03\x94\x01"
 
 
 def tlv(kind: int, value: bytes) -> bytes:
@@ -50,8 +51,15 @@ def read_is_refused(link: socket.socket) -> bool:
     refusals = 0
     for interval, node in (("0", "h0"), ("0-1", "s0")):
         link.send(interest(segment_name(VICTIM, interval, 0, 0), node))
-        refusals += FORBIDDEN in link.recv(9000)
+        refusals += FORBIDDEN in answer(link)
     return refusals == 2
+
+
+def answer(link: socket.socket) -> bytes:
+    """The next packet that is no hello."""
+    while HELLO in (packet := link.recv(9000)):
+        pass
+    return packet
 
 
 meeting_place = Path(sys.argv[1])
