@@ -26,7 +26,7 @@ from innet.collectives.objects import Objects, error_of_object
 from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
 from innet.collectives.operation import Operation
 from innet.collectives.operation_log import OperationLog
-from innet.collectives.partial import PartialCalls, Rounds
+from innet.collectives.partial import Coordinator, PartialCalls, Rounds
 from innet.collectives.point_to_point import PointToPoint
 from innet.collectives.recovery import RecoveryCalls
 from innet.collectives.reduce import reduce
@@ -107,12 +107,23 @@ class Communicator(
             self.rank,
             lambda: membership.failure,
             self._log,
+            services.background("innet-arrays"),
+            services.now_s,
         )
         OneSidedCalls.__init__(self, one_sided, self._check_member)
         KeyedCalls.__init__(
             self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank
         )
-        rounds = Rounds(self._transfers("rounds"), variants, self.size, self.rank)
+        transfers = self._transfers("rounds")
+        rounds = Rounds(
+            transfers,
+            variants,
+            self.size,
+            self.rank,
+            lambda: Coordinator(
+                transfers, self.size, services.background("innet-rounds"), services.now_s
+            ),
+        )
         PartialCalls.__init__(self, variants, rounds, self._start_round)
         RecoveryCalls.__init__(self, membership, on_death, self.close)
         membership.release = self._release

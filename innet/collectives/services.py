@@ -9,6 +9,7 @@ from innet._native import _core
 from innet.collectives.work import Completion
 from innet.settings import Settings
 from innet.trace.recorder import Recorder
+from innet.worker.background import Background
 from innet.worker.membership import Membership
 
 
@@ -41,6 +42,9 @@ class Services(Protocol):
 
     def now_s(self) -> float:
         """Seconds of the monotonic clock by which timeouts count."""
+
+    def background(self, name: str) -> Background:
+        """What runs a communicator's actions apart from its program; ``name`` says what for."""
 
     def ended(self) -> Collection[str]:
         """The hosts whose process has ended as it should."""

@@ -11,8 +11,10 @@ from innet.errors import SimulationError
 class SimulatedCollector:
     """Keeps the ends of operations until somebody asks, or calls back whoever asked before."""
 
-    def __init__(self, node: _core.NodeHandle) -> None:
+    def __init__(self, node: _core.NodeHandle, settle: Callable[[], None]) -> None:
+        """``settle`` lets everything happen that takes no time."""
         self._node = node
+        self._settle = settle
         self._callbacks: dict[int, Callable[[int, str], None]] = {}
         self._ended: dict[int, tuple[int, str]] = {}
         self._discarded: set[int] = set()
@@ -33,6 +35,8 @@ class SimulatedCollector:
         Raises:
             SimulationError: it has not; the simulation's time passes only while coroutines wait.
         """
+        if operation not in self._ended:
+            self._settle()
         if operation not in self._ended:
             raise SimulationError(
                 "a blocking call would wait for ever: the simulation's time passes only while "

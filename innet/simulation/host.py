@@ -9,6 +9,7 @@ from innet.collectives.services import Services
 from innet.plans import Plan
 from innet.settings import Settings
 from innet.simulation.collector import SimulatedCollector
+from innet.simulation.loop_background import LoopBackground
 from innet.worker.membership import Membership
 
 
@@ -31,11 +32,27 @@ class SimulatedHost(Services):
         segment_bytes: int,
         on_left: Callable[[Membership], None],
         now_s: Callable[[], float],
+        settle: Callable[[], None],
+        background: Callable[[], LoopBackground],
     ) -> None:
+        """
+        Args:
+            name: of the host.
+            node: its node.
+            key: signs its objects.
+            settings: of the simulation.
+            segment_bytes: of an array, in one packet.
+            on_left: hears that it has left a group.
+            now_s: the simulation's clock.
+            settle: lets everything happen that takes no time.
+            background: makes one for a communicator.
+        """
         self.name = name
         self.groups: dict[str, Membership] = {}
         self._node = node
-        self._collector = SimulatedCollector(node)
+        self._collector = SimulatedCollector(node, settle)
+        self._make_background = background
+        self._backgrounds: list[LoopBackground] = []
         self._key = key
         self._settings = settings
         self._segment_bytes = segment_bytes
@@ -76,6 +93,18 @@ class SimulatedHost(Services):
     def now_s(self) -> float:
         """The simulation's time."""
         return self._now_s()
+
+    def background(self, name: str) -> LoopBackground:
+        """What a communicator does apart from its program ends with the process."""
+        made = self._make_background()
+        self._backgrounds.append(made)
+        return made
+
+    def die(self) -> None:
+        """The process is gone, and does nothing more."""
+        for background in self._backgrounds:
+            background.close()
+        self._backgrounds.clear()
 
     def ended(self) -> frozenset[str]:
         """Nobody: a program's end here takes nothing away from others."""

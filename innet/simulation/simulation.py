@@ -25,6 +25,7 @@ from innet.simulation.background import BackgroundTraffic, Distribution
 from innet.simulation.capture import Capture
 from innet.simulation.event_loop import VirtualTimeLoop
 from innet.simulation.host import SimulatedHost, install_rules
+from innet.simulation.loop_background import LoopBackground
 from innet.simulation.network import SimulatedNetwork
 from innet.simulation.streams import Stream, Streams
 from innet.topology import Link, Overrides, Topology
@@ -108,6 +109,7 @@ class Simulation:
         self.network = SimulatedNetwork(
             topology, self.settings, seed, like, virtual_scale=virtual_scale
         )
+        self._background_error: Exception | None = None
         self.network.native.set_audit_interval(audit_interval)
         self._streams = Streams(self.network)
         self._background: list[asyncio.Task[None]] = []
@@ -297,6 +299,8 @@ class Simulation:
 
     def crash(self, node: str) -> None:
         """A node loses all that it has, and is gone until :meth:`restart`."""
+        if node in self._hosts:
+            self._hosts[node].die()
         self.network.crash(node)
         self._deliver_ended()
 
@@ -411,6 +415,8 @@ class Simulation:
             self._segment_bytes,
             self._leave,
             lambda: self.now_s,
+            self._settle,
+            lambda: LoopBackground(self._runner.get_loop(), self._on_background_error),
         )
 
     def _make_loop(self) -> VirtualTimeLoop:
@@ -457,7 +463,16 @@ class Simulation:
                     if rules.pop(prefix, None) is not None and self.network.is_alive(switch):
                         self.network.nodes[switch].remove_group(prefix)
 
+    def _settle(self) -> None:
+        self.network.native.run(self.network.native.now_ns, 0)
+        self._deliver_ended()
+
+    def _on_background_error(self, error: Exception) -> None:
+        self._background_error = self._background_error or error
+
     def _advance(self, limit_s: float | None) -> None:
+        if self._background_error is not None:
+            raise self._background_error
         if self.observer is not None:
             self.observer()
         native = self.network.native

@@ -32,6 +32,7 @@ from innet.telemetry import NodeTelemetry
 from innet.telemetry.events import report
 from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
+from innet.worker.background import BackgroundThread
 from innet.worker.collector import Collector
 from innet.worker.controller_connection import ControllerConnection
 from innet.worker.exit_hooks import before_close, no_more_before_close
@@ -352,6 +353,10 @@ class Worker:
     def now_s(self) -> float:
         """Seconds of the machine's monotonic clock."""
         return time.monotonic()
+
+    def background(self, name: str) -> BackgroundThread:
+        """A thread for what communicators do apart from the program."""
+        return BackgroundThread(name)
 
     def ended(self) -> frozenset[str]:
         """The hosts whose process has ended as it should: nobody can ask it any more."""

@@ -23,6 +23,7 @@ from innet.security import NodeKeys, deal_keys
 from innet.settings import Settings
 from innet.topology import Topology
 from innet.worker import Collector, Membership
+from innet.worker.background import BackgroundThread
 
 Tamper = Callable[[bytes], Sequence[bytes]]
 """Given a datagram, what to pass on instead of it."""
@@ -49,6 +50,10 @@ class _Member:
     def now_s(self) -> float:
         """The time that deadlines count in."""
         return time.monotonic()
+
+    def background(self, name: str) -> BackgroundThread:
+        """A thread of its own."""
+        return BackgroundThread(name)
 
     def abandon_group(self, membership: Membership, why: str) -> None:
         """Nobody gives up."""

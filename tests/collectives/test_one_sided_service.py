@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import queue
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from innet.collectives.one_sided.records import decode_reply
 from innet.collectives.one_sided.requests import REQUESTS_IN_FLIGHT
 from innet.errors import CollectiveError
 from innet.topology import load_topology
+from innet.worker.background import BackgroundThread
 from tests.collectives.cluster import Cluster
 
 
@@ -41,8 +44,9 @@ class Transfers:
 @pytest.fixture
 def transfers() -> Iterator[Transfers]:
     made = Transfers()
-    server = ArrayServer(made, 1, 0)  # type: ignore[arg-type]
-    array: Any = SimpleNamespace(name="weights", expire=lambda _now_s: None)
+    background = BackgroundThread("arrays")
+    server = ArrayServer(made, 1, 0, background, time.monotonic)  # type: ignore[arg-type]
+    array: Any = SimpleNamespace(name="weights", expire=lambda _now_s: math.inf)
     server.add(array)
     yield made
     server.close()

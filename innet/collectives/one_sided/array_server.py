@@ -1,11 +1,9 @@
-"""The owner's side: serves the arrays of one rank on a thread of its own."""
+"""The owner's side: serves the arrays of one rank in the background of its program."""
 
 from __future__ import annotations
 
-import logging
-import queue
+import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,13 +29,13 @@ from innet.collectives.one_sided.registered_array import RegisteredArray
 from innet.collectives.one_sided.requests import REPLIES_KEPT
 from innet.collectives.one_sided.transfers import Transfers
 from innet.errors import CollectiveError, MismatchError, ReductionOverflow
+from innet.worker.background import Alarm, Background
 
 REPLY_GRACE_S = 0.5
 """How much longer an asker waits than its owner tries: so that it hears why it was in vain."""
-_IDLE_S = 0.1
+_ASK_AGAIN_S = 0.1
+"""After which a rank is asked again that could not be reached."""
 _LISTEN_TIMEOUT_S = 3600.0
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,19 +54,28 @@ class ArrayServer:
     An Interest for the next request of each rank waits at that rank all the time.
     """
 
-    def __init__(self, transfers: Transfers, ranks: int, rank: int) -> None:
+    def __init__(
+        self,
+        transfers: Transfers,
+        ranks: int,
+        rank: int,
+        background: Background,
+        now_s: Callable[[], float],
+    ) -> None:
+        """``now_s`` is the clock of ``background``."""
         self._transfers = transfers
+        self._background = background
+        self._now_s = now_s
+        self._alarm = Alarm(background, self._serve_waiting)
         self._ranks = ranks
         self._rank = rank
         self._lock = threading.Lock()
         self._arrays: dict[str, RegisteredArray] = {}
         self._waiting: list[_Waiting] = []
-        self._todo: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._listening: dict[int, int] = {}
         self._unheard: list[tuple[int, int]] = []
         """Ranks that could not be asked for the request of that number; to be asked again."""
-        self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._serves = False
 
     def add(self, array: RegisteredArray) -> None:
         """Serve ``array`` from now on.
@@ -83,53 +90,37 @@ class ArrayServer:
                     "array as long as its group lasts; give this one another name"
                 )
             self._arrays[array.name] = array
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="innet-arrays", daemon=True)
-                self._thread.start()
+            if not self._serves:
+                self._serves = True
+                self._background.post(self._listen_to_all)
         self.look_again()
 
     def look_again(self) -> None:
         """Something happened that requests may wait for."""
-        self._todo.put(self._serve_waiting)
+        self._background.post(self._serve_waiting)
 
     def close(self) -> None:
         """Serve no longer."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._todo.put(self._stop)
-            thread.join()
-
-    def _run(self) -> None:
-        for client in range(self._ranks):
-            self._listen(client, 0)
-        while not self._stopped:
-            try:
-                todo = self._todo.get(timeout=_IDLE_S)
-            except queue.Empty:
-                todo = self._serve_waiting
-            try:
-                todo()
-            except Exception:  # one request must not end the service for everybody
-                _log.exception("rank %d could not serve a request for an array", self._rank)
-
-    def _stop(self) -> None:
-        self._stopped = True
+        self._background.close()
         for operation in self._listening.values():
             self._transfers.cancel(operation)
+
+    def _listen_to_all(self) -> None:
+        for client in range(self._ranks):
+            self._listen(client, 0)
 
     def _listen(self, client: int, number: int) -> None:
         record = empty_record()
 
         def ended(status: int, detail: str) -> None:
             if status == _core.STATUS_DONE:
-                self._todo.put(lambda: self._receive(client, number, record))
+                self._background.post(lambda: self._receive(client, number, record))
             elif status == _core.STATUS_DEADLINE_EXCEEDED:
-                self._todo.put(lambda: self._listen(client, number))
+                self._background.post(lambda: self._listen(client, number))
             elif status == _core.STATUS_MISMATCH:
-                self._todo.put(lambda: self._skip(client, number, detail))
+                self._background.post(lambda: self._skip(client, number, detail))
             elif status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):  # not over yet
-                self._todo.put(lambda: self._unheard.append((client, number)))
+                self._background.post(lambda: self._ask_again(client, number))
 
         self._listening[client] = self._transfers.fetch(
             client,
@@ -140,6 +131,10 @@ class ArrayServer:
             timeout_s=_LISTEN_TIMEOUT_S,
             ended=ended,
         )
+
+    def _ask_again(self, client: int, number: int) -> None:
+        self._unheard.append((client, number))
+        self._alarm.set(self._now_s() + _ASK_AGAIN_S)
 
     def _skip(self, client: int, number: int, detail: str) -> None:
         self._listen(client, number + 1)
@@ -155,15 +150,16 @@ class ArrayServer:
         if isinstance(request, Release):
             self._release(client, request)
             return
-        waiting = _Waiting(client, number, request, time.monotonic() + request.timeout_s)
+        waiting = _Waiting(client, number, request, self._now_s() + request.timeout_s)
         if not self._serve(waiting):
             self._waiting.append(waiting)
+            self._alarm.set(waiting.until_s)
 
     def _serve_waiting(self) -> None:
         unheard, self._unheard = self._unheard, []
         for client, number in unheard:
             self._listen(client, number)
-        now_s = time.monotonic()
+        now_s = self._now_s()
         for waiting in list(self._waiting):
             if self._serve(waiting):
                 self._waiting.remove(waiting)
@@ -174,7 +170,8 @@ class ArrayServer:
         with self._lock:
             arrays = list(self._arrays.values())
         for array in arrays:
-            array.expire(now_s)
+            self._alarm.set(array.expire(now_s))
+        self._alarm.set(min((waiting.until_s for waiting in self._waiting), default=math.inf))
 
     def _serve(self, waiting: _Waiting) -> bool:
         """Whether all is there that the request needs; then it is under way."""
@@ -187,11 +184,13 @@ class ArrayServer:
             return True
         if array.version < waiting.request.at_least:
             return False
+        until_s = waiting.until_s + REPLY_GRACE_S
         version, slot = array.lease(
             (waiting.client, waiting.number),
-            waiting.until_s + REPLY_GRACE_S,
+            until_s,
             min(waiting.request.behind, array.version - waiting.request.at_least),
         )
+        self._alarm.set(until_s)
         located = Located(
             version=version,
             slot=slot,
@@ -210,7 +209,9 @@ class ArrayServer:
         incoming = np.empty(request.shape, array.memory.dtype)
 
         def ended(status: int, detail: str) -> None:
-            self._todo.put(lambda: self._write(waiting, request, array, incoming, status, detail))
+            self._background.post(
+                lambda: self._write(waiting, request, array, incoming, status, detail)
+            )
 
         self._transfers.fetch(
             waiting.client,
@@ -218,7 +219,7 @@ class ArrayServer:
             waiting.number,
             byte_view(incoming),
             size_bytes=incoming.nbytes,
-            timeout_s=max(0.0, waiting.until_s - time.monotonic()),
+            timeout_s=max(0.0, waiting.until_s - self._now_s()),
             ended=ended,
         )
 

@@ -14,6 +14,7 @@ from innet.collectives.one_sided.transfers import Transfers
 from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
 from innet.errors import CollectiveError
+from innet.worker.background import Background
 from innet.worker.membership import Failure
 
 
@@ -27,11 +28,16 @@ class OneSided:
         rank: int,
         failure: Callable[[], Failure | None],
         log: OperationLog,
+        background: Background,
+        now_s: Callable[[], float],
     ) -> None:
-        """``size`` and ``rank`` are of the group; ``failure`` says what happened to it, if so."""
+        """``size`` and ``rank`` are of the group; ``failure`` says what happened to it, if so.
+
+        Arrays are served in ``background``, whose clock is ``now_s``.
+        """
         self._transfers = transfers
-        self._server = ArrayServer(transfers, size, rank)
-        self._remote = RemoteArrays(transfers, size, rank, failure, log)
+        self._server = ArrayServer(transfers, size, rank, background, now_s)
+        self._remote = RemoteArrays(transfers, size, rank, failure, log, now_s)
 
     def register(self, name: str, array: Array) -> RegisteredArray:
         """Let other ranks read and write ``array``."""
@@ -87,6 +93,7 @@ class OneSided:
     def close(self) -> None:
         """Serve no longer."""
         self._server.close()
+        self._transfers.close()
 
 
 def _bounds(rows: slice | None) -> Rows | None:

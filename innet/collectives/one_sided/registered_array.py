@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -136,14 +137,18 @@ class RegisteredArray:
                 published.leases.pop(reader, None)
             self._retire_unused()
 
-    def expire(self, now_s: float) -> None:
-        """Drop the snapshots whose readers had time enough."""
+    def expire(self, now_s: float) -> float:
+        """Drop the snapshots whose readers had time enough; when the next one is due."""
         with self._lock:
             for published in self._published:
                 gone = [reader for reader, until_s in published.leases.items() if until_s <= now_s]
                 for reader in gone:
                     del published.leases[reader]
             self._retire_unused()
+            due = (
+                until_s for published in self._published for until_s in published.leases.values()
+            )
+            return min(due, default=math.inf)
 
     def _publish(self) -> _PublishedVersion:
         taken = {published.slot for published in self._published}

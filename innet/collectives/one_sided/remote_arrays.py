@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,8 +77,10 @@ class RemoteArrays:
         rank: int,
         failure: Callable[[], Failure | None],
         log: OperationLog,
+        now_s: Callable[[], float],
     ) -> None:
-        """``failure`` tells what ended the group, if something did."""
+        """``failure`` tells what ended the group, if something did; timeouts are of ``now_s``."""
+        self._now_s = now_s
         self._transfers = transfers
         self._rank = rank
         self._failure = failure
@@ -107,7 +108,7 @@ class RemoteArrays:
             source=source,
             rows=rows,
             out=out,
-            until_s=time.monotonic() + timeout_s,
+            until_s=self._now_s() + timeout_s,
             exchange=Exchange(),
         )
         record = encode(request)
@@ -222,7 +223,7 @@ class RemoteArrays:
             landing.memory,
             size_bytes=landing.size_bytes,
             first_segment=landing.first_segment,
-            timeout_s=max(0.0, get.until_s - time.monotonic()),
+            timeout_s=max(0.0, get.until_s - self._now_s()),
             ended=_failing(get.exchange, ended),
             what=f"{get.what} data",
         )

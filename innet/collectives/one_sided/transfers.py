@@ -41,6 +41,7 @@ class Transfers:
         self._collector = collector
         self._trace = trace
         self._rank = rank
+        self._all = prefix
         self._own = _core.Name(f"{prefix}/{rank}")
 
         def target(peer: int) -> _core.Targets:
@@ -120,6 +121,11 @@ class Transfers:
     def cancel(self, operation: int) -> None:
         """Give a fetch up."""
         self._collector.cancel(operation)
+
+    def close(self) -> None:
+        """Offer nothing any more, and fetch nothing."""
+        self._node.unregister_producer(str(self._own))
+        self._node.abort(self._all, "the communicator is closed")
 
     def _segmentation(self, size_bytes: int) -> _core.Segmentation:
         return _core.Segmentation(1, size_bytes, self.segment_bytes)

@@ -7,7 +7,8 @@ the sum over those who are in, ``calls`` the methods of a communicator.
 
 from innet.collectives.partial.allreduce_of import PartialSum
 from innet.collectives.partial.calls import PartialCalls
+from innet.collectives.partial.coordinator import Coordinator
 from innet.collectives.partial.policy import KOfN
 from innet.collectives.partial.rounds import Rounds
 
-__all__ = ["KOfN", "PartialCalls", "PartialSum", "Rounds"]
+__all__ = ["Coordinator", "KOfN", "PartialCalls", "PartialSum", "Rounds"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from innet._native import _core
@@ -24,8 +26,17 @@ COORDINATOR = 0
 class Rounds:
     """Numbers the rounds that this rank calls, and says that it is ready for them."""
 
-    def __init__(self, transfers: Transfers, variants: Variants, size: int, rank: int) -> None:
+    def __init__(
+        self,
+        transfers: Transfers,
+        variants: Variants,
+        size: int,
+        rank: int,
+        decide: Callable[[], Coordinator],
+    ) -> None:
+        """``decide`` makes the coordinator, on the rank that has it."""
         self._transfers = transfers
+        self._decide = decide
         self._variants = variants
         self._size = size
         self._rank = rank
@@ -39,7 +50,7 @@ class Rounds:
     def begin(self, policy: KOfN, timeout_s: float, what: str) -> int:
         """The number of the round that this rank is ready for, which others now hear."""
         if self._rank == COORDINATOR and self._coordinator is None:
-            self._coordinator = Coordinator(self._transfers, self._size)
+            self._coordinator = self._decide()
         number = self._next
         self._next += 1
         self._transfers.publish(READY_KIND, number, Terms(policy, timeout_s).encode(), what)
@@ -66,3 +77,4 @@ class Rounds:
         """Decide no more, if this rank's host does."""
         if self._coordinator is not None:
             self._coordinator.close()
+        self._transfers.close()

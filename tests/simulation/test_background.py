@@ -1,0 +1,83 @@
+"""What communicators do apart from their programs, in virtual time: rounds, registered arrays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+import innet
+from innet.collectives import Communicator
+from innet.errors import DeadlineExceeded, RankFailed
+from innet.topology import load_topology
+
+
+@pytest.fixture
+def sim() -> Any:
+    with innet.Simulation(load_topology("star:4"), audit_interval=1) as made:
+        yield made
+
+
+def test_rounds_close_by_the_simulations_clock(sim: innet.Simulation) -> None:
+    async def round_of(comm: Communicator) -> tuple[tuple[int, ...], float]:
+        await asyncio.sleep(0.01 * comm.rank)
+        part = await comm.iallreduce_of(np.ones(1000), innet.KOfN(2, deadline_s=0.025))
+        assert part.total[0] == len(part.contributors)
+        return part.contributors, sim.now_s
+
+    outcomes = sim.run(*(round_of(comm) for comm in sim.group()))
+    assert {contributors for contributors, _ in outcomes} == {(0, 1, 2)}
+    assert 0.025 <= outcomes[0][1] < 0.027
+    assert 0.03 <= outcomes[3][1] < 0.032
+
+
+def test_a_round_to_which_too_few_come_ends_before_the_deadline(sim: innet.Simulation) -> None:
+    first, second, *_ = sim.group(timeout_s=2.0)
+
+    async def alone(comm: Communicator) -> float:
+        with pytest.raises(DeadlineExceeded, match=r"missing: rank 2 \(h2\), rank 3 \(h3\)"):
+            await comm.iallreduce_of(np.ones(1000), innet.KOfN(3))
+        return sim.now_s
+
+    assert max(sim.run(alone(first), alone(second))) < 2.0
+
+
+def test_arrays_are_read_and_written_and_nothing_stays_of_a_group(sim: innet.Simulation) -> None:
+    group = sim.group()
+
+    async def exchange(comm: Communicator) -> tuple[int, float]:
+        comm.register(f"of/{comm.rank}", np.zeros(5000))
+        after, next_but_one = (comm.rank + 1) % 4, (comm.rank + 2) % 4
+        await comm.iput(f"of/{after}", after, np.full(5000, float(comm.rank)), combine="sum")
+        snapshot = await comm.iget(f"of/{next_but_one}", next_but_one, at_least=1)
+        return snapshot.version, snapshot.array[3]
+
+    assert sim.run(*(exchange(comm) for comm in group)) == [(1, 1.0), (1, 2.0), (1, 3.0), (1, 0.0)]
+    for comm in group:
+        comm.close()
+    sim.run(asyncio.sleep(10))
+    for node in sim.network.nodes.values():
+        status = node.status()
+        assert (status["endpoint"]["retained_bytes"], status["operations"]) == (0, [])
+
+
+def test_a_dead_process_decides_nothing(sim: innet.Simulation) -> None:
+    group = sim.group()
+    sim.at(0.001, sim.crash, "h0")
+    sim.at(0.002, sim.restart, "h0")
+    sim.at(0.5, sim.fail_worker, "h0")
+
+    async def waits(comm: Communicator) -> float:
+        await asyncio.sleep(0.01)
+        with pytest.raises(RankFailed):
+            await comm.iallreduce_of(np.ones(10), innet.KOfN(1))
+        return sim.now_s
+
+    async def decides(comm: Communicator) -> None:
+        with pytest.raises(innet.errors.CollectiveError, match="h0 crashed"):
+            await comm.iallreduce_of(np.ones(10), innet.KOfN(2))
+
+    sim.run(decides(group[0]), *(waits(comm) for comm in group[1:]))
+    assert sim.now_s == 0.5
