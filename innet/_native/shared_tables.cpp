@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,10 @@ std::optional<reduction::Rule> PythonTables::rule_for(simulation::NodeIndex node
                                                       wire::NameView group,
                                                       wire::ByteView interval) {
     using Answer = std::optional<reduction::Rule>;
+    // What links have corrupted need not be text, and no interval has other characters.
+    if (!std::ranges::all_of(interval, [](std::uint8_t byte) { return byte < 0x80; })) {
+        return std::nullopt;
+    }
     return answer_of<reduction::Rule>("a simulation's rules", [&]() -> Answer {
         const std::string text(interval.begin(), interval.end());
         const nb::object answer = rule_(node, group.to_uri(), text);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -96,11 +97,13 @@ class Execution:
 
     def run(self) -> Outcome:
         """Run it all; whatever goes wrong is told in the outcome."""
+        hook, sys.unraisablehook = sys.unraisablehook, self._on_unraisable
         try:
             self._run()
         except Exception as error:  # whatever it is, the seed must be told
             self._problem(f"{type(error).__name__}: {error}")
         finally:
+            sys.unraisablehook = hook
             counters = self.sim.counters()
             self.outcome.digest = counters["digest"]
             self.outcome.packets = counters["packets"]
@@ -284,6 +287,10 @@ class Execution:
         left_bytes = status["pool_bytes_in_use"]
         if left_bytes:
             self._problem(f"{left_bytes} bytes of packets are left")
+
+    def _on_unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Something failed where nobody could be told: in a call from the packet path."""
+        self._problem(f"{type(unraisable.exc_value).__name__}: {unraisable.exc_value}")
 
     def _note_drops(self) -> None:
         for name, node in self.sim.network.nodes.items():

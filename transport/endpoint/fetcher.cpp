@@ -404,8 +404,8 @@ void Fetcher::audit(AuditReport& report) const {
         detector.audit(report);
         report.expect_at_most(detector.outstanding_count(), segments[place],
                               "outstanding requests of one flow");
-        // What was held when its tensor appears is in flight from then on, beside the window: what a
-        // target starts with, and a window that was asked for before the first was held.
+        // What was held when its tensor appears is in flight from then on, beside the window: what
+        // a target starts with, and a window that was asked for before the first was held.
         const std::uint64_t window = std::max(options_.initial_window, options_.max_window);
         report.expect_at_most(detector.in_flight_count(),
                               window + targets[place] * (options_.initial_window + window),
