@@ -79,6 +79,35 @@ class SimulatedRun(BaseModel):
     )
 
 
+class BlockPlaces(BaseModel):
+    """Where the key-value blocks of a replay's requests were found."""
+
+    model_config = _MODEL
+
+    local: int = Field(description="in the memory of the host that asked")
+    switches: int = Field(description="on the way")
+    by_switch: dict[str, float] = Field(
+        description="of these, in proportion to what content stores have answered"
+    )
+    homes: int = Field(description="at their homes")
+    computed: int = Field(description="nowhere")
+    late: int = Field(description="of these, asked for in vain until their deadline")
+    puts: int = Field(description="brought to homes")
+    lost_puts: int = Field(description="that did not come there")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def asked(self) -> int:
+        """Blocks of all requests."""
+        return self.local + self.switches + self.homes + self.computed
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def hit_rate(self) -> float:
+        """Blocks that were not computed, of all."""
+        return 1 - self.computed / self.asked if self.asked else 0.0
+
+
 class Measurement(BaseModel):
     """One method at one size. Times are those of the rank that took longest."""
 
@@ -99,6 +128,7 @@ class Measurement(BaseModel):
     )
     job: str = Field(default="", description="whose operations, where several jobs ran at once")
     simulated: SimulatedRun | None = Field(default=None, description="of simulations only")
+    blocks: BlockPlaces | None = Field(default=None, description="of replays of requests only")
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -206,6 +236,11 @@ class Comparison(BaseModel):
         """A method's measurements by growing size."""
         found = [m for m in self.measurements if m.method == method]
         return sorted(found, key=lambda m: m.size_bytes)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether all that was measured are replays of requests to language models."""
+        return bool(self.measurements) and all(m.blocks for m in self.measurements)
 
     @property
     def methods(self) -> list[str]:

@@ -18,6 +18,7 @@ from innet.compare.plots import (
     plot_timeline,
     plot_times,
 )
+from innet.compare.plots_of_replays import plot_blocks, plot_busiest_links
 from innet.compare.quantities import format_bytes, format_seconds
 from innet.compare.summary import summary_sentences
 from innet.compare.table import columns_of, table_cells
@@ -52,6 +53,8 @@ def render_report(comparison: Comparison) -> str:
 def _figures(comparison: Comparison) -> str:
     one = f"one {comparison.operation} of {format_bytes(comparison.sizes_bytes[-1])}"
     over_sizes = _has_sizes(comparison)
+    if comparison.is_replay:
+        return _replay_figures(comparison)
     sections = (
         ("Time", "", plot_times(comparison) if over_sizes else plot_one_size(comparison)),
         ("Distance from the bound", "", plot_ratios(comparison) if over_sizes else None),
@@ -73,6 +76,39 @@ def _figures(comparison: Comparison) -> str:
             plot_links(comparison),
         ),
     )
+    return _as_html(sections)
+
+
+def _replay_figures(comparison: Comparison) -> str:
+    over_sizes = _has_sizes(comparison)
+    return _as_html(
+        (
+            (
+                "Where blocks were found",
+                "Shares of all blocks of all requests; what is found nowhere is computed.",
+                plot_blocks(comparison),
+            ),
+            (
+                "Bytes on the busiest link",
+                "Of a request, headers included.",
+                plot_busiest_links(comparison),
+            ),
+            (
+                "Time to the first token",
+                "",
+                plot_times(comparison) if over_sizes else plot_one_size(comparison),
+            ),
+            (
+                "Over time",
+                "Each request where its first token came, with the first seed; vertical lines are "
+                "events.",
+                plot_timeline(comparison),
+            ),
+        )
+    )
+
+
+def _as_html(sections: Sequence[tuple[str, str, str | None]]) -> str:
     return "\n".join(
         f"<h2>{heading}</h2>\n" + (f'<p class="note">{text}</p>\n' if text else "")
         + f"<figure>{svg}</figure>"

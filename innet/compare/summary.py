@@ -25,6 +25,7 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
         largest = [measurement for measurement in found if measurement is not None]
         sentences += [_fastest(largest)]
+        sentences += _replays(largest)
         sentences += _against_peers(largest)
         sentences += _incast(largest)
         sentences += _small(comparison)
@@ -63,6 +64,21 @@ def _fastest(measurements: list[Measurement]) -> str:
             "that its bytes need on the links"
         )
     return sentence + "."
+
+
+def _replays(measurements: list[Measurement]) -> list[str]:
+    sentences = []
+    for m in measurements:
+        if m.blocks is None:
+            continue
+        sentence = (
+            f"{m.title}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
+        )
+        if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
+            carried = format_bytes(m.busiest_link.bytes_per_operation)
+            sentence += f"; {m.busiest_link}, the busiest link, carries {carried} a request"
+        sentences.append(sentence[0].upper() + sentence[1:] + ".")
+    return sentences
 
 
 def _against_peers(measurements: list[Measurement]) -> list[str]:

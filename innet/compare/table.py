@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from innet.compare.measurement import Comparison, Measurement
+from innet.compare.measurement import BlockPlaces, Comparison, Measurement
 from innet.compare.quantities import format_bytes, format_rate, format_seconds
 from innet.compare.summary import summary_sentences
 
@@ -51,15 +51,28 @@ def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
 
 def columns_of(comparison: Comparison) -> list[str]:
     """The headings of a comparison's table: keys of :func:`table_cells`."""
-    absent = ("p10 to p90", "cpu") if comparison.mode == "sim" else ("p95", "slots")
+    if comparison.is_replay:
+        return list(_REPLAY_COLUMNS)
+    absent = (
+        ("p10 to p90", "cpu", *_BLOCK_COLUMNS)
+        if comparison.mode == "sim"
+        else ("p95", "slots", *_BLOCK_COLUMNS)
+    )
     return [name for name in _COLUMNS if name not in absent]
 
 
+_BLOCK_COLUMNS = ("hits", "local", "switches", "homes", "computed", "late")
 _COLUMNS = (
     "size", "method", "median", "p10 to p90", "p95", "bandwidth", "bound", "ratio", "busiest link",
-    "deepest queue", "drops", "resent", "slots", "cpu",
+    "deepest queue", "drops", "resent", "slots", "cpu", *_BLOCK_COLUMNS,
 )  # fmt: skip
-_MAIN_COLUMNS = ("size", "method", "median", "bound", "ratio", "deepest queue", "drops")
+_MAIN_COLUMNS = (
+    "size", "method", "median", "bound", "ratio", "deepest queue", "drops", "hits", "computed",
+)  # fmt: skip
+_REPLAY_COLUMNS = (
+    "size", "method", "hits", "local", "switches", "homes", "computed", "late", "median", "p95",
+    "busiest link", "drops", "resent",
+)  # fmt: skip
 
 
 def table_cells(measurement: Measurement) -> dict[str, str]:
@@ -81,5 +94,15 @@ def table_cells(measurement: Measurement) -> dict[str, str]:
         str(m.retransmissions),
         _ABSENT if m.simulated is None else str(m.simulated.slots_in_use_max),
         format_seconds(m.cpu_s),
+        *_block_cells(m.blocks),
     )
     return dict(zip(_COLUMNS, cells, strict=True))
+
+
+def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
+    if blocks is None:
+        return (_ABSENT,) * len(_BLOCK_COLUMNS)
+    asked = max(blocks.asked, 1)
+    places = (blocks.local, blocks.switches, blocks.homes, blocks.computed)
+    shares = [f"{count / asked:.3f}" for count in places]
+    return (f"{blocks.hit_rate:.3f}", *shares, str(blocks.late))

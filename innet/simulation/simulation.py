@@ -14,6 +14,7 @@ import numpy.typing as npt
 from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
+from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.collectives.timeouts import timeout_or
 from innet.control.group_plans import GroupPlans
 from innet.emulation.node_config import Mode
@@ -72,6 +73,7 @@ class Simulation:
         settings: of its nodes.
         virtual_scale: how many bytes each byte of an array stands for.
         observer: called now and then while time passes; what it raises ends :meth:`run`.
+        packet_bytes: the most that a packet of an object has, or stands for.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Simulation:
         self.observer: Callable[[], None] | None = None
         self.virtual_scale = virtual_scale
         self._segment_bytes = _thin_segment_bytes(topology, virtual_scale)
+        self.packet_bytes = virtual_scale * self._segment_bytes + PACKET_OVERHEAD_BYTES
         self.network = SimulatedNetwork(
             topology, self.settings, seed, like, virtual_scale=virtual_scale
         )
@@ -118,6 +121,7 @@ class Simulation:
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
         self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
         self._switch_rules: dict[str, dict[str, Plan]] = {name: {} for name in topology.switches}
+        self._on_restart: list[Callable[[str], None]] = []
         self._left: dict[tuple[str, int], list[Membership]] = {}
         self._runner = asyncio.Runner(loop_factory=self._make_loop)
 
@@ -166,6 +170,15 @@ class Simulation:
             variants = Variants(membership, chooser)
             communicators.append(Communicator(self._hosts[host], membership, variants, timeout_s))
         return communicators
+
+    def host(self, name: str) -> SimulatedHost:
+        """What programs on a host have of it.
+
+        Raises:
+            SimulationError: there is no such host.
+        """
+        self._require_host(name)
+        return self._hosts[name]
 
     def array(self, size_bytes: int, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
         """Zeros that stand for ``size_bytes`` on the network: ``virtual_scale`` times fewer.
@@ -313,6 +326,12 @@ class Simulation:
         self.network.restart(node)
         for prefix, plan in self._switch_rules.get(node, {}).items():
             install_rules(self.network.nodes[node], prefix, plan, node)
+        for restarted in self._on_restart:
+            restarted(node)
+
+    def on_restart(self, restarted: Callable[[str], None]) -> None:
+        """Call ``restarted(node)`` whenever a node has come back from a crash, empty."""
+        self._on_restart.append(restarted)
 
     def fail_worker(self, host: str, why: str = "is gone") -> None:
         """The groups of a host hear that its process is gone, as a run's controller tells them.

@@ -23,9 +23,12 @@ EXAMPLES = options.examples(
     "innet sim star8 astra-sim:transformer.txt,model-parallel=4",
     "innet sim star8 allreduce:64KiB --algorithm inc --capture a.pcapng --capture-at s0",
     "innet sim fat-tree:16 allreduce:100MB,repetitions=1 --algorithm inc --mtu 65000",
+    "innet sim leaf-spine:4x2x4 kv:trace.jsonl,block=256KiB --sizes 1GiB,8GiB --mtu 65000",
 )
 
 _RESULTS = Path("results")
+_ALGORITHMS = "inc,ring,ps"
+_DESIGNS = "network,home,local"
 _CAPTURE_PANEL = "Packet traces"
 
 
@@ -36,22 +39,25 @@ def sim(
         typer.Argument(
             metavar="WORKLOAD",
             help="A file ([cyan].yaml[/]) or a short form: [cyan]allreduce:16MiB[/] and any other "
-            "collective, [cyan]training:layers.csv[/], [cyan]astra-sim:workload.txt[/]",
+            "collective, [cyan]training:layers.csv[/], [cyan]astra-sim:workload.txt[/], "
+            "[cyan]kv:trace.jsonl[/]",
             show_default=False,
         ),
     ],
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME,…",
-            help="To compare: [cyan]inc[/], [cyan]ring[/], [cyan]ps[/], "
-            "[cyan]halving-doubling[/], [cyan]auto[/]; over TCP [cyan]tcp-ring[/], "
-            "[cyan]tcp-ps[/]. Jobs of a file may name their own",
+            help="To compare, by default [cyan]inc,ring,ps[/]; also [cyan]halving-doubling[/], "
+            "[cyan]auto[/]; over TCP [cyan]tcp-ring[/], [cyan]tcp-ps[/]. Of a [cyan]kv[/] replay: "
+            "[cyan]network,home,local[/]. Jobs of a file may name their own",
         ),
-    ] = "inc,ring,ps",
+    ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE,…", help="Sizes of a collective, one after the other"),
+        typer.Option(
+            metavar="SIZE,…", help="Of a collective, or a replay's memory, one after the other"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random")] = 1,
     seeds: Annotated[
@@ -135,7 +141,7 @@ def sim(
     tasks = make_tasks(
         loaded,
         chosen,
-        algorithms=_algorithms(algorithm),
+        algorithms=_algorithms(algorithm or (_DESIGNS if chosen.is_replay else _ALGORITHMS)),
         sizes_bytes=_sizes_bytes(sizes),
         seeds=range(seed, seed + seeds),
         settings=parsed_settings,

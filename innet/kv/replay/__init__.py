@@ -1,4 +1,8 @@
-"""Replays of traces: ``single_store`` is one store for all requests, the reference for others."""
+"""What replays of traces share.
+
+* ``single_store`` is one store for all requests, the reference for all others;
+* ``statistics`` is counted on the workers, ``counts`` is what comes of it: blocks by place.
+"""
 
 from innet.kv.replay.single_store import hit_rate
 

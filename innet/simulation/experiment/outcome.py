@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from innet import __version__
 from innet.compare.machine import Machine
 from innet.compare.measurement import (
+    BlockPlaces,
     Comparison,
     Failure,
     LinkTraffic,
@@ -19,6 +20,7 @@ from innet.compare.measurement import (
 from innet.compare.methods import find_method
 from innet.compare.sweep import describe_links
 from innet.errors import PlanError
+from innet.kv.designs import DESIGNS
 from innet.settings import Settings
 from innet.simulation.baselines.algorithms import TITLES
 from innet.simulation.experiment.result import JobResult, RunResult
@@ -102,8 +104,30 @@ def _of_job(
             cpu_s=0.0,
             job=jobs[0].job if several else "",
             simulated=_simulated(results, jobs[0].spans_s),
+            blocks=_blocks(jobs),
         )
     ]
+
+
+def _blocks(jobs: Sequence[JobResult]) -> BlockPlaces | None:
+    """Those of all seeds together."""
+    counts = [job.blocks for job in jobs if job.blocks is not None]
+    if not counts:
+        return None
+    by_switch: dict[str, float] = defaultdict(float)
+    for one in counts:
+        for switch, blocks in one.by_switch.items():
+            by_switch[switch] += blocks
+    return BlockPlaces(
+        local=sum(one.local for one in counts),
+        switches=sum(one.switches for one in counts),
+        by_switch=dict(by_switch),
+        homes=sum(one.homes for one in counts),
+        computed=sum(one.computed for one in counts),
+        late=sum(one.late for one in counts),
+        puts=sum(one.puts for one in counts),
+        lost_puts=sum(one.lost_puts for one in counts),
+    )
 
 
 def _of_all_jobs(results: Sequence[RunResult]) -> list[Measurement]:
@@ -161,7 +185,7 @@ def _title(job: JobResult, several: bool) -> str:
 def _algorithm_title(algorithm: str) -> str:
     name, _, options = algorithm.partition(":")
     try:
-        title = TITLES.get(name) or find_method(name).title
+        title = TITLES.get(name) or DESIGNS.get(name) or find_method(name).title
     except PlanError:
         return algorithm
     return f"{title} ({options})" if options else title

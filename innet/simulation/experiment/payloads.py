@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from innet.simulation.simulation import largest_virtual_scale
 from innet.simulation.workload import Workload
-from innet.simulation.workload.model import AstraSimJob, CollectiveJob, Job
+from innet.simulation.workload.model import AstraSimJob, CollectiveJob, Job, KvJob
 from innet.topology import Topology
 
 Payloads = Literal["auto", "real", "virtual"]
@@ -47,4 +47,7 @@ def _held_bytes(job: Job, topology: Topology) -> int:
             for phase in (layer.forward, layer.input_gradient, layer.weight_gradient)
         )
         return ranks * sum(phases)
+    if isinstance(job, KvJob):
+        blocks = {block for request in job.requests for block in request.blocks}
+        return job.written.replicas * job.written.block * len(blocks)
     return ranks * sum(layer.gradient_bytes for layer in job.layers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from innet.compare.measurement import LinkTraffic, QueueSeries
+from innet.kv.replay.counts import BlockCounts
 from innet.simulation.event_schedule import Applied
 
 
@@ -21,6 +22,7 @@ class JobResult:
         spans_s: beginning and end of each timed operation, in virtual time.
         correct: whether every result was right.
         failure: why it ended early, if it did.
+        blocks: where blocks were found, in a replay of requests.
     """
 
     job: str
@@ -31,6 +33,7 @@ class JobResult:
     spans_s: list[tuple[float, float]]
     correct: bool
     failure: str | None
+    blocks: BlockCounts | None = None
 
 
 @dataclass(frozen=True)

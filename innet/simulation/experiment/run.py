@@ -17,7 +17,7 @@ from innet.simulation.experiment.queue_watch import QueueWatch
 from innet.simulation.experiment.result import JobResult, RunResult
 from innet.simulation.experiment.task import Interrupted, Moment, Observer, Task, nobody
 from innet.simulation.processors import Processors
-from innet.simulation.programs.making import make_program
+from innet.simulation.programs.making import fitted_topology, make_program
 from innet.simulation.programs.program import Place, Program
 from innet.simulation.simulation import Simulation
 from innet.simulation.workload.background import ANY_HOST, BackgroundSpecification
@@ -35,7 +35,7 @@ def run_task(task: Task, observer: Observer = nobody) -> RunResult:
         PlanError: an algorithm is unknown or does not fit.
     """
     with Simulation(
-        task.topology,
+        fitted_topology(task.topology, task.workload, task.algorithm),
         settings=task.settings,
         seed=task.seed,
         like=task.like,
@@ -129,6 +129,7 @@ class _Run:
             spans_s=program.record.spans_s,
             correct=program.record.correct,
             failure=self._failures.get(program.name),
+            blocks=program.blocks,
         )
 
     def _deepest_queue(self) -> QueueSeries | None:

@@ -18,7 +18,8 @@ from typing import Final
 
 from innet.emulation.node_config import Mode
 from innet.emulation.syscalls import set_parent_death_signal
-from innet.errors import SimulationError
+from innet.errors import SimulationError, WorkloadError
+from innet.kv.designs import DESIGNS
 from innet.settings import Settings
 from innet.simulation.baselines.algorithms import require_known
 from innet.simulation.experiment.packet_traces import (
@@ -88,12 +89,16 @@ def make_tasks(
         capture_at: the nodes and links whose packets are written down; by default all.
 
     Raises:
-        WorkloadError: sizes are given, and the workload is no single collective.
+        WorkloadError: sizes are given, and the workload is no single job with a size; or designs
+            of a replay are compared by something else.
         PlanError: an algorithm is unknown.
         SimulationError: packets cannot be captured there, or written down.
     """
-    for algorithm in algorithms:
-        require_known(algorithm)
+    if workload.is_replay:
+        _require_designs(algorithms)
+    else:
+        for algorithm in algorithms:
+            require_known(algorithm)
     if all(job.written.algorithm for job in workload.jobs):
         algorithms = algorithms[:1]
     workloads = [workload.with_size(size) for size in sizes_bytes] or [workload]
@@ -127,6 +132,15 @@ def _traced(
         replace(task, trace=PacketTrace(path, links))
         for task, path in zip(tasks, paths, strict=True)
     ]
+
+
+def _require_designs(algorithms: Sequence[str]) -> None:
+    unknown = [algorithm for algorithm in algorithms if algorithm not in DESIGNS]
+    if unknown:
+        raise WorkloadError(
+            f"a replay of requests compares designs, and {', '.join(unknown)} is none; "
+            f"designs: {', '.join(DESIGNS)}"
+        )
 
 
 def sweep(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from innet.errors import WorkloadError
+from innet.kv.replay.counts import BlockCounts
 from innet.simulation.baselines.algorithms import is_baseline
 from innet.simulation.baselines.tcp_group import TcpGroup
 from innet.simulation.processors import Processors
@@ -111,6 +112,11 @@ class Program(ABC):
     @abstractmethod
     async def rank(self, rank: int) -> None:
         """What one rank does."""
+
+    @property
+    def blocks(self) -> BlockCounts | None:
+        """Where blocks were found so far, in a replay of requests."""
+        return None
 
     @property
     def timeout_s(self) -> float:

@@ -8,6 +8,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from innet.simulation.workload.background import BackgroundSpecification
 from innet.simulation.workload.compute import ComputeSpecification
+from innet.simulation.workload.job import JobFields
+from innet.simulation.workload.kv import KvSpecification
 from innet.topology import quantities
 from innet.topology.document import SCHEMA_DIALECT
 from innet.topology.event_document import Duration, EventSpecification, PositiveDuration
@@ -45,19 +47,7 @@ Size = Annotated[
 ]
 
 
-class _JobSpecification(Specification):
-    hosts: list[str] = optional("where its ranks are, in their order; by default all hosts")
-    algorithm: str = optional(
-        "of its group, such as inc or tcp-ring; by default the one being compared"
-    )
-    start: Duration = Field(default=0.0, description="virtual time at which it begins")
-    timeout: PositiveDuration = optional(
-        "deadline of each operation; by default 15 times its bound above the setting "
-        "collectives.timeout_s"
-    )
-
-
-class CollectiveSpecification(_JobSpecification):
+class CollectiveSpecification(JobFields):
     """The same collective again and again; all ranks begin each together."""
 
     kind: Literal["collective"]
@@ -82,7 +72,7 @@ class LayerSpecification(Specification):
     ] = Field(default=0, description="bytes of its gradients, float32")
 
 
-class TrainingSpecification(_JobSpecification):
+class TrainingSpecification(JobFields):
     """Data-parallel training: forward, backward, and the sums of the gradients in buckets."""
 
     kind: Literal["training"]
@@ -111,7 +101,7 @@ class TrainingSpecification(_JobSpecification):
         return self
 
 
-class AstraSimSpecification(_JobSpecification):
+class AstraSimSpecification(JobFields):
     """A training loop from a text workload of ASTRA-sim."""
 
     kind: Literal["astra-sim"]
@@ -128,7 +118,7 @@ class AstraSimSpecification(_JobSpecification):
 
 
 JobSpecification = Annotated[
-    CollectiveSpecification | TrainingSpecification | AstraSimSpecification,
+    CollectiveSpecification | TrainingSpecification | AstraSimSpecification | KvSpecification,
     Field(discriminator="kind"),
 ]
 

@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from innet.errors import WorkloadError
+from innet.kv.traces import load_trace
 from innet.simulation.workload.astra_sim import parse_astra_sim
 from innet.simulation.workload.document import (
     COLLECTIVES,
@@ -17,11 +18,13 @@ from innet.simulation.workload.document import (
     TrainingSpecification,
     WorkloadDocument,
 )
+from innet.simulation.workload.kv import KvSpecification
 from innet.simulation.workload.layers import Layer, parse_layers_csv
 from innet.simulation.workload.model import (
     AstraSimJob,
     CollectiveJob,
     Job,
+    KvJob,
     TrainingJob,
     Workload,
 )
@@ -37,6 +40,7 @@ SHORT_FORMS: Final = (
     "alltoall:1MiB",
     "training:layers.csv",
     "astra-sim:net.txt",
+    "kv:trace.jsonl",
 )
 
 
@@ -49,6 +53,7 @@ def load_workload(text: str | Path) -> Workload:
             * ``COLLECTIVE:SIZE``, such as ``allreduce:16MiB``, and ``barrier``;
             * ``training:FILE`` with layers in CSV;
             * ``astra-sim:FILE`` with a text workload of ASTRA-sim;
+            * ``kv:FILE`` with a recorded trace of requests;
 
             each with options behind commas: ``allreduce:16MiB,repetitions=10,pause=1ms``.
 
@@ -82,6 +87,9 @@ def parse_workload(text: str, path: Path | None = None) -> Workload:
 def _job(name: str, written: JobSpecification, directory: Path) -> Job:
     if isinstance(written, TrainingSpecification):
         return TrainingJob(name, written, _layers(written, directory))
+    if isinstance(written, KvSpecification):
+        path = directory / written.trace
+        return KvJob(name, written, load_trace(path, _read(path)))
     if isinstance(written, AstraSimSpecification):
         path = directory / written.file
         return AstraSimJob(name, written, parse_astra_sim(_read(path), path))
@@ -118,6 +126,9 @@ def _short_form(text: str) -> Workload:
         elif kind == "training":
             form = {"kind": "training", "layers-file": what, **fields}
             job = _job(kind, TrainingSpecification.model_validate(form), Path())
+        elif kind == "kv":
+            form = {"kind": "kv", "trace": what, **fields}
+            job = _job(kind, KvSpecification.model_validate(form), Path())
         elif kind == "astra-sim":
             form = {"kind": "astra-sim", "file": what, **fields}
             job = _job(kind, AstraSimSpecification.model_validate(form), Path())
@@ -136,7 +147,7 @@ def _value(text: str) -> object:
 
 
 def _unknown(text: str, kind: str) -> WorkloadError:
-    hint = did_you_mean(kind, (*COLLECTIVES, "training", "astra-sim"))
+    hint = did_you_mean(kind, (*COLLECTIVES, "training", "astra-sim", "kv"))
     return WorkloadError(
         f"no workload file or form {text!r}{hint}\n"
         f"  files end in .yaml; forms: {', '.join(SHORT_FORMS)}\n"

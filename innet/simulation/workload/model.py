@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from innet.errors import WorkloadError
+from innet.kv.traces import Request
 from innet.simulation.workload.astra_sim import AstraSimModel
 from innet.simulation.workload.background import BackgroundSpecification
 from innet.simulation.workload.document import (
@@ -12,6 +13,7 @@ from innet.simulation.workload.document import (
     CollectiveSpecification,
     TrainingSpecification,
 )
+from innet.simulation.workload.kv import KvSpecification
 from innet.simulation.workload.layers import Layer
 from innet.topology.events import Event
 
@@ -42,7 +44,16 @@ class AstraSimJob:
     model: AstraSimModel
 
 
-Job = CollectiveJob | TrainingJob | AstraSimJob
+@dataclass(frozen=True)
+class KvJob:
+    """A replay of requests."""
+
+    name: str
+    written: KvSpecification
+    requests: tuple[Request, ...]
+
+
+Job = CollectiveJob | TrainingJob | AstraSimJob | KvJob
 
 
 @dataclass(frozen=True)
@@ -61,18 +72,27 @@ class Workload:
     events: tuple[Event, ...] = ()
     background: tuple[BackgroundSpecification, ...] = ()
 
+    @property
+    def is_replay(self) -> bool:
+        """Whether all jobs are replays of requests, whose designs are compared."""
+        return all(isinstance(job, KvJob) for job in self.jobs)
+
     def with_size(self, size_bytes: int) -> Workload:
-        """The same with another size of its collective.
+        """The same with another size of its collective, or of its cluster's memory for blocks.
 
         Raises:
-            WorkloadError: it is no single collective.
+            WorkloadError: it is no single job of these kinds.
         """
-        if len(self.jobs) != 1 or not isinstance(self.jobs[0], CollectiveJob):
+        job = self.jobs[0]
+        if len(self.jobs) != 1 or not isinstance(job, CollectiveJob | KvJob):
             raise WorkloadError(
-                f"sizes can only be swept of a single collective; {self.name} has other jobs. "
+                f"sizes can only be swept of a single collective or of the cache of a single kv "
+                f"job; {self.name} has other jobs. "
                 "Leave --sizes out, or give a workload such as allreduce:16MiB"
             )
-        job = self.jobs[0]
+        if isinstance(job, KvJob):
+            cached = job.written.model_copy(update={"cache": size_bytes})
+            return replace(self, jobs=(replace(job, written=cached),))
         written = job.written.model_copy(update={"size": size_bytes})
         return replace(self, jobs=(replace(job, written=written),))
 

@@ -1,0 +1,94 @@
+"""The keys of a replay of requests in a workload file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from innet.kv.eviction import PolicyName
+from innet.kv.prefill import PrefillCost
+from innet.simulation.workload.job import JobFields
+from innet.topology import quantities
+from innet.topology.event_document import Duration, PositiveDuration
+from innet.topology.quantities import Quantity, QuantityError
+from innet.topology.specification import Specification, optional
+
+_DEFAULT = PrefillCost()
+
+
+def _size(value: Quantity) -> int:
+    size_bytes = quantities.parse_size_bytes(value)
+    if size_bytes <= 0:
+        raise QuantityError("a size above 0, such as 2MiB", value)
+    return size_bytes
+
+
+_Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["2MiB", 4096]}),
+]
+
+
+class PrefillSpecification(Specification):
+    """What computing a prompt's blocks takes: start + tokens · token + pairs · pair."""
+
+    token: Duration = Field(default=_DEFAULT.token_s, description="of each token")
+    pair: Duration = Field(
+        default=_DEFAULT.pair_s, description="of each pair of a token and one that it attends to"
+    )
+    start: Duration = Field(default=_DEFAULT.start_s, description="of each prefill")
+
+
+class KvSpecification(JobFields):
+    """Requests of a recorded trace, whose workers share the key-value blocks of their prefixes."""
+
+    kind: Literal["kv"]
+    trace: str = Field(description="Mooncake's .jsonl or Azure's .csv, beside this file")
+    block: _Size = Field(default=2 << 20, description="bytes of a block of 512 tokens")
+    cache: _Size = optional("memory for blocks in the whole cluster; by default unlimited")
+    worker_share: float = Field(
+        default=0.25, ge=0, le=1, description="part of it for what each worker itself uses"
+    )
+    switch_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="part of it on the switches, as their content stores, where the design has "
+        "caches on the way; the rest is at homes",
+    )
+    homes: dict[str, float] = optional(
+        "hosts that keep blocks for others, with their weights; by default all workers alike"
+    )
+    replicas: int = Field(default=1, ge=1, le=16, description="homes of a block")
+    policy: PolicyName = Field(default="lru", description="what workers and homes drop first")
+    assign: Literal["round-robin", "prefix"] = Field(
+        default="round-robin",
+        description="which worker gets a request; prefix: by the hash of its second block, as the "
+        "first is often a system prompt",
+    )
+    time_scale: float = Field(
+        default=1.0, ge=0, le=1e6, description="the trace's times are multiplied by this"
+    )
+    repetitions: int = Field(
+        default=1_000_000,
+        ge=1,
+        le=1_000_000,
+        description="timed requests, from the trace's beginning; by default all",
+        alias="requests",
+    )
+    warm_up: int = Field(default=0, ge=0, le=1_000_000, description="requests before, not timed")
+    window: int = Field(
+        default=8, ge=1, le=1024, description="blocks that a request asks for at once"
+    )
+    deadline: PositiveDuration = Field(
+        default=1.0, description="of a block; then the worker computes it"
+    )
+    prefill: PrefillSpecification = PrefillSpecification()
+
+    @model_validator(mode="after")
+    def _shares_within_one(self) -> KvSpecification:
+        if self.worker_share + self.switch_share > 1:
+            raise ValueError("worker-share and switch-share are more than all memory")
+        return self
