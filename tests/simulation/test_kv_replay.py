@@ -141,6 +141,30 @@ def test_a_home_that_dies_costs_misses_and_nothing_else(tmp_path: Path) -> None:
     assert len(result.jobs[0].spans_s) == len(prompts)
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        "{kind: crash, node: h1, at: 3s}",
+        "{kind: crash, node: s0, at: 3s}",
+        "{kind: crash, node: any host, rate: 1, for: 500ms}",
+        "{kind: pause, node: h1, at: 2s, for: 2s}",
+        "{kind: link-change, link: any link, at: 1s, to: {loss: 20%}}",
+    ],
+)
+def test_all_requests_are_answered_whatever_happens(tmp_path: Path, event: str) -> None:
+    topology = load_topology("star:4").with_overrides(rate_bps=1e9, mtu_bytes=9000)
+    prompts = [(500 * n, [1, 2, 3] if n % 2 else [1, 2, 10 * n]) for n in range(14)]
+    path = write_trace(tmp_path / "t.jsonl", prompts)
+    text = (
+        f"name: bad-day\njobs: {{serving: {{kind: kv, trace: {path.name}, block: 64KiB, "
+        f"deadline: 100ms, replicas: 2, timeout: 1s}}}}\nevents: [{event}]"
+    )
+    result = run(topology, parse_workload(text, tmp_path / "w.yaml"), "network")
+    blocks = blocks_of(result)
+    assert len(result.jobs[0].spans_s) == len(prompts)
+    assert blocks.local + blocks.switches + blocks.homes + blocks.computed == 3 * len(prompts)
+
+
 def test_what_comes_late_is_computed(topology: Topology, tmp_path: Path) -> None:
     prompts = [(0, [1, 2]), (20_000, [1, 2]), (40_000, [1, 2])]
     path = write_trace(tmp_path / "t.jsonl", prompts)

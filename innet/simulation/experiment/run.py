@@ -74,7 +74,8 @@ class _Run:
             interrupted = True
         finally:
             self._sim.observer = None
-        nodes = [node.status() for node in self._sim.network.nodes.values()]
+        network = self._sim.network
+        nodes = [node.status() for name, node in network.nodes.items() if network.is_alive(name)]
         return RunResult(
             seed=self._task.seed,
             jobs=[self._job_result(program) for program in self._programs],
@@ -82,7 +83,9 @@ class _Run:
             queue=self._deepest_queue(),
             operations=self._completed(),
             retransmissions=sum(map(_retransmissions, nodes)) + self._sim.tcp_retransmissions(),
-            slots_in_use_max=max(node["reducer"]["slots_in_use_max"] for node in nodes),
+            slots_in_use_max=max(
+                (node["reducer"]["slots_in_use_max"] for node in nodes), default=0
+            ),
             events=self._schedule.applied,
             virtual_s=self._sim.now_s,
             wall_s=time.monotonic() - began_s,

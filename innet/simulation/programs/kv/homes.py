@@ -68,8 +68,9 @@ class Homes:
         if not missing:
             return 0, 0
         self._arriving |= {(home, block) for home in missing}
-        await self._transfers.hold(worker, block)
         try:
+            if not await self._transfers.hold(worker, block):
+                return 0, len(missing)
             kept = [await self._bring(worker, home, block, depth) for home in missing]
         finally:
             self._transfers.release(worker, block)

@@ -19,11 +19,12 @@ class SwitchHits:
     def since_begin(self) -> dict[str, int]:
         """By switch; one that has crashed meanwhile has forgotten what it had answered."""
         now = self._now()
-        return {switch: max(0, now[switch] - self._before[switch]) for switch in now}
+        return {switch: max(0, now[switch] - self._before.get(switch, 0)) for switch in now}
 
     def _now(self) -> dict[str, int]:
-        nodes = self._sim.network.nodes
+        network = self._sim.network
         return {
-            switch: int(nodes[switch].status()["node"]["cache_hits"])
+            switch: int(network.nodes[switch].status()["node"]["cache_hits"])
             for switch in self._sim.topology.switches
+            if network.is_alive(switch)
         }

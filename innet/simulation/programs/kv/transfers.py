@@ -30,7 +30,7 @@ class Fetched(Enum):
 
 
 class BlockTransfers:
-    """Moves the blocks of one job.
+    """Moves the blocks of one job. A host that is down has none, and gets none.
 
     All of its workers sign with one key, the model's; so a block has the same bytes whoever
     published it, and a cache's copy is as good as the publisher's.
@@ -62,12 +62,18 @@ class BlockTransfers:
                 del self._held[held]
             handle.register_objects(_core.Name(self._family.prefix), node, False)
 
+    def is_up(self, host: str) -> bool:
+        """Whether the host's node is there."""
+        return self._sim.network.is_alive(host)
+
     async def hold(self, host: str, block: bytes) -> bool:
         """Publish a block on ``host`` until :meth:`release` has been called as often as this.
 
         False when the host is down.
         """
         self._held[host, block] += 1
+        if not self.is_up(host):
+            return False
         if self._held[host, block] > 1:
             return True
         operation = self._node(host).publish_object(
@@ -83,10 +89,13 @@ class BlockTransfers:
         self._held[host, block] -= 1
         if self._held[host, block] == 0:
             del self._held[host, block]
-            self._node(host).withdraw_object(self._name(block))
+            if self.is_up(host):
+                self._node(host).withdraw_object(self._name(block))
 
     async def fetch(self, host: str, source: str, block: bytes, timeout_s: float) -> Fetched:
         """Fetch a block to ``host``; ``source`` is where to, unless a cache on the way has it."""
+        if not self.is_up(host):
+            return Fetched.ABSENT
         operation = self._node(host).fetch_object(
             self._name(block),
             _core.Name(f"/n/{source}"),
@@ -108,6 +117,8 @@ class BlockTransfers:
 
     def take_asked(self, host: str) -> list[bytes]:
         """The blocks that ``host`` itself was asked for since the last call, in that order."""
+        if not self.is_up(host):
+            return []
         names = (str(name) for name in self._node(host).take_objects_asked())
         return [bytes.fromhex(name.rpartition("/")[2]) for name in names]
 
@@ -123,7 +134,8 @@ class BlockTransfers:
         try:
             return await ended
         except asyncio.CancelledError:
-            collector.cancel(operation)
+            if self.is_up(host):
+                collector.cancel(operation)
             raise
 
     def _name(self, block: bytes) -> _core.Name:

@@ -113,7 +113,8 @@ class Worker:
 
     def _begin(self, block: bytes) -> asyncio.Task[Fetched] | None:
         """Ask for a block, unless it is on this host."""
-        if self._memory.use(block) or self._homes.use(self.host, block):
+        up = self._transfers.is_up(self.host)
+        if up and (self._memory.use(block) or self._homes.use(self.host, block)):
             return None
         return asyncio.ensure_future(self._fetch(block))
 
