@@ -147,7 +147,7 @@ class TelemetrySettings(_Model):
         description="embedded (in the launcher), none, or mqtt[s]://[user:password@]host[:port]",
     )
     interval_s: float = Field(
-        default=1.0, ge=0.1, le=3600, description="time between two publications of counters"
+        default=2.0, ge=0.1, le=3600, description="time between two publications of counters"
     )
     metrics_port: int | None = Field(
         default=None,

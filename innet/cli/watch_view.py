@@ -20,12 +20,15 @@ _STATE_STYLES = {"up": "green", "stopped": "yellow", "gone": "bold red"}
 _ALARMING = frozenset(
     {
         "command_refused",
+        "link_lost",
+        "link_silent",
         "operation_failed",
         "packets_refused",
         "peer_lost",
         "route_missing",
         "slots_exhausted",
         "switch_lost",
+        "worker_expelled",
     }
 )
 
@@ -122,7 +125,14 @@ def _heading(feed: RunFeed, note: str) -> Text:
         return Text(note or "waiting for the run to publish", style="dim")
     state = (launcher.state, _STATE_STYLES[launcher.state])
     about = f": {launcher.topology}, {launcher.mode}, {len(launcher.nodes)} nodes, "
-    return Text.assemble((launcher.run, "bold"), about, state, (f"  {note}", "dim"))
+    return Text.assemble((launcher.run, "bold"), about, state, *_away(feed), (f"  {note}", "dim"))
+
+
+def _away(feed: RunFeed) -> Iterable[tuple[str, str]]:
+    """That there is no controller, as long as there is none."""
+    if feed.controller is not None and feed.controller.state == "gone":
+        yield ", controller ", ""
+        yield "gone", _STATE_STYLES["gone"]
 
 
 def _nodes_table(feed: RunFeed) -> Table:

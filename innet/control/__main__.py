@@ -15,7 +15,10 @@ from innet.control.client import ControlClient, ipc_address
 from innet.control.controller import Controller
 from innet.control.resumption import LaunchRecord
 from innet.errors import InnetError
-from innet.settings import RecoverySettings
+from innet.logs import LogContext, configure_logs
+from innet.settings import Settings
+from innet.telemetry.controller_telemetry import ControllerSource, ControllerTelemetry
+from innet.telemetry.topics import CONTROLLER
 from innet.topology import parse_yaml
 
 
@@ -23,19 +26,21 @@ class ControllerConfig(BaseModel):
     """Everything that a controller process needs to know to start.
 
     Attributes:
+        run_id: the run's.
         topology: as YAML.
         socket: what it answers on.
         node_sockets: the control socket of each node.
-        recovery: the settings of the run.
+        settings: the file with the settings of the run.
         record: what an earlier process of it was told.
     """
 
     model_config = ConfigDict(extra="forbid")
 
+    run_id: str
     topology: str
     socket: Path
     node_sockets: dict[str, Path]
-    recovery: RecoverySettings
+    settings: Path
     record: LaunchRecord
 
 
@@ -51,6 +56,8 @@ def main(arguments: list[str]) -> int:
     config_path = Path(arguments[0])
     try:
         config = ControllerConfig.model_validate_json(config_path.read_bytes())
+        settings = Settings.load(config.settings)
+        configure_logs(settings.log, LogContext(node=CONTROLLER, run=config.run_id))
 
         def connect(node: str) -> ControlClient:
             return ControlClient(ipc_address(config.node_sockets[node]), who=node)
@@ -60,13 +67,14 @@ def main(arguments: list[str]) -> int:
             config.socket,
             connect,
             lambda pid: psutil.Process(pid).ppid() == launcher,
-            recovery=config.recovery,
+            recovery=settings.recovery,
             record=config.record,
         )
     except (InnetError, OSError, ValueError) as error:
         print(f"innet controller: {error}", file=sys.stderr)
         return 1
-    with controller:
+    source = ControllerSource(config.run_id, config.record.generation)
+    with controller, ControllerTelemetry(source, config.socket.parent, settings.telemetry):
         stop.wait()
     return 0
 

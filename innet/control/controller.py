@@ -31,6 +31,7 @@ from innet.errors import NoAnswer
 from innet.plans import Plan
 from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
+from innet.telemetry.events import report
 from innet.topology import Topology
 
 _WORKERS_ASKED_AT_ONCE = 32
@@ -259,6 +260,7 @@ class Controller:
         with self._lock:
             if node in self._attendance.present():
                 _log.warning("%s %s; its process is ended", node, why)
+                report("worker_expelled", f"the process of {node} {why}", node=node)
                 self.fail(node, why)
                 self._attendance.kill(node)
 

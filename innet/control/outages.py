@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from innet.control.survivors import Loss, Part, Survivors
 from innet.settings import RecoverySettings
+from innet.telemetry.events import report
 from innet.topology.routes import ends_of
 
 Change = Callable[[Survivors], Survivors]
@@ -98,10 +99,14 @@ class Outages:
         for ends in cut - known:
             loss = Loss(_silence_of(ends, self._settings.link_timeout_s), returns=True)
             _log.warning("the link %s; the network works round it", loss.why)
+            what = f"the network works round the link {loss.why}"
+            report("link_lost", what, ends=list(ends))
             self._silent[ends] = _Silence(self._clock())
             self._lose(ends, loss)
         for ends in known - cut:
-            _log.warning("the link %s carries packets again", "--".join(ends))
+            what = f"the link {'--'.join(ends)} carries packets again"
+            _log.warning(what)
+            report("link_restored", what, ends=list(ends))
             del self._silent[ends]
             self._restore(ends)
 
@@ -123,6 +128,7 @@ class Outages:
             return survivors
         loss = Loss(_silence_of(switch, self._settings.heartbeat_timeout_s), returns=True)
         _log.warning("switch %s; the network works round it", loss.why)
+        report("switch_lost", f"the network works round {loss.why}", node=switch, returns=True)
         self._silent[switch] = _Silence(self._clock())
         return survivors.without(switch, loss)
 
@@ -137,4 +143,6 @@ def _with_switch_again(survivors: Survivors, switch: str) -> Survivors:
     if switch not in survivors.lost:
         return survivors
     _log.warning("switch %s answers again", switch)
+    what = f"sums and routes return to {switch}, which answers again"
+    report("switch_restored", what, node=switch)
     return survivors.with_again(switch)

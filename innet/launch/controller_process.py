@@ -15,7 +15,7 @@ from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.launch.restart_pause import pause_before_restart_s
-from innet.settings import RecoverySettings
+from innet.settings import SETTINGS_NAME, RecoverySettings
 from innet.topology import dump_yaml
 
 CONTROLLER_SOCKET_NAME = "controller.ctl"
@@ -64,10 +64,11 @@ class ControllerProcess:
     def _write_config(self) -> str:
         topology = self._network.topology
         config = ControllerConfig(
+            run_id=self._network.run_id,
             topology=dump_yaml(topology),
             socket=self._network.run_dir / CONTROLLER_SOCKET_NAME,
             node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
-            recovery=self._settings,
+            settings=self._network.run_dir / SETTINGS_NAME,
             record=self.remote.record(),
         )
         path = self._network.run_dir / "controller.json"

@@ -1,7 +1,8 @@
 """Health of a run: published over MQTT, and commands to its nodes.
 
 * ``topics``, ``messages``: the topic tree and what is published there (docs/telemetry.md);
-* ``node_telemetry``, ``node_source``: a node's part; ``launcher_telemetry``: the launcher's;
+* ``node_telemetry``, ``node_source``: a node's part; ``launcher_telemetry`` and
+  ``controller_telemetry``: those of processes that are no nodes, over ``service_source``;
 * ``publisher``: the connection of either to the broker, which may come and go;
 * ``events``: where anybody says what happens; ``counter_events``: what only counters tell;
 * ``commands``: signed commands, and what keeps others out;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from innet.telemetry import events
-from innet.telemetry.messages import NodeCounters
+from innet.telemetry.messages import EventKind, NodeCounters
 
 _REFUSED = ("malformed", "invalid_signature", "unknown_key")
 
@@ -55,8 +55,6 @@ class CounterEvents:
         for before, after in zip(last.links, now.links, strict=True):
             if before.silent == after.silent or after.peer not in self._neighbours:
                 continue
-            if after.silent:
-                kind, what = "link_silent", "carries nothing any more"
-            else:
-                kind, what = "link_restored", "carries packets again"
+            kind: EventKind = "link_silent" if after.silent else "link_restored"
+            what = "carries nothing any more" if after.silent else "carries packets again"
             self._report(kind, f"the link {now.node}--{after.peer} {what}", peer=after.peer)

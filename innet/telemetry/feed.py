@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from innet.telemetry.messages import (
+    ControllerStatus,
     Event,
     LauncherStatus,
     NodeCounters,
     NodeStatus,
 )
-from innet.telemetry.topics import LAUNCHER, is_of_run, source_of
+from innet.telemetry.topics import CONTROLLER, LAUNCHER, is_of_run, source_of
 
 _EVENTS_KEPT = 200
 
@@ -48,6 +49,7 @@ class RunFeed:
     run: str | None = None
     """Messages of other runs are left out; ``None``: there are no others."""
     launcher: LauncherStatus | None = None
+    controller: ControllerStatus | None = None
     nodes: dict[str, NodeFeed] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
     has_ended: bool = False
@@ -80,6 +82,8 @@ class RunFeed:
         if name == LAUNCHER and leaf == "status":
             self.launcher = LauncherStatus.model_validate_json(payload)
             self.has_ended = self.launcher.state != "up"
+        elif name == CONTROLLER and leaf == "status":
+            self.controller = ControllerStatus.model_validate_json(payload)
         elif leaf == "status":
             self._node(name).status = NodeStatus.model_validate_json(payload)
         elif leaf == "counters":
@@ -93,4 +97,6 @@ class RunFeed:
         if name == LAUNCHER:
             self.has_ended = True
             self.launcher = None
+        elif name == CONTROLLER:
+            self.controller = None
         self.nodes.pop(name, None)

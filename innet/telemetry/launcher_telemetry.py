@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
-from dataclasses import dataclass, field
 from typing import Self
 
 from aiomqtt import MqttError
@@ -19,54 +17,39 @@ from innet.telemetry import events
 from innet.telemetry.broker_thread import BrokerThread
 from innet.telemetry.broker_url import EMBEDDED, NONE, BrokerUrl
 from innet.telemetry.door import DOOR_NAME, client_through
-from innet.telemetry.messages import CommandReply, LauncherStatus, State
+from innet.telemetry.messages import LauncherStatus, State
 from innet.telemetry.publisher import Publisher
-from innet.telemetry.topics import LAUNCHER, SourceTopics, launcher_topics, node_topics
+from innet.telemetry.service_source import ServiceSource
+from innet.telemetry.topics import (
+    LAUNCHER,
+    controller_topics,
+    launcher_topics,
+    node_topics,
+)
 
 _FORGET_TIMEOUT_S = 2.0
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class LauncherSource:
+class LauncherSource(ServiceSource):
     """The source of the launcher of a run."""
 
-    run: str
-    topology: str
-    mode: str
-    nodes: tuple[str, ...]
-    name: str = LAUNCHER
-    interval_s: float = 0.0
-    since_s: float = field(default_factory=time.time)
-
-    @property
-    def topics(self) -> SourceTopics:
-        """Where it publishes."""
-        return launcher_topics(self.run)
+    def __init__(self, network: Network) -> None:
+        super().__init__(network.run_id, LAUNCHER, launcher_topics(network.run_id))
+        self._network = network
 
     def status(self, state: State) -> bytes:
         """The payload of its status."""
+        topology = self._network.topology
         return LauncherStatus(
             run=self.run,
             state=state,
-            topology=self.topology,
-            mode=self.mode,
+            topology=topology.name,
+            mode=self._network.mode,
             pid=os.getpid(),
             since_s=self.since_s,
-            nodes=self.nodes,
-        ).payload()
-
-    def counters(self, events_dropped: int) -> None:
-        """The launcher counts nothing."""
-        return
-
-    def on_command(self, payload: bytes) -> bytes:
-        """Refuse: commands are for nodes."""
-        message = "the launcher takes no commands; a node does"
-        events.report("command_refused", message, reason="misaddressed")
-        return CommandReply(
-            run=self.run, node=self.name, number=None, accepted=False, message=message
+            nodes=tuple(topology.nodes),
         ).payload()
 
 
@@ -107,12 +90,7 @@ class LauncherTelemetry:
         # The embedded broker's password is the run's own; another's is for the user to know.
         own = self._settings.broker == EMBEDDED
         network.record_broker(self._url.with_password() if own else str(self._url))
-        source = LauncherSource(
-            run=network.run_id,
-            topology=network.topology.name,
-            mode=network.mode,
-            nodes=tuple(network.topology.nodes),
-        )
+        source = LauncherSource(network)
         self._publisher = Publisher(source, door, self._url, on_disconnected=self._tell)
         self._publisher.start()
         network.processes.on_exit(self._on_exit)
@@ -144,11 +122,12 @@ class LauncherTelemetry:
     async def _forget(self, url: BrokerUrl) -> None:
         """Take back what a broker keeps of the run: its id will not come again."""
         run_id = self._network.run_id
-        sources = [node_topics(run_id, node) for node in self._network.topology.nodes]
+        sources = [launcher_topics(run_id), controller_topics(run_id)]
+        sources += [node_topics(run_id, node) for node in self._network.topology.nodes]
         try:
             async with asyncio.timeout(_FORGET_TIMEOUT_S):
                 async with client_through(self._network.run_dir / DOOR_NAME, url) as client:
-                    for source in (launcher_topics(run_id), *sources):
+                    for source in sources:
                         for topic in source.retained:
                             await client.publish(topic, b"", 1, retain=True)
         except (MqttError, OSError) as error:

@@ -19,6 +19,9 @@ EventKind = Literal[
     "group_joined",
     "group_left",
     "interval_set",
+    "link_lost",
+    "link_restored",
+    "link_silent",
     "operation_failed",
     "packets_refused",
     "peer_lost",
@@ -29,6 +32,7 @@ EventKind = Literal[
     "slots_exhausted",
     "switch_lost",
     "switch_restored",
+    "worker_expelled",
 ]
 
 
@@ -62,6 +66,17 @@ class LauncherStatus(_Message):
     pid: int
     since_s: float
     nodes: tuple[str, ...]
+
+
+class ControllerStatus(_Message):
+    """Retained: whether the controller lives."""
+
+    run: str
+    state: State
+    pid: int
+    since_s: float
+    generation: int
+    """How often it was started again."""
 
 
 class TableCounters(_Message):
@@ -169,6 +184,8 @@ class NodeCounters(_Message):
     interval_s: float
     """Until the next one."""
     cpu_s: float
+    telemetry_cpu_s: float
+    """Of it, what publishing took."""
     resident_bytes: int
     slots: int
     """Reductions that a switch may work on at once."""
@@ -187,7 +204,7 @@ class Event(_Message):
 
     run: str
     source: str
-    """A node's name, or ``launcher``."""
+    """A node's name, ``launcher`` or ``controller``."""
     number: int
     """Counts the events of this process, from 1."""
     time_s: float

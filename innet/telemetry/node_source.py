@@ -80,10 +80,14 @@ class NodeSource:
         ).payload()
 
     def counters(self, events_dropped: int) -> bytes:
-        """The payload of its counters now; what they give away is reported as events."""
+        """The payload of its counters now; what they give away is reported as events.
+
+        Call it on the thread that publishes: it tells what that thread has cost.
+        """
         status = self._read_status()
         counters = counters_of(status, self.run, self.name).model_copy(
             update={
+                "telemetry_cpu_s": time.thread_time(),
                 "interval_s": self.interval_s,
                 "commands_refused": dict(self._refused),
                 "events_dropped": events_dropped,
@@ -145,6 +149,7 @@ def counters_of(status: dict[str, Any], run: str, node: str) -> NodeCounters:
             "run": run,
             "node": node,
             "tables": status["node"],
+            "telemetry_cpu_s": 0.0,
             "interval_s": 0.0,
             "commands_refused": {},
             "events_dropped": 0,

@@ -4,6 +4,8 @@
 
     innet/<run>/launcher/status          retained; Last Will
     innet/<run>/launcher/event
+    innet/<run>/controller/status        retained; Last Will
+    innet/<run>/controller/event
     innet/<run>/nodes/<node>/status      retained; Last Will
     innet/<run>/nodes/<node>/counters    retained
     innet/<run>/nodes/<node>/event
@@ -18,13 +20,14 @@ from typing import Literal
 
 ROOT = "innet"
 LAUNCHER = "launcher"
+CONTROLLER = "controller"
 
 Leaf = Literal["status", "counters", "event", "command", "reply"]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTopics:
-    """The topics of one source: a node, or the launcher.
+    """The topics of one source: a node, the launcher or the controller.
 
     >>> node_topics("lab", "s0").status
     'innet/lab/nodes/s0/status'
@@ -73,6 +76,11 @@ def launcher_topics(run_id: str) -> SourceTopics:
     return SourceTopics(f"{ROOT}/{run_id}/{LAUNCHER}")
 
 
+def controller_topics(run_id: str) -> SourceTopics:
+    """The topics of a run's controller."""
+    return SourceTopics(f"{ROOT}/{run_id}/{CONTROLLER}")
+
+
 def all_of_run(run_id: str) -> str:
     """A filter for everything that a run publishes."""
     return f"{ROOT}/{run_id}/#"
@@ -84,7 +92,7 @@ def is_of_run(topic: str, run_id: str) -> bool:
 
 
 def source_of(topic: str) -> tuple[str, str] | None:
-    """The source (a node's name, or ``launcher``) and leaf of a topic; ``None`` for a foreign one.
+    """The source (a node, ``launcher``, ``controller``) and leaf of a topic; ``None``: foreign.
 
     >>> source_of("innet/lab/nodes/s0/event")
     ('s0', 'event')
@@ -92,6 +100,6 @@ def source_of(topic: str) -> tuple[str, str] | None:
     match topic.split("/"):
         case [_, _, "nodes", node, leaf]:
             return node, leaf
-        case [_, _, source, leaf] if source == LAUNCHER:
+        case [_, _, source, leaf] if source in (LAUNCHER, CONTROLLER):
             return source, leaf
     return None

@@ -49,8 +49,8 @@ def counters(run: str = "lab", node: str = "s0", **values: object) -> NodeCounte
     """A node's counters, all 0 but ``values``; those of a table by ``tables={...}``."""
     document: dict[str, object] = {
         "run": run, "node": node, "kind": "switch", "time_s": 0.0, "uptime_s": 0.0,
-        "interval_s": 1.0, "cpu_s": 0.0, "resident_bytes": 0, "slots": 8, "links": [LINK],
-        "commands_refused": {}, "events_dropped": 0,
+        "interval_s": 1.0, "cpu_s": 0.0, "telemetry_cpu_s": 0.0, "resident_bytes": 0,
+        "slots": 8, "links": [LINK], "commands_refused": {}, "events_dropped": 0,
     }  # fmt: skip
     for table in ("tables", "reducer", "endpoint"):
         model = NodeCounters.model_fields[table].annotation

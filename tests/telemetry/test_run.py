@@ -7,7 +7,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,13 @@ SUM = "import innet, numpy; print(innet.init().allreduce(numpy.ones(4096, numpy.
 
 
 def session(
-    broker: str = "embedded", mode: Mode = "local", lines: list[str] | None = None
+    broker: str = "embedded",
+    mode: Mode = "local",
+    lines: list[str] | None = None,
+    assignments: Sequence[str] = (),
 ) -> Session:
     settings = Settings().with_assignments(
-        [f"telemetry.broker={broker}", "telemetry.interval_s=0.2"]
+        [f"telemetry.broker={broker}", "telemetry.interval_s=0.2", *assignments]
     )
     said = [] if lines is None else lines
     return Session(
@@ -83,6 +86,21 @@ async def test_a_killed_worker_is_gone_and_its_peer_tells(mode: Mode) -> None:
         _process(run, "h0").send_signal(signal.SIGKILL)
         with pytest.raises(JobFailed):
             await job
+
+
+async def test_a_switch_that_hangs_is_told_by_the_controller() -> None:
+    impatient = ["recovery.heartbeat_interval_s=0.1", "recovery.heartbeat_timeout_s=0.5"]
+    async with (
+        session(assignments=impatient) as run,
+        watching(client_through(*run_of(run))) as watcher,
+    ):
+        await watcher.until(lambda feed: feed.controller is not None)
+        _process(run, "s0").send_signal(signal.SIGSTOP)
+        await watcher.until(lambda feed: "switch_lost" in _kinds(watcher, "controller"))
+        _process(run, "s0").send_signal(signal.SIGCONT)
+        await watcher.until(lambda feed: "switch_restored" in _kinds(watcher, "controller"))
+        told = [event for event in watcher.feed.events if event.source == "controller"]
+        assert {event.details["node"] for event in told} == {"s0"}
 
 
 def _summed(watcher: Watcher) -> bool:
@@ -222,8 +240,16 @@ async def test_a_real_broker_keeps_nothing_of_a_run_that_has_ended(tmp_path: Pat
     try:
         async with watching(client_of(mosquitto.url)) as watcher:
             async with session(str(mosquitto.url)):
-                await watcher.until(lambda feed: feed.launcher is not None and "s0" in feed.nodes)
-            await watcher.until(lambda feed: feed.launcher is None and not feed.nodes)
+                await watcher.until(
+                    lambda feed: (
+                        feed.launcher is not None
+                        and feed.controller is not None
+                        and "s0" in feed.nodes
+                    )
+                )
+            await watcher.until(
+                lambda feed: feed.launcher is None and feed.controller is None and not feed.nodes
+            )
             seen = {
                 json.loads(p)["state"] for t, p, _ in watcher.messages if t.endswith("status") and p
             }
