@@ -107,6 +107,11 @@ class PythonSimulation {
 
     std::vector<std::uint64_t> take_arrived() { return simulation_.streams().take_arrived(); }
 
+    void collect(NodeIndex node) {
+        require_node(node);
+        simulation_.collect(node);
+    }
+
     void crash(NodeIndex node, const std::string& why) {
         require_node(node);
         simulation_.crash(node, why);
@@ -370,6 +375,8 @@ void bind_simulation(nb::module_& module) {
              "Whether all of it could be written.")
         .def("take_ended", &PythonSimulation::take_ended,
              "(node, operation, status, detail) of what ended since the last call.")
+        .def("collect", &PythonSimulation::collect, "node"_a,
+             "Ends what needs nothing but the node itself, such as a publication.")
         .def("set_audit_interval", &PythonSimulation::set_audit_interval, "interval"_a,
              "Looks through a node's tables after every so many events there; 0: never.")
         .def_prop_ro("complaint",

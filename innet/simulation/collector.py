@@ -12,7 +12,7 @@ class SimulatedCollector:
     """Keeps the ends of operations until somebody asks, or calls back whoever asked before."""
 
     def __init__(self, node: _core.NodeHandle, settle: Callable[[], None]) -> None:
-        """``settle`` lets everything happen that takes no time."""
+        """``settle`` lets the node end what needs no other, such as a publication."""
         self._node = node
         self._settle = settle
         self._callbacks: dict[int, Callable[[int, str], None]] = {}

@@ -44,7 +44,7 @@ class SimulatedHost(Services):
             segment_bytes: of an array, in one packet.
             on_left: hears that it has left a group.
             now_s: the simulation's clock.
-            settle: lets everything happen that takes no time.
+            settle: lets the node end what needs no other.
             background: makes one for a communicator.
         """
         self.name = name

@@ -434,7 +434,7 @@ class Simulation:
             self._segment_bytes,
             self._leave,
             lambda: self.now_s,
-            self._settle,
+            lambda: self._settle(name),
             lambda: LoopBackground(self._runner.get_loop(), self._on_background_error),
         )
 
@@ -482,8 +482,8 @@ class Simulation:
                     if rules.pop(prefix, None) is not None and self.network.is_alive(switch):
                         self.network.nodes[switch].remove_group(prefix)
 
-    def _settle(self) -> None:
-        self.network.native.run(self.network.native.now_ns, 0)
+    def _settle(self, host: str) -> None:
+        self.network.native.collect(self.network.nodes[host].index)
         self._deliver_ended()
 
     def _on_background_error(self, error: Exception) -> None:

@@ -221,13 +221,8 @@ void Simulation::settle(NodeIndex index) {
         node_deadlines_.set(index, kNever);
         return;
     }
-    const TimePoint time = time_of(node);
-    node.stack->run_timers(time);
-    node.stack->settle(time, ended_here_);
-    for (OperationCompletion& completion : ended_here_) {
-        ended_.emplace_back(index, std::move(completion));
-    }
-    ended_here_.clear();
+    node.stack->run_timers(time_of(node));
+    collect(index);
     flush(node);
     const TimePoint deadline = node.stack->next_deadline();
     node_deadlines_.set(index, deadline == kNever ? kNever : deadline - node.clock_offset);
@@ -235,6 +230,16 @@ void Simulation::settle(NodeIndex index) {
         settled_since_audit_ = 0;
         audit(index);
     }
+}
+
+void Simulation::collect(NodeIndex index) {
+    Node& node = *nodes_[index];
+    if (!node.stack) return;
+    node.stack->settle(time_of(node), ended_here_);
+    for (OperationCompletion& completion : ended_here_) {
+        ended_.emplace_back(index, std::move(completion));
+    }
+    ended_here_.clear();
 }
 
 void Simulation::audit(NodeIndex index) {

@@ -63,6 +63,22 @@ def test_arrays_are_read_and_written_and_nothing_stays_of_a_group(sim: innet.Sim
         assert (status["endpoint"]["retained_bytes"], status["operations"]) == (0, [])
 
 
+def test_a_program_on_a_paused_host_goes_on_until_it_needs_an_answer(
+    sim: innet.Simulation,
+) -> None:
+    owner, other, *_ = sim.group()
+    owner.register("weights", np.zeros(10))
+    sim.pause("h1")
+    put = other.iput("weights", 0, np.ones(10))
+    sim.at(1.0, sim.resume, "h1")
+
+    async def wait() -> int:
+        return await put
+
+    assert sim.run(wait()) == [1]
+    assert sim.now_s >= 1.0
+
+
 def test_a_dead_process_decides_nothing(sim: innet.Simulation) -> None:
     group = sim.group()
     sim.at(0.001, sim.crash, "h0")

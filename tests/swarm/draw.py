@@ -23,10 +23,13 @@ _COLLECTIVES: tuple[Collective, ...] = (
     *("allreduce",) * 8,
     *("reduce_scatter",) * 2,
     *("allgather",) * 2,
+    *("allreduce_of",) * 2,
     *(name for name in get_args(Collective) if name != "mismatch"),
 )
 _ELEMENTS = (0, 1, 2, 300, 300, 2_000, 5_000)
 _MANY_ELEMENTS = 40_000
+_LEAST_LIFETIME_HOPS = 20
+"""As long as a packet takes over so many links in a row, an Interest lives at least."""
 _MOST_SEGMENTS = 1_500
 """Of all calls, counted at every rank: what a run costs is proportional to it."""
 
@@ -46,7 +49,7 @@ def scenario_from_seed(seed: int) -> Scenario:
         slots=random_.choice((256, 256, 64, 8, 1, 0)),
         cache_bytes=random_.choice((64 << 20, 1 << 20, 20_000, 0)),
         timeout_s=random_.choice((30.0, 60.0)),
-        settings=_settings(random_),
+        settings=_settings(random_, links),
         faults=_faults(random_, topology) if troubled else (),
     )
 
@@ -122,8 +125,9 @@ def _call(random_: random.Random, size: int) -> Call:
     spread_s = random_.choice((0.0, 1e-4, 1e-2, 1.0))
     cancelled = random_.random() < 0.05
     many = random_.random() < _RARELY
+    collective = random_.choice(_COLLECTIVES)
     return Call(
-        collective=random_.choice(_COLLECTIVES),
+        collective=collective,
         op=random_.choice(("sum", "sum", "sum", "min", "max", "prod")),
         dtype=random_.choice(_DTYPES),
         elements=_MANY_ELEMENTS if many else random_.choice(_ELEMENTS),
@@ -131,12 +135,14 @@ def _call(random_: random.Random, size: int) -> Call:
         in_place=random_.random() < 0.4,
         awaited=random_.random() < 0.6,
         sleeps_s=tuple(random_.random() * spread_s for _ in range(size)),
-        cancelled_by=random_.randrange(size) if cancelled else None,
+        k=random_.randint(1, size),
+        patience_s=random_.choice((0.0, 1e-3, 0.1)),
+        cancelled_by=random_.randrange(size) if cancelled and collective != "one_sided" else None,
         cancelled_after_s=random_.choice((0.0, 1e-4, 1e-2)),
     )
 
 
-def _settings(random_: random.Random) -> dict[str, str]:
+def _settings(random_: random.Random, links: LinkModel) -> dict[str, str]:
     settings: dict[str, str] = {}
     if random_.random() < 0.3:
         settings["transport.initial_window"] = str(random_.choice((1, 2, 64)))
@@ -146,6 +152,8 @@ def _settings(random_: random.Random) -> dict[str, str]:
         settings["transport.pit_capacity"] = str(random_.choice((1024, 4096)))
     if random_.random() < 0.2:
         lifetime_s = random_.choice((0.2, 4.0))
+        if lifetime_s < _LEAST_LIFETIME_HOPS * links.least_hop_s:
+            lifetime_s = 4.0  # answers could not come in time on idle links
         settings["transport.interest_lifetime_s"] = str(lifetime_s)
         settings["transport.max_rto_s"] = str(lifetime_s / 2)
     if random_.random() < 0.3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import innet
 from innet.collectives import Communicator, Work
+from innet.collectives.partial import PartialSum
 from innet.plans import evaluate, evaluate_allreduce
+from tests.swarm.one_sided import fault_of_snapshot, put_and_get
 from tests.swarm.scenario import Call
 
 Array = NDArray[Any]
@@ -40,11 +44,14 @@ def inputs_of(call: Call, number: int, seed: int, size: int) -> tuple[Array, ...
     return tuple((rng.random(shape, np.float32) - 0.5).astype(dtype) for _ in range(size))
 
 
-def start(comm: Communicator, call: Call, array: Array) -> Work[Any] | None:
-    """Call the collective on one rank; ``None`` when this rank has no part in it."""
+Operation = Work[Any] | asyncio.Future[Any]
+
+
+def start(comm: Communicator, call: Call, array: Array, number: int) -> Operation | None:
+    """Make a group's call of that number on one rank; ``None`` when it has no part in it."""
     out = array if call.in_place else None
     root, op = call.root, operation_of(call)
-    calls: dict[str, Callable[[], Work[Any] | None]] = {
+    calls: dict[str, Callable[[], Operation | None]] = {
         "allreduce": lambda: comm.iallreduce(array, op, out=out),
         "reduce": lambda: comm.ireduce(array, root, op),
         "reduce_scatter": lambda: comm.ireduce_scatter(array, op),
@@ -57,6 +64,10 @@ def start(comm: Communicator, call: Call, array: Array) -> Work[Any] | None:
         "message": lambda: _message(comm, root, array),
         "allreduce_q8": lambda: comm.iallreduce_q8(array, out=out),
         "reduce_by_key": lambda: comm.ireduce_by_key(array, np.ones_like(array)),
+        "allreduce_of": lambda: comm.iallreduce_of(
+            array, innet.KOfN(call.k, call.patience_s), op, out=out
+        ),
+        "one_sided": lambda: asyncio.ensure_future(put_and_get(comm, call, array, f"of/{number}")),
         "mismatch": lambda: comm.iallreduce(array[: array.size - (comm.rank == root)]),
     }
     return calls[call.collective]()
@@ -77,6 +88,10 @@ def fault_of(comm: Communicator, call: Call, inputs: Sequence[Array], result: An
         return "ended well although ranks called with different shapes"
     if call.collective == "reduce_by_key":
         return _fault_of_keys(inputs, *result)
+    if call.collective == "allreduce_of":
+        return _fault_of_partial(comm, call, inputs, result)
+    if call.collective == "one_sided":
+        return fault_of_snapshot(comm, call, inputs, result)
     if call.collective == "allreduce_q8":
         total = np.sum(inputs, axis=0)
         close = np.allclose(result, total, atol=0.05 * comm.size)
@@ -93,8 +108,21 @@ def _fault_of_keys(inputs: Sequence[Array], keys: Array, values: Array) -> str |
     return None if fits else "has other pairs than the ranks gave"
 
 
+def _fault_of_partial(
+    comm: Communicator, call: Call, inputs: Sequence[Array], result: PartialSum
+) -> str | None:
+    if not call.k <= len(result.contributors) <= comm.size:
+        return f"has {len(result.contributors)} contributors, and {call.k} were wanted"
+    if result.included != (comm.rank in result.contributors):
+        return "does not say rightly whether this rank is in it"
+    due = _reduced(comm, call, inputs, result.contributors)
+    return None if result.total.tobytes() == due.tobytes() else "has other bits than its expression"
+
+
 def agreed_part(call: Call, result: Any) -> bytes | None:
     """What must be the same on every rank; ``None`` when nothing must."""
+    if call.collective == "allreduce_of":
+        return bytes(result.contributors) + bytes(result.total.tobytes())
     if call.collective in ("allreduce_q8", "allreduce"):
         return np.asarray(result).tobytes()
     return None
@@ -131,11 +159,20 @@ def _by_position(comm: Communicator, inputs: Sequence[Array]) -> list[Array]:
     return [inputs[comm.nodes.index(node)] for node in plan.ranks]
 
 
-def _reduced(comm: Communicator, call: Call, inputs: Sequence[Array]) -> Array:
+def _reduced(
+    comm: Communicator,
+    call: Call,
+    inputs: Sequence[Array],
+    contributors: Sequence[int] | None = None,
+) -> Array:
     plan = comm.plan_for(inputs[0].nbytes)
+    members = None
+    if contributors is not None:
+        members = [plan.ranks.index(comm.nodes[rank]) for rank in contributors]
     elements = max(1, comm.segment_bytes // inputs[0].itemsize)
     with np.errstate(all="ignore"):
-        return evaluate_allreduce(plan, _by_position(comm, inputs), operation_of(call), elements)
+        by_position = _by_position(comm, inputs)
+        return evaluate_allreduce(plan, by_position, operation_of(call), elements, members)
 
 
 def _reduced_block(comm: Communicator, call: Call, inputs: Sequence[Array]) -> Array:

@@ -23,6 +23,8 @@ Collective = Literal[
     "message",
     "allreduce_q8",
     "reduce_by_key",
+    "allreduce_of",
+    "one_sided",
     "mismatch",
 ]
 FaultKind = Literal[
@@ -54,6 +56,12 @@ class LinkModel:
     corrupt: float = 0.0
 
     @property
+    def least_hop_s(self) -> float:
+        """What an Interest and a full Data take over an idle link."""
+        wire_s = 0.0 if self.rate_bps is None else 8 * self.mtu_bytes / self.rate_bps
+        return 2 * self.delay_s + wire_s
+
+    @property
     def gentle(self) -> bool:
         """Whether operations on such links have no excuse for failing."""
         late = self.reorder if self.reorder_delay_s >= 1.0 else 0.0
@@ -65,7 +73,8 @@ class Call:
     """One collective, called by every rank of its group.
 
     Attributes:
-        collective: which; ``mismatch`` is an allreduce to which the root brings another shape.
+        collective: which; ``mismatch`` is an allreduce to which the root brings another shape,
+            ``one_sided`` a put to an array of the root, and a get of it.
         op: of reductions.
         dtype: of NumPy.
         elements: of the array, or of each rank's block.
@@ -73,6 +82,8 @@ class Call:
         in_place: the result goes over the input, where the collective can.
         awaited: the rank waits for it before its next call.
         sleeps_s: what each rank computes before it calls.
+        k: of the ranks must be in a sum over some (``allreduce_of``).
+        patience_s: for how long that sum waits for the others.
         cancelled_by: the rank that gives its call up after ``cancelled_after_s``.
     """
 
@@ -84,6 +95,8 @@ class Call:
     in_place: bool = False
     awaited: bool = True
     sleeps_s: tuple[float, ...] = ()
+    k: int = 1
+    patience_s: float = 0.0
     cancelled_by: int | None = None
     cancelled_after_s: float = 0.0
 
