@@ -1,4 +1,4 @@
-"""Control: each node answers on a ZeroMQ socket, and a run's controller tells nodes what to do.
+"""Control: each node answers on a Unix socket, and a run's controller tells nodes what to do.
 
 ``protocol`` says what a request and an answer look like, ``server`` and ``client`` carry them,
 ``agent`` answers for a node, ``controller`` for a run: it keeps the ``groups``, has their

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from innet.control.client import ControlClient, ipc_address
+from innet.control.client import ControlClient
 from innet.control.controller import Controller
 from innet.control.resumption import LaunchRecord
 from innet.errors import InnetError
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
         configure_logs(settings.log, LogContext(node=CONTROLLER, run=config.run_id))
 
         def connect(node: str) -> ControlClient:
-            return ControlClient(ipc_address(config.node_sockets[node]), who=node)
+            return ControlClient(config.node_sockets[node], who=node)
 
         controller = Controller(
             parse_yaml(config.topology),

@@ -1,4 +1,4 @@
-"""Requests and answers on a control socket: one JSON document each, over ZeroMQ REQ and REP.
+"""Requests and answers on a control socket: one JSON document each, on a line of its own.
 
 {"method": "status", "params": {}}
 {"ok": true, "result": {...}}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -30,8 +31,8 @@ class RemoteController:
     Every method blocks until there is an answer, from that or the next process.
     """
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
         self._record = LaunchRecord()
         self._lock = threading.Lock()
 
@@ -123,7 +124,7 @@ class RemoteController:
         while True:
             generation = self._record.generation
             try:
-                with ControlClient(self._address, who="the controller") as client:
+                with ControlClient(self._socket, who="the controller") as client:
                     return client.ask(
                         method,
                         timeout_s=_ANSWER_TIMEOUT_S,

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import selectors
+import socket
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import zmq
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from innet.control.client import ipc_address
 from innet.control.protocol import Answer, Request
 from innet.errors import ControlError, InnetError
 
 Handler = Callable[..., Any]
 
+_BACKLOG = 256
+_RECEIVE_BYTES = 1 << 16
+_MAX_REQUEST_BYTES = 64 << 20
+_SEND_TIMEOUT_S = 5.0
+"""For a client that does not read its answer."""
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Connection:
+    socket: socket.socket
+    unread: bytearray = field(default_factory=bytearray)
+
+    def next_request(self) -> bytes | None:
+        """A whole line of what has come, if there is one."""
+        end = self.unread.find(b"\n")
+        if end < 0:
+            return None
+        line = bytes(self.unread[:end])
+        del self.unread[: end + 1]
+        return line
 
 
 class ControlServer:
     """Calls ``handlers[method](**params)`` for each request, one after the other.
 
     A handler's :class:`InnetError` (or wrong parameters) becomes a refusal with its text; whatever
-    else goes wrong in one is logged and refused too: the server goes on.
+    else goes wrong in one is logged and refused too: the server goes on. It also goes on in a
+    process that has no file descriptors left: one is kept in reserve, for one client at a time.
 
     Raises:
         ControlError: the socket cannot be bound.
@@ -35,33 +62,78 @@ class ControlServer:
         self._handlers = dict(handlers)
         self._path = path
         self._who = who
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
-        self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
-        self._socket.linger = 0
         try:
-            self._socket.bind(ipc_address(path))
-        except zmq.ZMQError as error:
-            self._socket.close()
+            self._listener = _listen(path)
+            self._stop = os.eventfd(0, os.EFD_CLOEXEC)
+            self._reserve: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self._selector = selectors.DefaultSelector()
+        except OSError as error:
             raise ControlError(
-                f"{who} cannot open its control socket {path}: {error.strerror}. "
-                "Is the same node running already? `innet status` tells."
+                f"{who} cannot open its control socket {path}: {error.strerror}. Has the run "
+                "ended, or does `ulimit -n` allow too few descriptors?"
             ) from error
-        self._stop_address = f"inproc://stop-{id(self)}"
-        self._stopped: zmq.Socket[bytes] = context.socket(zmq.PAIR)
-        self._stopped.bind(self._stop_address)
+        self._selector.register(self._stop, selectors.EVENT_READ)
+        self._selector.register(self._listener, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, name=f"control-{who}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        stop: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PAIR)
-        stop.connect(self._stop_address)
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(stop, zmq.POLLIN)
-        while stop not in dict(poller.poll()):
-            self._socket.send(self._encoded_answer(self._socket.recv()))
-        stop.close()
-        self._socket.close()
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj == self._stop:
+                    return
+                if key.fileobj is self._listener:
+                    self._accept()
+                else:
+                    self._read(key.data)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _NO_DESCRIPTORS:
+                self._accept_in_reserve()
+            return
+        connection.settimeout(_SEND_TIMEOUT_S)
+        self._selector.register(connection, selectors.EVENT_READ, _Connection(connection))
+
+    def _accept_in_reserve(self) -> None:
+        """Answer one question of one client, whose descriptor is free again then."""
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
+        with suppress(OSError):
+            accepted, _ = self._listener.accept()
+            with accepted:
+                accepted.settimeout(_SEND_TIMEOUT_S)
+                connection = _Connection(accepted)
+                while not self._receive(connection):
+                    pass
+        with suppress(OSError):
+            self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _read(self, connection: _Connection) -> None:
+        try:
+            self._receive(connection)
+        except OSError:
+            self._selector.unregister(connection.socket)
+            connection.socket.close()
+
+    def _receive(self, connection: _Connection) -> bool:
+        """Take what has come from a client; whether it was answered.
+
+        Raises:
+            OSError: the client is gone, or asks for too much.
+        """
+        received = connection.socket.recv(_RECEIVE_BYTES)
+        if not received or len(connection.unread) > _MAX_REQUEST_BYTES:
+            raise ConnectionResetError
+        connection.unread += received
+        answered = False
+        while (request := connection.next_request()) is not None:
+            connection.socket.sendall(self._encoded_answer(request) + b"\n")
+            answered = True
+        return answered
 
     def _encoded_answer(self, document: bytes) -> bytes:
         try:
@@ -90,10 +162,17 @@ class ControlServer:
 
     def close(self) -> None:
         """Stop answering and remove the socket file. Safe to call twice."""
-        if self._thread.is_alive():
-            self._stopped.send(b"")
-            self._thread.join()
-        self._stopped.close()
+        if not self._thread.is_alive():
+            return
+        os.eventfd_write(self._stop, 1)
+        self._thread.join()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._selector.close()
+        os.close(self._stop)
+        if self._reserve is not None:
+            os.close(self._reserve)
         self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -101,3 +180,21 @@ class ControlServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _listen(path: Path) -> socket.socket:
+    """A listening socket in the place of one that a dead process may have left.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

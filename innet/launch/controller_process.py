@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Self
 
 from innet.control.__main__ import ControllerConfig
-from innet.control.client import ipc_address
 from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.processes import ProcessSpec, SupervisedProcess
@@ -39,7 +38,7 @@ class ControllerProcess:
         self._say = say
         self._process: SupervisedProcess | None = None
         self._recovery: asyncio.Task[None] | None = None
-        self.remote = RemoteController(ipc_address(network.run_dir / CONTROLLER_SOCKET_NAME))
+        self.remote = RemoteController(network.run_dir / CONTROLLER_SOCKET_NAME)
 
     async def __aenter__(self) -> Self:
         """Start it; it answers some time later, and whoever asks waits for that."""

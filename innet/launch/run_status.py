@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from innet.control.client import ControlClient, ipc_address
+from innet.control.client import ControlClient
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.runs import RunRecord
 from innet.errors import ControlError, EmulationError
@@ -86,7 +86,7 @@ def _ask_status(node_and_socket: tuple[str, Path]) -> dict[str, Any] | str:
     if not socket.exists():
         return "no node of innet (yet) in its process"
     try:
-        with ControlClient(ipc_address(socket), who=node) as client:
+        with ControlClient(socket, who=node) as client:
             status: dict[str, Any] = client.ask("status", timeout_s=_TIMEOUT_S)
             return status
     except ControlError as error:
@@ -109,7 +109,7 @@ def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
     if record.is_stale or not socket.exists():
         return []
     try:
-        with ControlClient(ipc_address(socket), who="the controller") as client:
+        with ControlClient(socket, who="the controller") as client:
             found: list[dict[str, Any]] = client.ask(method, timeout_s=_TIMEOUT_S)
             return found
     except ControlError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from innet.control.client import ControlClient, ipc_address
+from innet.control.client import ControlClient
 from innet.control.jobs import Job
 from innet.control.protocol import job_of
 from innet.control.remote import RemoteController
@@ -127,7 +127,7 @@ class Session:
 
     def connect(self, node: str) -> ControlClient:
         """A client of the node's control socket."""
-        return ControlClient(ipc_address(self.network.config(node).control_socket), who=node)
+        return ControlClient(self.network.config(node).control_socket, who=node)
 
     async def status(self) -> dict[str, dict[str, Any]]:
         """What every node that runs says about itself."""

@@ -10,7 +10,9 @@ LinkLiveness::LinkLiveness(Duration timeout)
 void LinkLiveness::on_timer(TimePoint now) {
     next_tick_ = now + interval_;
     for (Link& link : links_) {
-        link.quiet_ticks = std::min<std::uint8_t>(link.quiet_ticks + 1, kTicks);
+        for (std::uint8_t* ticks : {&link.quiet_ticks, &link.unheard_ticks}) {
+            *ticks = std::min<std::uint8_t>(*ticks + 1, kTicks);
+        }
     }
 }
 

@@ -22,22 +22,27 @@ class LinkLiveness {
     void add_face() { links_.emplace_back(); }
     /// Anything at all came from there.
     void on_heard(FaceId face) { links_[face].quiet_ticks = 0; }
-    void on_hello(FaceId face, bool peer_hears_us) { links_[face].peer_hears_us = peer_hears_us; }
+    void on_hello(FaceId face, bool peer_hears_us) {
+        if (peer_hears_us) links_[face].unheard_ticks = 0;
+    }
 
     TimePoint next_deadline() const { return next_tick_; }
     /// Due at `next_deadline`; afterwards a hello is to be sent on every face.
     void on_timer(TimePoint now);
     /// What the next hello on that face says.
     bool hears(FaceId face) const { return links_[face].quiet_ticks < kTicks; }
-    /// Nothing has come from there for the timeout, or nothing of what was sent there arrives.
-    bool is_silent(FaceId face) const { return !hears(face) || !links_[face].peer_hears_us; }
+    /// For the timeout nothing has come from there, or the neighbour has not said that it hears. (A
+    /// neighbour that says it does not may have to hear the first hello yet.)
+    bool is_silent(FaceId face) const {
+        return !hears(face) || links_[face].unheard_ticks >= kTicks;
+    }
 
   private:
     static constexpr std::uint8_t kTicks = 8;
 
     struct Link {
         std::uint8_t quiet_ticks = 0;
-        bool peer_hears_us = true;
+        std::uint8_t unheard_ticks = 0;
     };
 
     Duration interval_;

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from innet.control.client import ControlClient, ipc_address
+from innet.control.client import ControlClient
 from innet.control.controller import Controller
 from innet.control.jobs import Job
 from innet.errors import ControlError
@@ -204,7 +204,7 @@ def test_an_earlier_process_cannot_fail_its_successor(controller):
 
 def test_a_client_may_be_used_by_many_threads(controller, tmp_path):
     answers: list[Any] = []
-    with ControlClient(ipc_address(tmp_path / "c.ctl"), who="the controller") as client:
+    with ControlClient(tmp_path / "c.ctl", who="the controller") as client:
         threads = [
             threading.Thread(target=lambda: answers.append(client.ask("groups"))) for _ in range(16)
         ]

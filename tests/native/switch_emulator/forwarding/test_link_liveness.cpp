@@ -18,13 +18,14 @@ struct Pair {
         for (forwarding::Node* node : {&a, &b}) node->add_face();
     }
 
-    /// Both nodes' timers at every interval for `time`, as far as they run.
-    void pass(Duration time, bool b_runs = true) {
+    /// Both nodes' timers at every interval for `time`.
+    void pass(Duration time) {
         for (const TimePoint end = now + time; now < end; now += kInterval) {
-            if (a.next_deadline() <= now) a.on_timer(now);
-            if (b_runs && b.next_deadline() <= now) b.on_timer(now);
-            carry(a, b, a_to_b);
-            carry(b, a, b_to_a);
+            for (forwarding::Node* node : {&a, second}) {
+                if (node->next_deadline() <= now) node->on_timer(now);
+            }
+            carry(a, *second, a_to_b);
+            carry(*second, a, b_to_a);
         }
     }
 
@@ -44,6 +45,7 @@ struct Pair {
     }();
     forwarding::Node a{options, pool, keyring, nullptr};
     forwarding::Node b{options, pool, keyring, nullptr};
+    forwarding::Node* second = &b;
     bool a_to_b = true;
     bool b_to_a = true;
     TimePoint now{1h};
@@ -71,18 +73,36 @@ TEST_CASE("both ends know when one direction alone is lost") {
     Pair pair;
     pair.pass(kTimeout);
     pair.a_to_b = false;
-    pair.pass(2 * kTimeout);
+    pair.pass(3 * kTimeout);
     CHECK(pair.b.is_silent(0));
     CHECK(pair.a.is_silent(0));
 }
 
-TEST_CASE("any packet is a sign of life") {
+TEST_CASE("any packet is a sign of life, which the next hello acknowledges") {
+    forwarding::LinkLiveness liveness(kTimeout);
+    liveness.add_face();
+    TimePoint now{1h};
+    for (int tick = 0; tick < 30; ++tick, now += kInterval) {
+        liveness.on_timer(now);
+        CHECK(liveness.hears(0));
+        liveness.on_heard(0);
+    }
+    for (int tick = 0; tick < 30; ++tick, now += kInterval) liveness.on_timer(now);
+    CHECK_FALSE(liveness.hears(0));
+}
+
+TEST_CASE("a node that comes late is given the time to be heard") {
     Pair pair;
     pair.b_to_a = false;
-    for (int i = 0; i < 30; ++i) {
-        pair.pass(kInterval, false);
-        const std::array<std::uint8_t, 3> nonsense{1, 1, 0};
-        pair.a.on_packet(0, pair.pool.copy_of(nonsense), pair.now);
+    pair.pass(2 * kTimeout);
+    CHECK(pair.a.is_silent(0));
+    forwarding::Node late{pair.options, pair.pool, pair.keyring, nullptr};
+    late.add_face();
+    pair.second = &late;
+    pair.b_to_a = true;
+    for (int tick = 0; tick < 20; ++tick) {
+        pair.pass(kInterval);
+        CHECK_FALSE(late.is_silent(0));
     }
     CHECK_FALSE(pair.a.is_silent(0));
 }

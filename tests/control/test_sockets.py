@@ -1,0 +1,145 @@
+"""Control sockets: questions and answers, and what happens when one of the two is in trouble."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from innet.control.client import ControlClient
+from innet.control.server import ControlServer
+from innet.errors import ControlError, NoAnswer
+
+
+def echo(**words: object) -> dict[str, object]:
+    return words
+
+
+def fail() -> None:
+    raise ControlError("not today")
+
+
+HANDLERS = {"echo": echo, "fail": fail, "pid": os.getpid}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s0.ctl"
+
+
+@pytest.fixture
+def server(path: Path) -> Iterator[ControlServer]:
+    with ControlServer(path, HANDLERS, who="s0") as running:
+        yield running
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """This process, server and client, can open nothing more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def test_questions_of_any_size_are_answered(server, path):
+    with ControlClient(path, who="s0") as client:
+        for size in (0, 1, 100_000, 3_000_000):
+            assert client.ask("echo", text="ä\n" * size) == {"text": "ä\n" * size}
+
+
+def test_a_refusal_has_the_servers_words(server, path):
+    with ControlClient(path, who="s0") as client:
+        with pytest.raises(ControlError, match="s0: not today"):
+            client.ask("fail")
+        assert client.ask("pid") == os.getpid()
+
+
+def test_many_clients_at_once(server, path):
+    answers: list[object] = []
+
+    def ask(number: int) -> None:
+        with ControlClient(path, who="s0") as client:
+            answers.extend(client.ask("echo", number=number)["number"] for _ in range(5))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted(list(range(20)) * 5)
+
+
+def test_who_asks_before_anybody_listens_waits_for_the_answer(path):
+    answers: list[object] = []
+    client = ControlClient(path, who="s0")
+    thread = threading.Thread(target=lambda: answers.append(client.ask("pid")))
+    thread.start()
+    with ControlServer(path, HANDLERS, who="s0"):
+        thread.join()
+    assert answers == [os.getpid()]
+    client.close()
+
+
+def test_a_client_finds_the_server_that_took_the_place_of_another(path):
+    with ControlClient(path, who="s0") as client:
+        for _ in range(3):
+            with ControlServer(path, HANDLERS, who="s0"):
+                assert client.ask("pid") == os.getpid()
+
+
+def test_nobody_there_is_said_with_the_reason(path):
+    with (
+        ControlClient(path, who="s0") as client,
+        pytest.raises(NoAnswer, match=r"s0 did not answer 'pid' within 0.1 s \(No such file"),
+    ):
+        client.ask("pid", timeout_s=0.1)
+
+
+def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones(server, path):
+    with ControlClient(path, who="s0") as old:
+        old.ask("pid")
+        strangers = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(3)]
+        with no_descriptors_left():
+            for stranger in strangers:
+                stranger.connect(str(path))
+                stranger.sendall(b'{"method": "echo", "params": {"a": 1}}\n')
+                assert stranger.recv(1000) == b'{"ok":true,"result":{"a":1},"error":""}\n'
+            assert old.ask("pid") == os.getpid()
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_a_client_without_descriptors_says_so(server, path):
+    with (
+        no_descriptors_left(),
+        ControlClient(path, who="s0") as client,
+        pytest.raises(NoAnswer, match="Too many open files"),
+    ):
+        client.ask("pid", timeout_s=0.1)
+
+
+def test_nonsense_is_refused_and_endless_nonsense_dropped(server, path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
+        stranger.connect(str(path))
+        stranger.sendall(b"\xff\xfe\n[]\n")
+        answers = stranger.recv(100_000)
+        while answers.count(b"\n") < 2:
+            answers += stranger.recv(100_000)
+        assert answers.count(b'"ok":false') == 2
+    with ControlClient(path, who="s0") as client:
+        assert client.ask("pid") == os.getpid()
