@@ -60,11 +60,13 @@ std::optional<reduction::Rule> PythonTables::rule_for(simulation::NodeIndex node
     }
     return answer_of<reduction::Rule>("a simulation's rules", [&]() -> Answer {
         const std::string text(interval.begin(), interval.end());
-        const nb::object answer = rule_(node, group.to_uri(), text);
+        const wire::Name name = wire::Name().append(text);
+        // Without the slash in front; what a link has corrupted is no text until it is escaped.
+        const nb::object answer = rule_(node, group.to_uri(), name.view().to_uri().substr(1));
         if (answer.is_none()) {
             return std::nullopt;
         }
-        reduction::Rule rule{wire::Name(group), wire::Name().append(text), {}, false};
+        reduction::Rule rule{wire::Name(group), name, {}, false};
         for (const auto& [operand, hint] :
              nb::cast<std::vector<std::pair<std::string, std::string>>>(answer)) {
             rule.operands.push_back({name_from_uri("/" + operand), name_from_uri(hint)});
