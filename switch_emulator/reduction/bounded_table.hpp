@@ -1,5 +1,5 @@
 #pragma once
-// A fixed number of records, each for one name of a sum, shared by jobs.
+// A bounded number of records, each for one name of a sum, shared by jobs.
 
 #include <array>
 #include <cstddef>
@@ -10,27 +10,24 @@
 #include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/reduction/place_queues.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
+#include "switch_emulator/tables/slab.hpp"
 #include "transport/audit.hpp"
 #include "transport/fetch/request_index.hpp"
 
 namespace innet::reduction {
 
 /// `Record` is default-constructible; `reset()` makes it empty but keeps its memory for the next
-/// use. All places are guaranteed to the jobs, by weight.
+/// use. All places are guaranteed to the jobs, by weight. There is memory for as many records as
+/// there ever were at a time: of thousands of simulated nodes, few use all their places.
 template <typename Record>
 class BoundedTable {
   public:
     static constexpr std::uint32_t kNone = RequestIndex::kNone;
 
     explicit BoundedTable(std::size_t capacity)
-        : entries_(capacity), in_use_(capacity), shares_(capacity, capacity) {
-        free_.reserve(capacity);
-        for (std::size_t place = capacity; place > 0; --place) {
-            free_.push_back(static_cast<std::uint32_t>(place - 1));
-        }
-    }
+        : capacity_(capacity), shares_(capacity, capacity) {}
 
-    bool full() const { return free_.empty(); }
+    bool full() const { return size() == capacity_; }
     std::size_t size() const { return entries_.size() - free_.size(); }
     /// The job's record that was added first, and last; kNone when it has none.
     std::uint32_t oldest(jobs::JobId job) const { return in_use_.oldest(job); }
@@ -39,23 +36,24 @@ class BoundedTable {
     const jobs::WeightedShares& shares() const { return shares_; }
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
 
-    Record& operator[](std::uint32_t place) { return entries_[place].record; }
-    const Record& operator[](std::uint32_t place) const { return entries_[place].record; }
-    const ReductionName& name(std::uint32_t place) const { return entries_[place].name; }
+    Record& operator[](std::uint32_t place) { return entries_[place]->record; }
+    const Record& operator[](std::uint32_t place) const { return entries_[place]->record; }
+    const ReductionName& name(std::uint32_t place) const { return entries_[place]->name; }
 
     /// The record of `name`, or kNone.
     std::uint32_t find(const ReductionName& name) const {
         const std::uint32_t place = index_.find(name.hash());
-        return place != kNone && entries_[place].name.whole() == name.whole() ? place : kNone;
+        return place != kNone && entries_[place]->name.whole() == name.whole() ? place : kNone;
     }
 
     /// A record of `job` for `name`, which has none; kNone when the table is full or another name
     /// has the hash.
     std::uint32_t add(const ReductionName& name, jobs::JobId job) {
         if (full() || index_.find(name.hash()) != kNone) return kNone;
+        if (free_.empty()) grow();
         const std::uint32_t place = free_.back();
         free_.pop_back();
-        Entry& entry = entries_[place];
+        Entry& entry = *entries_[place];
         const wire::ByteView bytes = name.whole().value();
         entry.bytes.assign(bytes.begin(), bytes.end());
         entry.name = name.moved_to(entry.bytes);
@@ -66,10 +64,10 @@ class BoundedTable {
     }
 
     void remove(std::uint32_t place) {
-        index_.erase(entries_[place].name.hash());
+        index_.erase(entries_[place]->name.hash());
         shares_.give(job(place));
         in_use_.remove(place);
-        entries_[place].record.reset();
+        entries_[place]->record.reset();
         free_.push_back(place);
     }
 
@@ -92,7 +90,7 @@ class BoundedTable {
         }
         report.expect_equal(size(), all, what);
         report.expect_equal(index_.size(), all, what);
-        report.expect_at_most(all, entries_.size(), what);
+        report.expect_at_most(all, capacity_, what);
     }
 
     /// Places of the records that satisfy `predicate(record)`.
@@ -100,7 +98,7 @@ class BoundedTable {
     std::vector<std::uint32_t> select(Predicate predicate) const {
         std::vector<std::uint32_t> places;
         for (std::uint32_t place = 0; place < entries_.size(); ++place) {
-            if (in_use_.contains(place) && predicate(entries_[place].record))
+            if (in_use_.contains(place) && predicate(entries_[place]->record))
                 places.push_back(place);
         }
         return places;
@@ -113,7 +111,16 @@ class BoundedTable {
         Record record;
     };
 
-    std::vector<Entry> entries_;
+    void grow() {
+        const auto place = static_cast<std::uint32_t>(entries_.size());
+        entries_.push_back(&slab_.take());
+        free_.reserve(entries_.capacity());  // so that `remove` never allocates
+        free_.push_back(place);
+    }
+
+    std::size_t capacity_;
+    tables::Slab<Entry> slab_;
+    std::vector<Entry*> entries_;  ///< by place
     std::vector<std::uint32_t> free_;
     PlaceQueues in_use_;
     jobs::WeightedShares shares_;

@@ -102,19 +102,10 @@ const wire::Name& OperandRequests::hint(std::uint32_t request) const {
 }
 
 void OperandRequests::collect(TimePoint now, std::vector<LostRequest>& into) {
-    flows_.for_each_in_use([&](FlowPlace place) {
-        LossDetector& detector = flows_[place].detector;
-        if (detector.next_deadline() <= now) detector.collect(now, into);
-    });
+    flows_.for_each_due(now, [&](FlowPlace place) { flows_[place].detector.collect(now, into); });
 }
 
-TimePoint OperandRequests::next_deadline() const {
-    TimePoint deadline = kNever;
-    flows_.for_each_in_use([&](FlowPlace place) {
-        deadline = std::min(deadline, flows_[place].detector.next_deadline());
-    });
-    return deadline;
-}
+TimePoint OperandRequests::next_deadline() const { return flows_.next_deadline(); }
 
 OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
                                                         wire::NameHash interval) {

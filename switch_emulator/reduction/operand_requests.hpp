@@ -101,6 +101,8 @@ class OperandRequests {
         wire::Name hint;
         wire::NameHash interval = 0;
         LossDetector detector;
+
+        TimePoint next_deadline() const { return detector.next_deadline(); }
     };
     struct Request {
         std::vector<std::uint8_t> name;

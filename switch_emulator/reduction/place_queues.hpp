@@ -12,23 +12,24 @@
 namespace innet::reduction {
 
 /// A queue for each job over one table's places; a place is in one of them at most. Every operation
-/// is O(1).
+/// is O(1), and its memory that of the highest place ever added.
 class PlaceQueues {
   public:
     static constexpr std::uint32_t kNone = UINT32_MAX;
-
-    explicit PlaceQueues(std::size_t capacity) : links_(capacity) {}
 
     std::uint32_t oldest(jobs::JobId queue) const { return ends_[queue].oldest; }
     std::uint32_t newest(jobs::JobId queue) const { return ends_[queue].newest; }
     /// The place that was added to the same queue next; kNone for the newest.
     std::uint32_t newer(std::uint32_t place) const { return links_[place].newer; }
-    bool contains(std::uint32_t place) const { return links_[place].linked; }
+    bool contains(std::uint32_t place) const {
+        return place < links_.size() && links_[place].linked;
+    }
     /// Of a place that is in one.
     jobs::JobId queue(std::uint32_t place) const { return links_[place].queue; }
 
     void add(std::uint32_t place, jobs::JobId queue) {
         assert(!contains(place));
+        if (place >= links_.size()) links_.resize(place + 1);
         Ends& ends = ends_[queue];
         links_[place] = {ends.newest, kNone, queue, true};
         (ends.newest == kNone ? ends.oldest : links_[ends.newest].newer) = place;

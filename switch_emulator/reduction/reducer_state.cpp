@@ -52,7 +52,6 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
       requests(forwarder_, options.min_rto, options.max_rto, options.interest_lifetime),
       results(pool_),
       slots(options.slots),
-      late_slots(options.slots),
       parked(parked_capacity(options.slots)) {
     parts[jobs::kNoJob].signer = signer;
 }

@@ -16,9 +16,9 @@
 #include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/simulation/capture/packet_observer.hpp"
-#include "switch_emulator/simulation/deadline_heap.hpp"
 #include "switch_emulator/simulation/link.hpp"
 #include "switch_emulator/simulation/stream/stream_table.hpp"
+#include "transport/deadline_heap.hpp"
 
 namespace innet::simulation {
 
@@ -173,6 +173,7 @@ class Simulation final : private stream::Wire {
     TimePoint time_of(const Node& node) const { return now_ + node.clock_offset; }
     void touch(NodeIndex node);
     void do_due();
+    void deliver_due();
     void deliver(LinkIndex link);
     void receive(NodeIndex to, FaceId face, PacketRef packet);
     void receive_of_stream(NodeIndex to, LinkIndex link, const PacketRef& packet);
@@ -191,6 +192,7 @@ class Simulation final : private stream::Wire {
     std::vector<capture::PacketObserver*> observers_;
     DeadlineHeap node_deadlines_;
     DeadlineHeap link_deadlines_;
+    std::vector<std::pair<NodeIndex, LinkIndex>> due_;  ///< scratch: who is reached, by what
     std::vector<NodeIndex> touched_;
     std::vector<OutgoingPacket> arrived_;
     std::vector<OperationCompletion> ended_here_;

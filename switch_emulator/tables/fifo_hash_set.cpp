@@ -5,9 +5,23 @@
 
 namespace innet::tables {
 
+namespace {
+constexpr std::size_t kFirstCapacity = 32;
+}  // namespace
+
 FifoHashSet::FifoHashSet(std::size_t capacity)
-    : ring_(std::max<std::size_t>(capacity, 1), kVacant),
+    : capacity_(std::max<std::size_t>(capacity, 1)),
+      ring_(std::min(capacity_, kFirstCapacity), kVacant),
       slots_(std::bit_ceil(2 * ring_.size()), kVacant) {}
+
+void FifoHashSet::grow() {
+    std::vector<std::uint64_t> members(std::min(2 * ring_.size(), capacity_), kVacant);
+    members.swap(ring_);
+    std::ranges::rotate(members, members.begin() + static_cast<std::ptrdiff_t>(oldest_));
+    slots_.assign(std::bit_ceil(2 * ring_.size()), kVacant);
+    oldest_ = size_ = 0;
+    for (const std::uint64_t hash : members) append(hash);
+}
 
 std::size_t FifoHashSet::home_of(std::uint64_t hash) const {
     return static_cast<std::size_t>(hash * 0x9e3779b97f4a7c15ULL >> 20) & (slots_.size() - 1);
@@ -27,7 +41,13 @@ bool FifoHashSet::contains(std::uint64_t hash) const {
 void FifoHashSet::insert(std::uint64_t hash) {
     hash = storable(hash);
     if (slots_[slot_of(hash)] == hash) return;
-    if (size_ == ring_.size()) forget_oldest();
+    if (size_ == capacity_) forget_oldest();
+    if (size_ == ring_.size()) grow();
+    append(hash);
+}
+
+/// A new member, for which there is room.
+void FifoHashSet::append(std::uint64_t hash) {
     slots_[slot_of(hash)] = hash;
     const std::size_t end = oldest_ + size_;
     ring_[end < ring_.size() ? end : end - ring_.size()] = hash;

@@ -1,5 +1,6 @@
 #pragma once
-// A set of 64-bit hashes that forgets its oldest member first. All memory is taken at construction.
+// A set of 64-bit hashes that forgets its oldest member first. Its memory grows with its members,
+// up to its capacity.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +24,13 @@ class FifoHashSet {
     static constexpr std::uint64_t kVacant = 0;
     static std::uint64_t storable(std::uint64_t hash) { return hash == kVacant ? 1 : hash; }
 
+    void grow();
+    void append(std::uint64_t hash);
     std::size_t home_of(std::uint64_t hash) const;
     std::size_t slot_of(std::uint64_t hash) const;
     void erase_slot(std::size_t slot);
 
+    std::size_t capacity_;
     std::vector<std::uint64_t> ring_;
     std::vector<std::uint64_t> slots_;
     std::size_t oldest_ = 0;

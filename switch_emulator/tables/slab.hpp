@@ -1,14 +1,15 @@
 #pragma once
 // Objects of one type with stable addresses, kept for reuse: no allocation once warm.
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 namespace innet::tables {
 
-/// Hands out objects from chunks that are never freed before the slab. `T` is reset by whoever
-/// takes it.
+/// Hands out objects from ever larger chunks that are never freed before the slab. `T` is reset by
+/// whoever takes it.
 template <typename T>
 class Slab {
   public:
@@ -22,17 +23,21 @@ class Slab {
     void give(T& object) { free_.push_back(&object); }
 
   private:
-    static constexpr std::size_t kChunk = 256;
+    static constexpr std::size_t kFirstChunk = 8;
+    static constexpr std::size_t kLargestChunk = 256;
 
     void grow() {
-        chunks_.push_back(std::make_unique<T[]>(kChunk));
+        const std::size_t count = std::clamp(made_, kFirstChunk, kLargestChunk);
+        made_ += count;
+        chunks_.push_back(std::make_unique<T[]>(count));
         // Room for every object ever made, so that `give` never allocates.
-        free_.reserve(chunks_.size() * kChunk);
-        for (std::size_t i = kChunk; i > 0; --i) free_.push_back(&chunks_.back()[i - 1]);
+        free_.reserve(made_);
+        for (std::size_t i = count; i > 0; --i) free_.push_back(&chunks_.back()[i - 1]);
     }
 
     std::vector<std::unique_ptr<T[]>> chunks_;
     std::vector<T*> free_;
+    std::size_t made_ = 0;
 };
 
 }  // namespace innet::tables

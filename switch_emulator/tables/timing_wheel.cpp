@@ -4,10 +4,6 @@
 
 namespace innet::tables {
 
-TimingWheel::TimingWheel() : slots_(std::make_unique<std::array<TimerLink, kSlots>>()) {
-    for (TimerLink& head : *slots_) head.previous = head.next = &head;
-}
-
 std::uint64_t TimingWheel::floor_tick(TimePoint time) {
     const auto ticks = time.time_since_epoch() / kTick;
     return ticks < 0 ? 0 : static_cast<std::uint64_t>(ticks);
@@ -23,11 +19,16 @@ void TimingWheel::schedule(TimerLink& link, TimePoint deadline, TimePoint now) {
 
 void TimingWheel::insert(TimerLink& link) {
     link.slot = std::clamp(link.due_tick, cursor_ + 1, cursor_ + kSlots - 1) % kSlots;
-    TimerLink& head = (*slots_)[link.slot];
-    link.next = &head;
-    link.previous = head.previous;
-    head.previous->next = &link;
-    head.previous = &link;
+    auto& chunk = chunks_[link.slot / kChunk];
+    if (!chunk) {
+        chunk = std::make_unique<Chunk>();
+        for (TimerLink& head : *chunk) head.previous = head.next = &head;
+    }
+    TimerLink& first = head(link.slot);
+    link.next = &first;
+    link.previous = first.previous;
+    first.previous->next = &link;
+    first.previous = &link;
     mark_occupied(link.slot);
     ++size_;
 }
@@ -37,19 +38,19 @@ void TimingWheel::cancel(TimerLink& link) {
     link.previous->next = link.next;
     link.next->previous = link.previous;
     link.previous = link.next = nullptr;
-    if ((*slots_)[link.slot].next == &(*slots_)[link.slot]) mark_vacant(link.slot);
+    if (head(link.slot).next == &head(link.slot)) mark_vacant(link.slot);
     --size_;
 }
 
 void TimingWheel::detach_slot(std::size_t slot, TimerLink& list) {
     list.previous = list.next = &list;
-    TimerLink& head = (*slots_)[slot];
-    if (head.next == &head) return;
-    list.next = head.next;
-    list.previous = head.previous;
+    if ((occupied_[slot / kChunk] >> slot % kChunk & 1U) == 0) return;
+    TimerLink& first = head(slot);
+    list.next = first.next;
+    list.previous = first.previous;
     list.next->previous = &list;
     list.previous->next = &list;
-    head.previous = head.next = &head;
+    first.previous = first.next = &first;
     mark_vacant(slot);
 }
 
@@ -58,12 +59,12 @@ TimePoint TimingWheel::next_deadline() const {
     const std::uint64_t first = cursor_ + 1;
     for (std::uint64_t tick = first; tick < first + kSlots;) {
         const std::size_t slot = tick % kSlots;
-        const std::uint64_t word = occupied_[slot / 64] >> slot % 64;
+        const std::uint64_t word = occupied_[slot / kChunk] >> slot % kChunk;
         if (word != 0) {
             tick += static_cast<std::uint64_t>(std::countr_zero(word));
             return TimePoint(kTick * static_cast<Duration::rep>(tick));
         }
-        tick += 64 - slot % 64;
+        tick += kChunk - slot % kChunk;
     }
     return kNever;
 }

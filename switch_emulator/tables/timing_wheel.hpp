@@ -25,8 +25,6 @@ struct TimerLink {
 /// wheel's span of about four seconds wait in its last slot and are put back when that comes round.
 class TimingWheel {
   public:
-    TimingWheel();
-
     void schedule(TimerLink& link, TimePoint deadline, TimePoint now);
     void cancel(TimerLink& link);
 
@@ -62,16 +60,20 @@ class TimingWheel {
 
   private:
     static constexpr std::uint64_t kSlots = 4096;
+    static constexpr std::uint64_t kChunk = 64;
     static constexpr Duration kTick = std::chrono::milliseconds(1);
 
     static std::uint64_t floor_tick(TimePoint time);
     void insert(TimerLink& link);
     void detach_slot(std::size_t slot, TimerLink& list);
-    void mark_occupied(std::size_t slot) { occupied_[slot / 64] |= 1ULL << slot % 64; }
-    void mark_vacant(std::size_t slot) { occupied_[slot / 64] &= ~(1ULL << slot % 64); }
+    TimerLink& head(std::size_t slot) { return (*chunks_[slot / kChunk])[slot % kChunk]; }
+    void mark_occupied(std::size_t slot) { occupied_[slot / kChunk] |= 1ULL << slot % kChunk; }
+    void mark_vacant(std::size_t slot) { occupied_[slot / kChunk] &= ~(1ULL << slot % kChunk); }
 
-    std::unique_ptr<std::array<TimerLink, kSlots>> slots_;  ///< heads of circular lists
-    std::array<std::uint64_t, kSlots / 64> occupied_{};     ///< one bit per slot
+    /// Heads of circular lists, a chunk of slots at a time as they are needed.
+    using Chunk = std::array<TimerLink, kChunk>;
+    std::array<std::unique_ptr<Chunk>, kSlots / kChunk> chunks_;
+    std::array<std::uint64_t, kSlots / kChunk> occupied_{};  ///< one bit per slot
     std::uint64_t cursor_ = 0;  ///< ticks up to this one have been handled
     std::size_t size_ = 0;
 };

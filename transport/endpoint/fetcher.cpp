@@ -122,7 +122,7 @@ void Fetcher::cancel_outstanding(std::uint32_t place) {
         if (flow == nullptr) continue;
         flow->detector().forget(key);
         bool wanted_elsewhere = false;
-        targets_.for_each(target.namer.tensor(), [&](std::uint32_t other) {
+        targets_.for_each(target.namer.tensor(), segment, [&](std::uint32_t other) {
             wanted_elsewhere |= outstanding(targets_[other], TargetTable::key(other, segment));
         });
         if (!wanted_elsewhere) {
@@ -138,21 +138,23 @@ bool Fetcher::outstanding(const TargetState& target, RequestKey key) const {
 
 Flow* Fetcher::flow_of(const TargetState& target, RequestKey key) {
     for (const std::uint32_t flow : {target.flow, kOwnFlow}) {
-        if (askers_[flow].flow.detector().outstanding(key)) return &askers_[flow].flow;
+        if (std::as_const(askers_)[flow].flow.detector().outstanding(key)) {
+            return &askers_[flow].flow;
+        }
     }
     return nullptr;
 }
 
-void Fetcher::find_matches(wire::NameView tensor) {
+void Fetcher::find_matches(wire::NameView tensor, std::uint64_t segment) {
     matches_.clear();
-    targets_.for_each(tensor, [this](std::uint32_t place) { matches_.push_back(place); });
+    targets_.for_each(tensor, segment, [this](std::uint32_t place) { matches_.push_back(place); });
 }
 
 void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     if (marked) ++counters_.marks_received;
     const auto name = SegmentName::parse(data.name());
     matches_.clear();
-    if (name) find_matches(name->tensor);
+    if (name) find_matches(name->tensor, name->segment);
     bool expected = false;
     std::optional<security::Sha256Digest> digest;
     for (const std::uint32_t place : matches_) {
@@ -210,7 +212,7 @@ void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint no
     ++counters_.nacks_received;
     const auto parsed = SegmentName::parse_full(name);
     if (!parsed) return;
-    find_matches(parsed->tensor);
+    find_matches(parsed->tensor, parsed->segment);
     for (const std::uint32_t place : matches_) {
         TargetState& target = targets_[place];
         if (target.operation == nullptr) continue;
@@ -261,7 +263,7 @@ void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
     ++counters_.holds_received;
     const auto parsed = SegmentName::parse_full(name);
     if (!parsed) return;
-    find_matches(parsed->tensor);
+    find_matches(parsed->tensor, parsed->segment);
     for (const std::uint32_t place : matches_) {
         TargetState& target = targets_[place];
         const RequestKey key = TargetTable::key(place, parsed->segment);
@@ -275,7 +277,7 @@ void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
 }
 
 void Fetcher::on_timer(TimePoint now) {
-    askers_.for_each_in_use([&](std::uint32_t flow) {
+    askers_.for_each_due(now, [&](std::uint32_t flow) {
         askers_[flow].flow.wake_delayed(now);
         repeat_lost(flow, now);
     });
@@ -362,13 +364,7 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     ++counters_.interests_expressed;
 }
 
-TimePoint Fetcher::next_deadline() const {
-    TimePoint deadline = kNever;
-    askers_.for_each_in_use([&](std::uint32_t flow) {
-        deadline = std::min(deadline, askers_[flow].flow.next_deadline());
-    });
-    return deadline;
-}
+TimePoint Fetcher::next_deadline() const { return askers_.next_deadline(); }
 
 MissingReport Fetcher::missing(const OperationState& operation, TimePoint now) const {
     MissingReport report(now - 2 * options_.interest_lifetime);

@@ -48,6 +48,8 @@ class Fetcher {
     struct Asker {
         Flow flow;
         std::vector<std::uint32_t> unsent;  ///< targets with segments not asked yet, oldest first
+
+        TimePoint next_deadline() const { return flow.next_deadline(); }
     };
 
     std::uint32_t flow_to(const wire::Name& hint);
@@ -55,8 +57,8 @@ class Fetcher {
     void release(OperationState& operation);
     void cancel_outstanding(std::uint32_t place);
     bool outstanding(const TargetState& target, RequestKey key) const;
-    /// The targets that fetch `tensor`, in `matches_`: ending one of them changes the table.
-    void find_matches(wire::NameView tensor);
+    /// The targets that fetch the segment, in `matches_`: ending one of them changes the table.
+    void find_matches(wire::NameView tensor, std::uint64_t segment);
 
     /// The flow on which `key` is outstanding, if any.
     Flow* flow_of(const TargetState& target, RequestKey key);

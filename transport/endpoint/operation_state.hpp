@@ -52,7 +52,8 @@ struct TargetState {
     SegmentNamer namer;
     ShardCursor unsent;
     std::uint32_t flow = 0;
-    std::uint32_t next_of_same_hash = 0;
+    std::uint64_t index_key = 0;  ///< in the target table
+    std::uint32_t next_of_same_key = 0;
     bool can_self_evaluate = false;
 
     /// Rounds of refusals since the last answer, and when the round under way ends.

@@ -1,5 +1,5 @@
 #pragma once
-// The targets of all operations in flight: a slab, and an index by tensor name.
+// The targets of all operations in flight: a slab, and an index by what they fetch.
 
 #include <cstdint>
 #include <vector>
@@ -21,13 +21,18 @@ class TargetTable {
     std::uint32_t add(TargetState target);
     void remove(std::uint32_t place);
 
-    /// Calls `visit(place)` for every target that fetches `tensor`. The table must not change
-    /// meanwhile.
+    /// Calls `visit(place)` for every target that fetches that segment of `tensor`. The table must
+    /// not change meanwhile. All of a tensor's targets would be too many to look at: a large
+    /// network has as many roots of sums.
     template <typename Visit>
-    void for_each(wire::NameView tensor, Visit visit) const {
-        for (std::uint32_t place = by_hash_.find(tensor.hash()); place != kNone;
-             place = slab_[place].next_of_same_hash) {
-            if (slab_[place].namer.tensor() == tensor) visit(place);
+    void for_each(wire::NameView tensor, std::uint64_t segment, Visit visit) const {
+        const wire::NameHash hash = tensor.hash();
+        for (const UsedSharding& used : shardings_) {
+            const std::uint64_t number = used.sharding.target_of(segment);
+            for (std::uint32_t place = by_key_.find(index_key(hash, used.sharding, number));
+                 place != kNone; place = slab_[place].next_of_same_key) {
+                if (slab_[place].namer.tensor() == tensor) visit(place);
+            }
         }
     }
 
@@ -51,9 +56,21 @@ class TargetTable {
     static constexpr unsigned kSegmentBits = 40;
 
   private:
+    /// How some targets' fetches are dealt out. Operations in flight are few, and most are alike.
+    struct UsedSharding {
+        Sharding sharding;
+        std::size_t targets = 0;  ///< that use it
+    };
+
+    static std::uint64_t index_key(wire::NameHash tensor, const Sharding& sharding,
+                                   std::uint64_t number);
+    void use(const Sharding& sharding);
+    void leave(const Sharding& sharding);
+
     std::vector<TargetState> slab_;
     std::vector<std::uint32_t> free_;
-    RequestIndex by_hash_;  ///< the first of a chain
+    std::vector<UsedSharding> shardings_;
+    RequestIndex by_key_;  ///< the first of a chain
 };
 
 }  // namespace innet

@@ -9,8 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "transport/deadline_heap.hpp"
+#include "transport/time.hpp"
+
 namespace innet {
 
+/// A node can have a thousand flows, of which one has changed since the last event: deadlines, by
+/// `Flow::next_deadline()`, are asked only of flows that somebody had in hand meanwhile.
 template <typename Flow>
 class FlowTable {
   public:
@@ -21,7 +26,11 @@ class FlowTable {
     /// More than this many flows are there only while all are in use.
     explicit FlowTable(std::size_t kept = kKept) : kept_(kept) {}
 
-    Flow& operator[](Place place) { return flows_[place]; }
+    /// Valid, for changes, until the next question for deadlines.
+    Flow& operator[](Place place) {
+        touch(place);
+        return flows_[place];
+    }
     const Flow& operator[](Place place) const { return flows_[place]; }
     std::size_t size() const { return flows_.size(); }
 
@@ -42,11 +51,12 @@ class FlowTable {
             place = static_cast<Place>(flows_.size());
             flows_.push_back(std::move(flow));
             usage_.emplace_back();
+            deadlines_.add();
         } else {
             forget(place);
             flows_[place] = std::move(flow);
         }
-        usage_[place] = {hash, 0, ++clock_};
+        usage_[place] = {hash, 0, ++clock_, usage_[place].touched};
         by_hash_.emplace(hash, place);
         return place;
     }
@@ -59,12 +69,30 @@ class FlowTable {
             if (in_use(place)) visit(place);
         }
     }
-    void use(Place place) { ++usage_[place].users; }
+    void use(Place place) {
+        touch(place);
+        ++usage_[place].users;
+    }
     /// Once for every `use`.
     void leave(Place place) {
+        touch(place);
         Usage& usage = usage_[place];
         --usage.users;
         usage.left = ++clock_;
+    }
+
+    /// The earliest deadline of flows in use.
+    TimePoint next_deadline() const {
+        look_at_touched();
+        return deadlines_.earliest();
+    }
+    /// Calls `visit(place)` for each flow in use whose deadline has come.
+    template <typename Visit>
+    void for_each_due(TimePoint now, Visit visit) const {
+        if (next_deadline() > now) return;
+        for (Place place = 0; place < flows_.size(); ++place) {
+            if (deadlines_.deadline(place) <= now) visit(place);
+        }
     }
 
   private:
@@ -72,7 +100,20 @@ class FlowTable {
         std::uint64_t hash = 0;
         std::uint32_t users = 0;
         std::uint64_t left = 0;  ///< when, in events of this table
+        bool touched = false;    ///< is in `touched_`
     };
+
+    void touch(Place place) {
+        if (std::exchange(usage_[place].touched, true)) return;
+        touched_.push_back(place);
+    }
+    void look_at_touched() const {
+        for (const Place place : touched_) {
+            usage_[place].touched = false;
+            deadlines_.set(place, in_use(place) ? flows_[place].next_deadline() : kNever);
+        }
+        touched_.clear();
+    }
 
     Place longest_idle() const {
         Place longest = kNone;
@@ -91,7 +132,9 @@ class FlowTable {
 
     std::size_t kept_;
     std::vector<Flow> flows_;
-    std::vector<Usage> usage_;
+    mutable std::vector<Usage> usage_;
+    mutable std::vector<Place> touched_;
+    mutable DeadlineHeap deadlines_;  ///< but for those of `touched_`
     std::unordered_multimap<std::uint64_t, Place> by_hash_;
     std::uint64_t clock_ = 0;
 };

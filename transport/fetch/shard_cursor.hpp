@@ -1,5 +1,5 @@
 #pragma once
-// Walks over the segments that one target of a fetch answers.
+// Which segments of a fetch which of its targets answers.
 
 #include <cstdint>
 
@@ -7,17 +7,31 @@
 
 namespace innet {
 
+/// How segments are dealt out to the targets of a fetch.
+struct Sharding {
+    std::uint64_t segments_per_shard = 1;
+    std::uint64_t targets = 1;
+
+    Sharding() = default;
+    explicit Sharding(const FetchSpec& spec)
+        : segments_per_shard(
+              spec.shard_rule == ShardRule::kBlock ? spec.segmentation.segments_per_block() : 1),
+          targets(spec.targets.size()) {}
+
+    /// Which target a segment comes from.
+    std::uint64_t target_of(std::uint64_t segment) const {
+        return segment / segments_per_shard % targets;
+    }
+    bool operator==(const Sharding&) const = default;
+};
+
+/// Walks over the segments that one target answers.
 class ShardCursor {
   public:
     ShardCursor() = default;
     /// The segments of `spec` that come from `spec.targets[target]`, in ascending order.
     ShardCursor(const FetchSpec& spec, std::size_t target)
-        : segments_per_shard_(
-              spec.shard_rule == ShardRule::kBlock ? spec.segmentation.segments_per_block() : 1),
-          targets_(spec.targets.size()),
-          target_(target),
-          next_(spec.first_segment),
-          end_(spec.end_segment) {
+        : sharding_(spec), target_(target), next_(spec.first_segment), end_(spec.end_segment) {
         skip_to_own();
     }
 
@@ -33,13 +47,14 @@ class ShardCursor {
 
   private:
     void skip_to_own() {
-        const std::uint64_t shard = next_ / segments_per_shard_;
-        const std::uint64_t ahead = (target_ + targets_ - shard % targets_) % targets_;
-        if (ahead != 0) next_ = (shard + ahead) * segments_per_shard_;
+        const std::uint64_t targets = sharding_.targets;
+        const std::uint64_t ahead = (target_ + targets - sharding_.target_of(next_)) % targets;
+        if (ahead == 0) return;
+        const std::uint64_t shard = next_ / sharding_.segments_per_shard;
+        next_ = (shard + ahead) * sharding_.segments_per_shard;
     }
 
-    std::uint64_t segments_per_shard_ = 1;
-    std::uint64_t targets_ = 1;
+    Sharding sharding_;
     std::uint64_t target_ = 0;
     std::uint64_t next_ = 0;
     std::uint64_t end_ = 0;

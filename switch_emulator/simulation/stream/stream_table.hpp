@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "switch_emulator/simulation/deadline_heap.hpp"
 #include "switch_emulator/simulation/stream/receiver.hpp"
 #include "switch_emulator/simulation/stream/sender.hpp"
+#include "transport/deadline_heap.hpp"
 
 namespace innet::simulation::stream {
 

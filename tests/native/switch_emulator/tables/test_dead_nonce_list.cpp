@@ -30,3 +30,15 @@ TEST_CASE("recent nonces are remembered, old ones forgotten, and memory stays bo
     CHECK(remembered(kAdded - 256, kAdded) >= 254);
     CHECK(remembered(kAdded - 8, kAdded) == 8);
 }
+
+TEST_CASE("the first nonces are all remembered while the list grows") {
+    DeadNonceList list;
+    constexpr std::uint32_t kAdded = 4000;  // a quarter of what there is room for
+    std::size_t remembered = 0;
+    for (std::uint32_t nonce = 0; nonce < kAdded; ++nonce) list.add(nonce * 31, nonce);
+    for (std::uint32_t nonce = 0; nonce < kAdded; ++nonce) {
+        remembered += list.contains(nonce * 31, nonce) ? 1 : 0;
+    }
+    CHECK(remembered >= kAdded - 4);  // now and then, nine of them share the last bucket
+    CHECK(list.contains(31 * (kAdded - 1), kAdded - 1));
+}

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "transport/fetch/flow_table.hpp"
 
@@ -54,4 +55,28 @@ TEST_CASE("flows in use stay, however many they are; what they took is used agai
     }
     for (std::uint64_t i = 0; i < 1000; ++i) flows.add(i, "later");
     CHECK(flows.size() == 10);
+}
+
+TEST_CASE("the earliest deadline is that of the flows in use, however they were changed") {
+    struct Timed {
+        innet::TimePoint deadline;
+        innet::TimePoint next_deadline() const { return deadline; }
+    };
+    const auto at = [](int seconds) { return innet::TimePoint(std::chrono::seconds(seconds)); };
+    FlowTable<Timed> flows;
+    CHECK(flows.next_deadline() == innet::kNever);
+    const auto a = flows.add(1, {at(5)});
+    const auto b = flows.add(2, {at(3)});
+    CHECK(flows.next_deadline() == innet::kNever);
+    flows.use(a);
+    flows.use(b);
+    CHECK(flows.next_deadline() == at(3));
+    flows[b].deadline = at(9);
+    CHECK(flows.next_deadline() == at(5));
+    flows[a].deadline = at(7);
+    std::vector<FlowTable<Timed>::Place> due;
+    flows.for_each_due(at(7), [&](auto place) { due.push_back(place); });
+    CHECK(due == std::vector{a});
+    flows.leave(a);
+    CHECK(flows.next_deadline() == at(9));
 }

@@ -9,7 +9,7 @@
 
 #include "transport/time.hpp"
 
-namespace innet::simulation {
+namespace innet {
 
 class DeadlineHeap {
   public:
@@ -17,6 +17,7 @@ class DeadlineHeap {
     void add();
     /// `kNever`: not due at all.
     void set(std::uint32_t index, TimePoint deadline);
+    TimePoint deadline(std::uint32_t index) const { return deadlines_[index]; }
     /// `kNever` when nothing is due.
     TimePoint earliest() const { return order_.empty() ? kNever : deadlines_[order_.front()]; }
     /// Who is due at `earliest()`, which must not be `kNever`.
@@ -36,4 +37,4 @@ class DeadlineHeap {
     std::vector<std::uint32_t> order_;      ///< indexes, heap-ordered
 };
 
-}  // namespace innet::simulation
+}  // namespace innet

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "switch_emulator/port/random_bits.hpp"
-#include "switch_emulator/simulation/deadline_heap.hpp"
+#include "transport/deadline_heap.hpp"
 
 using namespace innet;
-using namespace innet::simulation;
 
 TEST_CASE("a heap of deadlines says what a search through all of them says") {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -1,6 +1,6 @@
-#include "switch_emulator/simulation/deadline_heap.hpp"
+#include "transport/deadline_heap.hpp"
 
-namespace innet::simulation {
+namespace innet {
 
 void DeadlineHeap::add() {
     deadlines_.push_back(kNever);
@@ -83,4 +83,4 @@ void DeadlineHeap::remove(std::uint32_t index) {
     }
 }
 
-}  // namespace innet::simulation
+}  // namespace innet
