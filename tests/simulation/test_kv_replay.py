@@ -24,6 +24,7 @@ from innet.simulation.experiment.result import RunResult
 from innet.simulation.experiment.run import run_task
 from innet.simulation.experiment.sweep import make_tasks, sweep
 from innet.simulation.workload import Workload, load_workload, parse_workload
+from innet.simulation.workload.model import KvJob
 from innet.topology import Topology, load_topology
 
 BLOCK_TOKENS = 512
@@ -231,6 +232,15 @@ def test_what_does_not_fit_is_told(
     text = f"name: w\njobs:\n  s: {{kind: kv, trace: {path.name}, {keys}}}"
     with pytest.raises(WorkloadError, match=message):
         run(topology, parse_workload(text, tmp_path / "w.yaml"), "network")
+
+
+def test_a_short_form_has_shares_and_sizes(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "t.jsonl", [(0, [1])])
+    (job,) = workload_of(path, ",worker-share=0.125,cache=1GiB,policy=s3fifo,deadline=20ms").jobs
+    assert isinstance(job, KvJob)
+    written = job.written
+    assert (written.worker_share, written.cache, written.deadline) == (0.125, 1 << 30, 0.02)
+    assert written.policy == "s3fifo"
 
 
 def test_replays_compare_designs_and_nothing_else(topology: Topology, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ class PrefixDepth(RankedPolicy):
     all blocks of a prompt have the same rank, whatever its length: so the prompt longest unused
     loses its last blocks first, and what is kept is always whole prefixes. (A block is used at most
     as many ticks after one before it as it is deeper, so it never ranks above it.) A home that sees
-    every n-th block of a prompt ages deep blocks faster still.
+    every n-th block of a prompt is told depths that are n times smaller, as its time is slower.
     """
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ from innet.topology.specification import validated
 from innet.topology.validation_messages import first_message
 
 MAX_FILE_BYTES: Final = 64 * 2**20
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 SHORT_FORMS: Final = (
     "allreduce:16MiB",
     "alltoall:1MiB",
@@ -143,7 +145,9 @@ def _value(text: str) -> object:
     """Numbers and truth values as YAML has them; the rest stays text."""
     if text in ("true", "false"):
         return text == "true"
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)
 
 
 def _unknown(text: str, kind: str) -> WorkloadError:

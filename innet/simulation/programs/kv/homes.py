@@ -84,7 +84,9 @@ class Homes:
             self._transfers.release(home, block)
             return False
         self.count_asked()  # so that the policy knows of them
-        for gone in self._stores[home].put(block, depth):
+        # It sees but every so many blocks of a prompt.
+        own_depth = depth * len(self.of(block)) // len(self._stores)
+        for gone in self._stores[home].put(block, own_depth):
             self._transfers.release(home, gone)
         return True
 
