@@ -125,21 +125,27 @@ def test_a_hot_prefix_crosses_its_homes_link_about_once(tmp_path: Path) -> None:
     assert from_home.bytes_per_operation < 1.3 * len(ids) * BLOCK_BYTES
 
 
-def test_a_home_that_dies_costs_misses_and_nothing_else(tmp_path: Path) -> None:
+def test_a_home_that_dies_costs_misses_until_it_is_back(tmp_path: Path) -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, mtu_bytes=9000)
     prompts = [(3000 * number, [1, 2, 3, 4, 5, 6]) for number in range(8)]
     path = write_trace(tmp_path / "t.jsonl", prompts)
-    text = (
-        f"name: death\njobs: {{serving: {{kind: kv, trace: {path.name}, block: 64KiB, "
-        "worker-share: 0, deadline: 200ms, hosts: [h0, h1], homes: {h2: 1, h3: 1}}}\n"
-        "events: [{kind: crash, node: h2, at: 8s, for: 6s}]"
-    )
-    result = run(topology, parse_workload(text, tmp_path / "w.yaml"), "home")
-    blocks = blocks_of(result)
-    assert result.operations == len(prompts)
-    assert 6 < blocks.computed < 48
-    assert blocks.late > 0
-    assert len(result.jobs[0].spans_s) == len(prompts)
+
+    def blocks_after(requests: int) -> BlockCounts:
+        text = (
+            f"name: death\njobs: {{serving: {{kind: kv, trace: {path.name}, block: 64KiB, "
+            f"requests: {requests}, worker-share: 0, deadline: 200ms, hosts: [h0, h1], "
+            "homes: {h2: 1, h3: 1}}}\n"
+            "events: [{kind: crash, node: h2, at: 8s, for: 6s}]"
+        )
+        result = run(topology, parse_workload(text, tmp_path / "w.yaml"), "home")
+        assert result.operations == len(result.jobs[0].spans_s) == requests
+        return blocks_of(result)
+
+    before, back, end = (blocks_after(requests) for requests in (3, 6, 8))
+    assert before.computed == 6
+    assert back.late > 0
+    assert back.computed > before.computed
+    assert end.computed == back.computed  # what came to the home again is found there
 
 
 @pytest.mark.parametrize(
@@ -164,6 +170,17 @@ def test_all_requests_are_answered_whatever_happens(tmp_path: Path, event: str) 
     blocks = blocks_of(result)
     assert len(result.jobs[0].spans_s) == len(prompts)
     assert blocks.local + blocks.switches + blocks.homes + blocks.computed == 3 * len(prompts)
+
+
+def test_a_worker_without_its_node_computes_everything(tmp_path: Path) -> None:
+    topology = load_topology("star:2").with_overrides(rate_bps=1e9, mtu_bytes=9000)
+    path = write_trace(tmp_path / "t.jsonl", [(2000 * number, [1, 2]) for number in range(4)])
+    text = (
+        f"name: death\njobs: {{serving: {{kind: kv, trace: {path.name}, hosts: [h0]}}}}\n"
+        "events: [{kind: crash, node: h0, at: 3s}]"
+    )
+    blocks = blocks_of(run(topology, parse_workload(text, tmp_path / "w.yaml"), "local"))
+    assert (blocks.local, blocks.computed) == (2, 6)
 
 
 def test_what_comes_late_is_computed(topology: Topology, tmp_path: Path) -> None:
