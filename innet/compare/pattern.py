@@ -13,9 +13,12 @@ from innet.errors import CollectiveError
 
 FloatArray = npt.NDArray[np.float32]
 
-# A prime: no segment size is a multiple of it, so a misplaced segment never fits its new place.
+# Primes: no segment size is a multiple of one, so a misplaced segment never fits its new place.
 _PERIOD = 4093
 _TURNS = 64
+# Of thousands of ranks, some contribute the same, and the values are smaller.
+_PERIOD_OF_MANY = 509
+_DIFFERENT_OF_MANY = 251
 _EXACT_FLOAT32 = 1 << 24
 
 
@@ -43,20 +46,28 @@ class Pattern:
                 f"{size_bytes} bytes are no whole number of float32 elements. "
                 "Give a size that is a multiple of 4 bytes."
             )
-        if ranks * (_PERIOD + _TURNS + ranks) >= _EXACT_FLOAT32:
+        period, self._different = _PERIOD, ranks
+        if not _is_exact(ranks, period, self._different):
+            period, self._different = _PERIOD_OF_MANY, _DIFFERENT_OF_MANY
+        if not _is_exact(ranks, period, self._different):
             raise CollectiveError(
                 f"the sum of {ranks} ranks is not exact in float32, so it cannot be checked. "
                 "Compare on a topology with fewer hosts."
             )
         self._ranks = ranks
-        self._base = (np.arange(size_bytes // 4) % _PERIOD).astype(np.float32)
+        self._base = (np.arange(size_bytes // 4) % period).astype(np.float32)
 
     def contribution(self, rank: int, turn: int) -> FloatArray:
         """The tensor of ``rank``; it differs between turns, so a stale result is noticed."""
-        return self._base + np.float32(rank + turn % _TURNS)
+        return self._base + np.float32(rank % self._different + turn % _TURNS)
 
     def total(self, turn: int) -> FloatArray:
         """The sum over all ranks."""
         ranks = self._ranks
-        shift = ranks * (ranks - 1) // 2 + ranks * (turn % _TURNS)
+        shift = sum(rank % self._different for rank in range(ranks)) + ranks * (turn % _TURNS)
         return self._base * np.float32(ranks) + np.float32(shift)
+
+
+def _is_exact(ranks: int, period: int, different: int) -> bool:
+    """Whether float32 holds the sum of all ranks' largest values."""
+    return ranks * (period + _TURNS + different) < _EXACT_FLOAT32

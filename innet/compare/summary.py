@@ -87,7 +87,7 @@ def _against_peers(measurements: list[Measurement]) -> list[str]:
         return []
     sentences = []
     for peer in measurements:
-        if peer.method == _IN_NETWORK or peer.method in _INCAST:
+        if peer.method == _IN_NETWORK or peer.method.partition(":")[0] in _INCAST:
             continue
         factor = peer.median_s / own.median_s
         sentence = f"{own.title} takes {1 / factor:.2f} times the time of {peer.title}"
@@ -113,9 +113,10 @@ def _incast(measurements: list[Measurement]) -> list[str]:
     sentences = []
     for m in measurements:
         queue = m.deepest_queue
-        if m.method not in _INCAST or queue is None:
+        name = m.method.partition(":")[0]
+        if name not in _INCAST or queue is None:
             continue
-        pushed = "pushes at" if m.method in _PUSHED else "is asked by"
+        pushed = "pushes at" if name in _PUSHED else "is asked by"
         sentences.append(
             f"Incast: when everyone {pushed} one host ({m.title}), "
             f"{format_seconds(m.median_s)} pass, up to {format_bytes(m.deepest_queue_bytes)} wait "

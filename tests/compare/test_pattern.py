@@ -46,4 +46,12 @@ def test_sizes_that_are_no_tensors_are_refused(size_bytes: int) -> None:
 
 def test_more_ranks_than_can_be_summed_exactly_are_refused() -> None:
     with pytest.raises(CollectiveError, match="not exact"):
-        Pattern(4096, 5000)
+        Pattern(4096, 50_000)
+
+
+def test_the_sum_of_ten_thousand_ranks_is_exact() -> None:
+    pattern = Pattern(4096, 10_000)
+    total = np.zeros(1024, np.float32)
+    for rank in range(10_000):
+        total += pattern.contribution(rank, 63)
+    np.testing.assert_array_equal(total, pattern.total(63))

@@ -18,8 +18,8 @@ LARGE = load_topology("fat-tree:8").with_overrides(mtu_bytes=65000)
     ("workload", "least", "most"),
     [
         ("allreduce:1MiB", 1, 1),
-        ("allreduce:100MB", 128, 256),  # 25 GB on 128 hosts
-        ("allgather:1MiB", 64, 256),  # each gets that of all
+        ("allreduce:100MB", 512, 1024),  # 25 GB on 128 hosts
+        ("allgather:1MiB", 256, 1024),  # each gets that of all
         ("barrier", 1, 1),
     ],
 )

@@ -40,7 +40,9 @@ def test_they_stand_beside_the_others_with_their_bounds() -> None:
         assert len(measured.samples_s) == 3
     assert server.busiest_link is not None
     assert "h2" in (server.busiest_link.source, server.busiest_link.destination)
-    assert any("as fast as ring over TCP" in sentence for sentence in summary_sentences(found))
+    told = " ".join(summary_sentences(found))
+    assert "as fast as ring over TCP" in told
+    assert "Incast: when everyone pushes at one host (parameter server over TCP" in told
 
 
 def test_training_runs_over_them() -> None:

@@ -22,7 +22,7 @@ EXAMPLES = options.examples(
     "innet sim star8 allreduce:16MiB --algorithm inc,tcp-ring,tcp-ps --rate 1gbit",
     "innet sim star8 astra-sim:transformer.txt,model-parallel=4",
     "innet sim star8 allreduce:64KiB --algorithm inc --capture a.pcapng --capture-at s0",
-    "innet sim fat-tree:16 allreduce:100MB,repetitions=1 --algorithm inc --mtu 65000",
+    "innet sim fat-tree:16 allreduce:100MB --algorithm inc --mtu 65000 --queue 64MiB",
     "innet sim leaf-spine:4x2x4 kv:trace.jsonl,block=256KiB --sizes 1GiB,8GiB --mtu 65000",
 )
 

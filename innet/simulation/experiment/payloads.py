@@ -13,7 +13,7 @@ Payloads = Literal["auto", "real", "virtual"]
 """``auto``: real as long as the arrays of all hosts take little memory."""
 
 _MOST_REAL_BYTES: Final = 1 << 30
-_WANTED_BYTES: Final = 1 << 27
+_WANTED_BYTES: Final = 1 << 25
 _LEAST_SCALE: Final = 16
 _ONE_FROM_EACH: Final = ("allgather", "gather")
 
