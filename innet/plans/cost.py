@@ -12,13 +12,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
 from innet.plans.plan import Placed, Plan
 from innet.topology import Topology
 from innet.topology.routes import Routes
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 SEGMENT_BYTES = 8192
 """Payload of one segment that the model assumes."""

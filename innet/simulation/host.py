@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from innet._native import _core
 from innet.collectives.services import Services
-from innet.plans import Plan
+from innet.node.rules import install_rules
 from innet.settings import Settings
 from innet.simulation.collector import SimulatedCollector
 from innet.simulation.loop_background import LoopBackground
@@ -88,7 +88,7 @@ class SimulatedHost(Services):
         """Become a member: the host's own rules of the group's plans are installed."""
         self.groups[membership.name] = membership
         for prefix, plan in membership.plans.items():
-            install_rules(self._node, prefix, plan, self.name)
+            install_rules(self._node, prefix, plan.primary_rules(self.name))
 
     def now_s(self) -> float:
         """The simulation's time."""
@@ -137,10 +137,3 @@ class SimulatedHost(Services):
 
     def no_more_before_close(self, hook: Callable[[], None]) -> None:
         """There is nothing to take back."""
-
-
-def install_rules(node: _core.NodeHandle, prefix: str, plan: Plan, name: str) -> None:
-    """Install the sums of ``plan`` that others ask the node called ``name`` for."""
-    for rule in plan.primary_rules(name):
-        operands = [(str(operand.interval), f"/n/{operand.node}") for operand in rule.operands]
-        node.install_rule(prefix, str(rule.interval), operands)

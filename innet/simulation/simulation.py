@@ -20,12 +20,13 @@ from innet.control.group_plans import GroupPlans
 from innet.emulation.node_config import Mode
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import SimulationError
+from innet.node.rules import install_rules
 from innet.plans import Plan, PlanChooser
 from innet.settings import Settings
 from innet.simulation.background import BackgroundTraffic, Distribution
 from innet.simulation.capture import Capture
 from innet.simulation.event_loop import VirtualTimeLoop
-from innet.simulation.host import SimulatedHost, install_rules
+from innet.simulation.host import SimulatedHost
 from innet.simulation.loop_background import LoopBackground
 from innet.simulation.network import SimulatedNetwork
 from innet.simulation.streams import Stream, Streams
@@ -325,7 +326,7 @@ class Simulation:
         """
         self.network.restart(node)
         for prefix, plan in self._switch_rules.get(node, {}).items():
-            install_rules(self.network.nodes[node], prefix, plan, node)
+            install_rules(self.network.nodes[node], prefix, plan.primary_rules(node))
         for restarted in self._on_restart:
             restarted(node)
 
@@ -466,7 +467,7 @@ class Simulation:
             if plan.primary_rules(switch):
                 self._switch_rules[switch][prefix] = plan
                 if self.network.is_alive(switch):  # else as it comes back
-                    install_rules(self.network.nodes[switch], prefix, plan, switch)
+                    install_rules(self.network.nodes[switch], prefix, plan.primary_rules(switch))
 
     def _leave(self, membership: Membership) -> None:
         left = self._left.setdefault((membership.name, membership.number), [])

@@ -9,7 +9,6 @@ from typing import Final
 from innet.errors import TopologyError
 from innet.topology.generators import expression_forms, from_expression, is_expression
 from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra_sim
-from innet.topology.importers.graphml import parse_graphml
 from innet.topology.importers.mini_ndn import parse_mini_ndn
 from innet.topology.located_yaml import parse_located
 from innet.topology.model import Topology
@@ -91,9 +90,15 @@ def _parse_any_yaml(text: str, path: Path) -> Topology:
     return topology_from_document(document)
 
 
+def _parse_graphml(text: str, path: Path) -> Topology:
+    from innet.topology.importers.graphml import parse_graphml  # it loads networkx
+
+    return parse_graphml(text, path)
+
+
 _PARSERS: Final[dict[str, Callable[[str, Path], Topology]]] = {
     ".yaml": _parse_any_yaml,
     ".yml": _parse_any_yaml,
     ".conf": parse_mini_ndn,
-    ".graphml": parse_graphml,
+    ".graphml": _parse_graphml,
 }

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypedDict, Unpack
 
-import networkx as nx
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -25,6 +24,9 @@ from innet.topology.events import Event
 from innet.topology.names import Name, PortName, natural_key
 from innet.topology.structure import structural_problems
 from innet.topology.validation_messages import first_message
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MIN_RATE_BPS: Final = 1e3
 MAX_RATE_BPS: Final = 1e13
@@ -304,6 +306,8 @@ class Topology(_Part):
 
     @cached_property
     def _graph(self) -> nx.Graph[str]:
+        import networkx as nx  # loaded by those alone who need a graph
+
         graph: nx.Graph[str] = nx.Graph(name=self.name)
         for name, node in self.nodes.items():
             graph.add_node(name, node=node)

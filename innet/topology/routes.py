@@ -12,12 +12,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping
 from functools import cache
-from typing import TypeAlias
-
-import networkx as nx
+from typing import TYPE_CHECKING, TypeAlias
 
 from innet.errors import PlanError
 from innet.topology.model import Link, Topology
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 # Costs are whole numbers, so that equal paths compare equal: nanoseconds above links.
 _LINK_COST = 1
@@ -52,6 +53,8 @@ class Routes:
         self._name = topology.name
         self._graph: nx.Graph[str] = topology.graph()
         if without or cut:
+            import networkx as nx
+
             self._graph = nx.restricted_view(self._graph, tuple(without), tuple(cut))
         neighbours = {
             node: [(peer, _cost(edge["link"])) for peer, edge in self._graph[node].items()]

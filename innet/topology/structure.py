@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import networkx as nx
-
 from innet.topology.names import did_you_mean, natural_key
 
 if TYPE_CHECKING:
@@ -151,6 +149,8 @@ def _ranks_count_up(nodes: Nodes, _links: Links) -> Iterator[Problem]:
 
 
 def _all_is_connected(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    import networkx as nx  # loaded by those alone who need a graph
+
     graph: nx.Graph[str] = nx.Graph()
     graph.add_nodes_from(nodes)
     graph.add_edges_from(link.nodes for link in links)

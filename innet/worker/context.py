@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from innet.control.agent import NodeAgent
-from innet.control.placements import rule_messages
 from innet.control.resumption import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
@@ -25,6 +24,7 @@ from innet.errors import (
 )
 from innet.logs import LogContext, configure_logs
 from innet.node import open_node
+from innet.node.rules import install_rules
 from innet.plans import Plan
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
@@ -445,9 +445,7 @@ class Worker:
             self.node.remove_group(prefix)
 
     def _install_rules(self, prefix: str, plan: Plan) -> None:
-        for rule in rule_messages(plan, self.config.node):
-            operands = [(interval, f"/n/{node}") for interval, node in rule["operands"]]
-            self.node.install_rule(prefix, rule["interval"], operands, rule["primary"])
+        install_rules(self.node, prefix, plan.rules_for(self.config.node))
 
     def _rank_among(self, nodes: tuple[str, ...]) -> int:
         strangers = [node for node in nodes if node not in self.job.ranks]

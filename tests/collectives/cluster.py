@@ -16,8 +16,8 @@ from typing import Any
 from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
-from innet.control.placements import rule_messages
 from innet.emulation.routing import next_hops
+from innet.node.rules import install_rules
 from innet.plans import Plan, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys
 from innet.settings import Settings
@@ -143,7 +143,7 @@ class Cluster:
             plan = make_plan(plan, self.topology, rank_order(self.topology, nodes))
         prefix = f"/j/{name}"
         for node_name, node in self.nodes.items():
-            _install(node, node_name, prefix, plan)
+            install_rules(node, prefix, plan.rules_for(node_name))
         members = {member.host: member for member in self.members}
         made = []
         for rank, node_name in enumerate(nodes):
@@ -236,12 +236,6 @@ class Cluster:
     def _route(self, name: str, node: _core.Node) -> None:
         for destination, face in next_hops(self.topology)[name].items():
             node.add_route(f"/n/{destination}", face)
-
-
-def _install(node: _core.Node, name: str, prefix: str, plan: Plan) -> None:
-    for rule in rule_messages(plan, name):
-        operands = [(interval, f"/n/{at}") for interval, at in rule["operands"]]
-        node.install_rule(prefix, rule["interval"], operands, rule["primary"])
 
 
 def _udp_socket() -> socket.socket:

@@ -1,9 +1,15 @@
-"""The process of a switch."""
+"""The processes of switches and workers, as they start."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+
+def test_a_worker_starts_without_graphs() -> None:
+    code = "import sys, innet; innet.init; print('networkx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_switch_starts_without_what_plans_and_topologies_need() -> None:

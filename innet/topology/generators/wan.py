@@ -10,7 +10,6 @@ import random
 from itertools import combinations
 from typing import Final, Literal
 
-import networkx as nx
 from pydantic import Field
 
 from innet.topology.blueprint import Blueprint
@@ -48,6 +47,8 @@ class Wan(GeneratorBase):
         places = self._places()
         pairs = combinations(range(self.sites), 2)
         by_length = sorted((math.dist(places[a], places[b]), a, b) for a, b in pairs)
+        import networkx as nx  # loaded by those alone who need a graph
+
         distances: nx.Graph[int] = nx.Graph()
         distances.add_nodes_from(range(self.sites))
         distances.add_weighted_edges_from((a, b, km) for km, a, b in by_length)
