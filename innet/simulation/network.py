@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from innet._native import _core
 from innet.emulation.network import HOST_CACHE_POLICY
@@ -11,10 +12,9 @@ from innet.emulation.shaping import TokenBucket
 from innet.errors import SimulationError
 from innet.node.native_settings import native_settings
 from innet.settings import Settings
+from innet.simulation.jobs import SimulatedJob, SimulatedKeys
 from innet.simulation.tables import SharedTables
 from innet.topology import Link, Topology
-
-_KEY_NAME = "/g/k"
 
 
 class SimulatedNetwork:
@@ -25,6 +25,7 @@ class SimulatedNetwork:
         tables: what the nodes look up when they need it.
         native: the packet path's simulation.
         nodes: the node of each name.
+        keys: what they sign with.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class SimulatedNetwork:
         like: Mode = "local",
         *,
         virtual_scale: int = 1,
+        jobs: Sequence[SimulatedJob] = (),
     ) -> None:
         self.topology = topology
         self._like = like
@@ -42,6 +44,8 @@ class SimulatedNetwork:
         self._settings = settings
         self._seed = seed
         self._virtual_scale = virtual_scale
+        self._jobs = jobs
+        self.keys = SimulatedKeys(topology, jobs, self._digest)
         self._incarnations: dict[str, int] = {}
         self._faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
         self._directions: dict[tuple[str, str], int] = {}
@@ -52,6 +56,8 @@ class SimulatedNetwork:
             self.nodes[name] = self.native.add_node(*self._makings(name))
         for link in topology.links:
             self._connect(link)
+        for name in topology.switches:
+            self._install_jobs(name)
 
     @property
     def now_s(self) -> float:
@@ -101,6 +107,8 @@ class SimulatedNetwork:
             raise SimulationError(f"{node} has not crashed, and cannot start again")
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
         self.native.restart(index, *self._makings(node))
+        if node in self.topology.switches:
+            self._install_jobs(node)
 
     def is_alive(self, node: str) -> bool:
         """Whether the node has not crashed, or has come back."""
@@ -167,13 +175,15 @@ class SimulatedNetwork:
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             virtual_scale=self._virtual_scale,
         )
-        return settings, self.key(name), [self.key()]
+        return settings, self.keys.signing(name, incarnation), self.keys.trusted(name)
 
-    def key(self, node: str = "") -> _core.SigningKey:
-        """The key that all nodes share; with the salt of ``node`` to sign there."""
-        secret = self._digest("key")[:16]
-        salt = self._digest("salt", node, self._incarnations.get(node, 0))[:6] if node else b""
-        return _core.SigningKey("gmac", _KEY_NAME, secret, salt)
+    def _install_jobs(self, switch: str) -> None:
+        incarnation = self._incarnations.get(switch, 0)
+        for job in self._jobs:
+            signing = self.keys.signing_of_job(job, switch, incarnation)
+            self.nodes[switch].install_job(job.prefix, job.weight, signing, self.keys.of_job(job))
+            for host in set(job.hosts) & set(self._faces[switch]):
+                self.nodes[switch].bind_face(self._faces[switch][host], job.prefix)
 
     def _connect(self, link: Link) -> None:
         first, second = link.a.node, link.b.node

@@ -27,6 +27,7 @@ from innet.simulation.background import BackgroundTraffic, Distribution
 from innet.simulation.capture import Capture
 from innet.simulation.event_loop import VirtualTimeLoop
 from innet.simulation.host import SimulatedHost
+from innet.simulation.jobs import SimulatedJob
 from innet.simulation.loop_background import LoopBackground
 from innet.simulation.network import SimulatedNetwork
 from innet.simulation.streams import Stream, Streams
@@ -86,6 +87,7 @@ class Simulation:
         virtual_scale: int = 1,
         audit_interval: int = 0,
         like: Mode = "local",
+        jobs: Sequence[SimulatedJob] = (),
     ) -> None:
         """
         Args:
@@ -99,10 +101,13 @@ class Simulation:
                 checked against each other. 0: never.
             like: whose links are modelled: ``local``, the emulator's own, or ``netns``, the
                 kernel's token buckets with their bursts and without marks.
+            jobs: that share the network. Groups are of hosts of one job, or of none; hosts of none
+                cannot offer objects, for want of keys of their own.
 
         Raises:
             EmulationError: a link's MTU leaves no room for a segment.
-            SimulationError: ``virtual_scale`` is not at least 1, or leaves nothing of a segment.
+            SimulationError: ``virtual_scale`` is not at least 1, or leaves nothing of a segment; a
+                job's hosts are not there, or in another.
         """
         self.topology = topology
         self.settings = settings or Settings()
@@ -111,7 +116,7 @@ class Simulation:
         self._segment_bytes = _thin_segment_bytes(topology, virtual_scale)
         self.packet_bytes = virtual_scale * self._segment_bytes + PACKET_OVERHEAD_BYTES
         self.network = SimulatedNetwork(
-            topology, self.settings, seed, like, virtual_scale=virtual_scale
+            topology, self.settings, seed, like, virtual_scale=virtual_scale, jobs=jobs
         )
         self._background_error: Exception | None = None
         self.network.native.set_audit_interval(audit_interval)
@@ -149,12 +154,13 @@ class Simulation:
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
-            SimulationError: there is no such host, it has crashed, or is in a group of that name.
+            SimulationError: there is no such host, it has crashed, is in a group of that name, or
+                of another job than the others.
         """
         members = tuple(self.topology.hosts if hosts is None else hosts)
         for host in members:
             self._require_free(host, name)
-        number, plans = self._plans.make(_JOB_PREFIX, name, algorithm, members)
+        number, plans = self._plans.make(self._prefix_of(members), name, algorithm, members)
         for prefix, plan in plans.items():
             self._place(prefix, plan)
         timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)
@@ -426,7 +432,7 @@ class Simulation:
     # How it runs.
 
     def _make_host(self, name: str) -> SimulatedHost:
-        key = self.network.key(name)
+        key = self.network.keys.objects(name)
         return SimulatedHost(
             name,
             self.network.nodes[name],
@@ -441,6 +447,17 @@ class Simulation:
 
     def _make_loop(self) -> VirtualTimeLoop:
         return VirtualTimeLoop(lambda: self.now_s, self._advance)
+
+    def _prefix_of(self, hosts: Sequence[str]) -> str:
+        """What the names of a group of ``hosts`` begin with."""
+        jobs = {self.network.keys.job_of(host) for host in hosts}
+        if len(jobs) > 1:
+            names = ", ".join(sorted("none" if job is None else job.name for job in jobs))
+            raise SimulationError(
+                f"a group's hosts belong to one job; {', '.join(hosts)} are of: {names}"
+            )
+        job = jobs.pop() if jobs else None
+        return _JOB_PREFIX if job is None else job.prefix
 
     def _require_host(self, host: str) -> None:
         if host not in self._hosts:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import get_args
 
 from innet.topology import Topology
 from tests.swarm.network import base_topology
-from tests.swarm.scenario import Call, Collective, Fault, Group, LinkModel, Scenario
+from tests.swarm.scenario import Call, Collective, Fault, Group, Job, LinkModel, Scenario
 
 _TOPOLOGIES = (
     *("star:2", "star:3", "star:3", "star:4", "star:5", "star:8"),
@@ -41,11 +42,13 @@ def scenario_from_seed(seed: int) -> Scenario:
     topology = base_topology(expression)
     links = _links(random_)
     troubled = random_.random() < 0.5
+    jobs = _jobs(random_, topology)
     return Scenario(
         seed=seed,
         topology=expression,
         links=links,
-        groups=_groups(random_, topology, links),
+        groups=_groups(random_, topology, links, jobs),
+        jobs=jobs,
         slots=random_.choice((256, 256, 64, 8, 1, 0)),
         cache_bytes=random_.choice((64 << 20, 1 << 20, 20_000, 0)),
         timeout_s=random_.choice((30.0, 60.0)),
@@ -64,14 +67,41 @@ def _topology(random_: random.Random) -> str:
     return f"random:{hosts}x{switches}x{random_.randint(0, 3)}x{random_.randrange(1000)}"
 
 
-def _groups(random_: random.Random, topology: Topology, links: LinkModel) -> tuple[Group, ...]:
-    groups = random_.choice((1, 1, 1, 2, 3))
-    budget = _MOST_SEGMENTS // groups
-    return tuple(_group(random_, topology, links, budget) for _ in range(groups))
-
-
-def _group(random_: random.Random, topology: Topology, links: LinkModel, budget: int) -> Group:
+def _jobs(random_: random.Random, topology: Topology) -> tuple[Job, ...]:
+    """None at all, one of all hosts, or two of some each."""
     hosts = list(topology.hosts)
+    count = random_.choice((0, 0, 1, 2, 2))
+    if count == 0:
+        return ()
+    if count == 1 or len(hosts) < 4:
+        return (Job("a", tuple(hosts)),)
+    random_.shuffle(hosts)
+    cut = random_.randint(2, len(hosts) - 2)
+    weight = random_.choice((1, 2, 8))
+    return Job("a", tuple(hosts[:cut])), Job("b", tuple(hosts[cut:]), weight)
+
+
+def _groups(
+    random_: random.Random, topology: Topology, links: LinkModel, jobs: tuple[Job, ...]
+) -> tuple[Group, ...]:
+    groups = max(len(jobs), random_.choice((1, 1, 1, 2, 3)))
+    budget = _MOST_SEGMENTS // groups
+    made = []
+    for number in range(groups):
+        hosts = jobs[number % len(jobs)].hosts if jobs else topology.hosts
+        made.append(_group(random_, topology, hosts, links, budget, signed=bool(jobs)))
+    return tuple(made)
+
+
+def _group(
+    random_: random.Random,
+    topology: Topology,
+    of_job: tuple[str, ...],
+    links: LinkModel,
+    budget: int,
+    signed: bool,
+) -> Group:
+    hosts = list(of_job)
     if random_.random() < 0.3 and len(hosts) > 2:
         hosts = random_.sample(hosts, random_.randint(2, len(hosts)))
     algorithm = random_.choice(_ALGORITHMS)
@@ -83,6 +113,8 @@ def _group(random_: random.Random, topology: Topology, links: LinkModel, budget:
     calls: list[Call] = []
     for _ in range(random_.randint(1, 5)):
         call = _call(random_, len(hosts))
+        if call.collective == "object" and not signed:
+            call = replace(call, collective="broadcast")
         cost = _segments(call, len(hosts), links)
         if cost <= budget:
             budget -= cost

@@ -17,8 +17,10 @@ from innet.errors import (
     DeadlineExceeded,
     InnetError,
     MismatchError,
+    TransportError,
 )
 from innet.settings import Settings
+from innet.simulation import SimulatedJob
 from tests.swarm.faults import Faults
 from tests.swarm.network import network_of
 from tests.swarm.one_sided import STAGES
@@ -89,6 +91,7 @@ class Execution:
             settings=settings,
             seed=scenario.seed,
             audit_interval=scenario.audit_interval,
+            jobs=[SimulatedJob(job.name, job.hosts, job.weight) for job in scenario.jobs],
         )
         self._faults = Faults(self.sim, scenario.links, self._note, self._shrink_groups_of)
         self._survivors: dict[int, list[Communicator]] = {}
@@ -211,7 +214,8 @@ class Execution:
         told = f"{place}: {type(error).__name__}: {error}"
         self.outcome.failed_operations += 1
         self._note(told)
-        if not isinstance(error, CollectiveError) and not self._is_dead(place):
+        family = (CollectiveError, TransportError)[: 2 if place.call.collective == "object" else 1]
+        if not isinstance(error, family) and not self._is_dead(place):
             self._problem(f"{told} (not of the family that callers catch)")
         if not self._excuses(place, error):
             self._problem(f"{told} (nothing excuses it)")

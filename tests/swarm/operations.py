@@ -67,10 +67,17 @@ def start(comm: Communicator, call: Call, array: Array, number: int) -> Operatio
         "allreduce_of": lambda: comm.iallreduce_of(
             array, innet.KOfN(call.k, call.patience_s), op, out=out
         ),
+        "object": lambda: _object(comm, root, array, f"of/{number}"),
         "one_sided": lambda: asyncio.ensure_future(put_and_get(comm, call, array, f"of/{number}")),
         "mismatch": lambda: comm.iallreduce(array[: array.size - (comm.rank == root)]),
     }
     return calls[call.collective]()
+
+
+def _object(comm: Communicator, source: int, array: Array, name: str) -> Work[Any]:
+    if comm.rank == source:
+        return comm.ipublish(name, array)
+    return comm.ifetch(name, source)
 
 
 def _message(comm: Communicator, sender: int, array: Array) -> Work[Any] | None:
@@ -142,6 +149,8 @@ def expected(comm: Communicator, call: Call, inputs: Sequence[Array]) -> Array |
             return np.stack(inputs)
         case "broadcast":
             return inputs[root]
+        case "object":
+            return inputs[root] if rank != root else None
         case "gather":
             return np.stack(inputs) if rank == root else None
         case "scatter":

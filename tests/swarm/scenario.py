@@ -25,6 +25,7 @@ Collective = Literal[
     "reduce_by_key",
     "allreduce_of",
     "one_sided",
+    "object",
     "mismatch",
 ]
 FaultKind = Literal[
@@ -74,7 +75,8 @@ class Call:
 
     Attributes:
         collective: which; ``mismatch`` is an allreduce to which the root brings another shape,
-            ``one_sided`` a put to an array of the root, and a get of it.
+            ``one_sided`` a put to an array of the root, and a get of it, ``object`` a signed
+            object of the root, which the others fetch (for hosts of a job).
         op: of reductions.
         dtype: of NumPy.
         elements: of the array, or of each rank's block.
@@ -111,6 +113,15 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Job:
+    """Hosts whose groups have names, keys and a part of the switches of their own."""
+
+    name: str
+    hosts: tuple[str, ...]
+    weight: int = 1
+
+
+@dataclass(frozen=True)
 class Fault:
     """Something that happens to the network at a time.
 
@@ -138,6 +149,7 @@ class Scenario:
         topology: as ``innet`` takes it, or ``random:<hosts>x<switches>x<more links>x<seed>``.
         links: all of them.
         groups: at work at the same time.
+        jobs: that share the network; without any, all groups belong to the same.
         slots: of each switch.
         cache_bytes: of each node.
         timeout_s: deadline of operations.
@@ -150,6 +162,7 @@ class Scenario:
     topology: str
     links: LinkModel
     groups: tuple[Group, ...]
+    jobs: tuple[Job, ...] = ()
     slots: int = 4096
     cache_bytes: int = 1 << 20
     timeout_s: float = 30.0

@@ -57,6 +57,8 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
     yield from _without_one(scenario, "groups", at_least=1)
     if scenario.faults:
         yield replace(scenario, faults=())
+    if scenario.jobs:
+        yield replace(scenario, jobs=())
     yield from _without_one(scenario, "faults", at_least=0)
     for number, group in enumerate(scenario.groups):
         for smaller in _smaller_groups(group):
