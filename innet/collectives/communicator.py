@@ -36,7 +36,7 @@ from innet.collectives.services import Services
 from innet.collectives.staged import Staged, Steps
 from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
-from innet.errors import Cancelled, CollectiveError, ControlError
+from innet.errors import Cancelled, CollectiveError, ControlError, RankFailed
 from innet.plans import Plan
 from innet.worker import Membership
 from innet.worker.job_file import OnDeath
@@ -504,7 +504,10 @@ class Communicator(
             told = detail if seq is not None else f"{what}: {detail}"
             if status == _core.STATUS_DEADLINE_EXCEEDED:
                 told = self._who_has_ended() + told
-            return error_of(status, told, what, seq, self._membership.failure, timeout_s)
+            ended = error_of(status, told, what, seq, self._membership.failure, timeout_s)
+            if isinstance(ended, RankFailed):
+                self._membership.heard = (detail, ended.rank)
+            return ended
 
         followed = self._log.follow(what, seq)
         return Work(operation, completion or self._collector, finish, error, followed)

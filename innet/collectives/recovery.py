@@ -81,7 +81,8 @@ class RecoveryCalls:
             return self.shrink()
         if self.on_death == "wait":
             return self.restart()
-        why, rank = self._place.failure or ("a rank of the group has failed", None)
+        known = self._place.failure or self._place.heard
+        why, rank = known or ("a rank of the group has failed", None)
         hint = "the policy is to abort; others are innet run --on-worker-death shrink and wait"
         raise error_of_failure((f"{why}; {hint}", rank), "recover()")
 

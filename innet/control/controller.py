@@ -249,10 +249,22 @@ class Controller:
         with self._lock:
             return {"missing": self._groups.leave(group, number, node)}
 
-    def fail_incarnation(self, node: str, incarnation: int, why: str) -> None:
-        """The process that stands for ``node`` can go on no longer, and says so itself."""
+    def fail_incarnation(
+        self,
+        node: str,
+        incarnation: int,
+        why: str,
+        causes: Sequence[tuple[str, int, str, int | None]] = (),
+    ) -> None:
+        """The process that stands for ``node`` can go on no longer, and says so itself.
+
+        ``causes`` are the groups in which it only follows another rank, by name and number, with
+        what that rank's end was and which rank it is: their members hear that.
+        """
         with self._lock:
             if self._attendance.is_current(node, incarnation):
+                for group, number, cause, rank in causes:
+                    self._groups.blame(group, number, node, cause, rank)
                 self.fail(node, why)
 
     def expel(self, node: str, why: str) -> None:

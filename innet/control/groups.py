@@ -194,6 +194,13 @@ class GroupRegistry:
             self._failed[node] = why
             self._end_groups_of(node, why)
 
+    def blame(self, group: str, number: int, node: str, why: str, rank: int | None) -> None:
+        """A group has failed of its ``rank``, as ``node``, a member, has heard from another."""
+        known = self._numbered(group, number)
+        if known is not None:
+            known.lost |= known.left
+            self._fail_group(known, {node}, why, rank)
+
     def lose(self, node: str, why: str) -> None:
         """``node`` has failed, and no other process will come for it."""
         self.fail(node, why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from innet.emulation.runs import (
     new_run_id,
     remove_run,
     remove_stale_runs,
+    writing_into,
 )
 from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
@@ -43,6 +45,8 @@ from innet.topology import Topology, dump_yaml
 from innet.topology.summary import impairments
 
 HOST_CACHE_POLICY = "s3fifo"
+
+_log = logging.getLogger(__name__)
 
 _MAX_SOCKET_PATH_BYTES = 107  # sockaddr_un holds 108 with the terminating zero
 
@@ -196,19 +200,19 @@ class Network:
         """Say that the run stays until it is taken down: what a bare ``innet down`` ends."""
         record = self._entered_record()
         record.kept_up = True
-        record.save()
+        self._save(record)
 
     def record_broker(self, url: str) -> None:
         """Say in the run's record to which MQTT broker its telemetry goes."""
         record = self._entered_record()
         record.broker = url
-        record.save()
+        self._save(record)
 
     def record_metrics(self, url: str) -> None:
         """Say in the run's record where its metrics are served."""
         record = self._entered_record()
         record.metrics = url
-        record.save()
+        self._save(record)
 
     async def link_counters(
         self, nodes: Collection[str] | None = None
@@ -247,18 +251,23 @@ class Network:
         await self._remove()
         self._signals.raise_received()
 
+    def _write_files(self, hops: NextHops, fabric: Fabric) -> None:
+        record = self._entered_record()
+        record.save()
+        for node in self._topology.nodes:
+            config = self._node_config(node, hops, fabric)
+            self._configs[node] = config
+            self.config_path(node).write_text(config.model_dump_json(indent=2))
+        record.topology_path.write_text(dump_yaml(self._topology))
+
     async def _launch(self) -> None:
         await asyncio.to_thread(remove_stale_runs)
         hops = next_hops(self._topology)
         self._record = create_run(self._run_id, self._topology.name, self._mode)
         self._fabric = await self._open_fabric(hops)
         self._record.namespaces = self._fabric.namespace_paths()
-        self._record.save()
-        for node in self._topology.nodes:
-            config = self._node_config(node, hops, self._fabric)
-            self._configs[node] = config
-            self.config_path(node).write_text(config.model_dump_json(indent=2))
-        self._record.topology_path.write_text(dump_yaml(self._topology))
+        with writing_into(self.run_dir):
+            self._write_files(hops, self._fabric)
         links_socket = self._socket_path(LINK_SOCKETS_NAME)
         self._link_sockets = LinkSocketServer(links_socket, self._fabric.pass_fds)
 
@@ -330,7 +339,20 @@ class Network:
             *(known for known in record.processes if known.label != process.label),
             RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity),
         )
-        record.save()
+        self._save(record)
+
+    def _save(self, record: RunRecord) -> None:
+        """Write the record down, if it can be: the run needs it only when the launcher is gone."""
+        try:
+            record.save()
+        except OSError as error:
+            _log.warning(
+                "the record of run %s cannot be written (%s): other terminals see an old one, what "
+                "runs goes on. Free some space in %s",
+                record.run_id,
+                error.strerror,
+                record.run_dir,
+            )
 
     def _entered_record(self) -> RunRecord:
         if self._record is None:

@@ -16,6 +16,7 @@ import shutil
 import signal
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -80,11 +81,35 @@ class RunRecord(BaseModel):
         return not self.launcher.is_alive()
 
     def save(self) -> None:
-        """Replace ``run.json``, at once for every reader."""
+        """Replace ``run.json``, at once for every reader.
+
+        Raises:
+            OSError: it cannot be written; the old one stays.
+        """
         path = self.run_dir / _RECORD_NAME
         unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(self.model_dump_json(indent=2))
-        unfinished.replace(path)
+        try:
+            unfinished.write_text(self.model_dump_json(indent=2))
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def writing_into(directory: Path) -> Iterator[None]:
+    """Within, files of a run are written into ``directory``.
+
+    Raises:
+        EmulationError: one cannot be.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise EmulationError(
+            f"cannot write into {directory}: {error.strerror}. Free some space there, or set "
+            "XDG_RUNTIME_DIR to a directory that has more."
+        ) from error
 
 
 def runs_directory(*, make: bool = False) -> Path:
@@ -145,7 +170,12 @@ def create_run(run_id: str, topology_name: str, mode: Mode) -> RunRecord:
     )
     # Complete before it becomes visible: a directory without a record would look stale.
     unfinished = _make_unfinished_directory(launcher)
-    (unfinished / _RECORD_NAME).write_text(record.model_dump_json(indent=2))
+    try:
+        with writing_into(unfinished.parent):
+            (unfinished / _RECORD_NAME).write_text(record.model_dump_json(indent=2))
+    except EmulationError:
+        shutil.rmtree(unfinished)
+        raise
     try:
         unfinished.rename(record.run_dir)
     except OSError as error:

@@ -57,12 +57,19 @@ class ControllerProcess:
             await process.wait()
 
     def _start(self) -> None:
-        argv = (sys.executable, "-P", "-m", "innet.control", str(self._write_config()))
-        self._process = self._network.processes.spawn(ProcessSpec(label=_LABEL, argv=argv))
+        # In memory: there are keys of jobs in it, and a disk may be full.
+        with os.fdopen(os.memfd_create("innet-controller"), "w") as file:
+            file.write(self._config().model_dump_json())
+            file.flush()
+            fd = file.fileno()
+            argv = (sys.executable, "-P", "-m", "innet.control", f"/proc/self/fd/{fd}")
+            self._process = self._network.processes.spawn(
+                ProcessSpec(label=_LABEL, argv=argv, pass_fds=(fd,))
+            )
 
-    def _write_config(self) -> str:
+    def _config(self) -> ControllerConfig:
         topology = self._network.topology
-        config = ControllerConfig(
+        return ControllerConfig(
             run_id=self._network.run_id,
             topology=dump_yaml(topology),
             socket=self._network.run_dir / CONTROLLER_SOCKET_NAME,
@@ -70,11 +77,6 @@ class ControllerProcess:
             settings=self._network.run_dir / SETTINGS_NAME,
             record=self.remote.record(),
         )
-        path = self._network.run_dir / "controller.json"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # keys of jobs
-        with os.fdopen(descriptor, "w") as file:
-            file.write(config.model_dump_json())
-        return str(path)
 
     def _on_exit(self, process: SupervisedProcess) -> None:
         if process is self._process and not self._network.processes.terminating:

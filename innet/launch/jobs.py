@@ -10,6 +10,7 @@ from pathlib import Path
 
 from innet.control.jobs import Job
 from innet.control.remote import RemoteController
+from innet.emulation.runs import writing_into
 from innet.errors import EmulationError
 from innet.security import KeyDealer
 from innet.topology import Topology
@@ -67,7 +68,9 @@ class JobAdmission:
     def _open(self, job: Job) -> None:
         keys = self._dealer.deal(job.prefix, job.hosts)
         for host, host_keys in keys.hosts.items():
-            host_keys.save(self._keys_path(host))
+            path = self._keys_path(host)
+            with writing_into(path.parent):
+                host_keys.save(path)
         self._controller.open_job(job, keys.switches)
 
     def _close(self, job: Job) -> None:

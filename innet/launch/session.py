@@ -18,7 +18,7 @@ from innet.emulation.network import Network
 from innet.emulation.node_config import Mode
 from innet.emulation.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
 from innet.emulation.processes import SupervisedProcess
-from innet.emulation.runs import find_run
+from innet.emulation.runs import find_run, writing_into
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import EmulationError
 from innet.launch.controller_process import CONTROLLER_SOCKET_NAME, ControllerProcess
@@ -82,7 +82,8 @@ class Session:
             await stack.enter_async_context(self.network)
             await stack.enter_async_context(self._telemetry)
             stack.push_async_callback(self.network.processes.terminate)
-            dealer = await asyncio.to_thread(self._write_files)
+            with writing_into(self.network.run_dir):
+                dealer = await asyncio.to_thread(self._write_files)
             controller = await stack.enter_async_context(
                 ControllerProcess(self.network, self.settings.recovery, self._say)
             )
@@ -304,7 +305,8 @@ class Session:
             on_worker_death=on_worker_death,
         )
         path = self.network.run_dir / f"{job.name}.job"
-        path.write_text(described.model_dump_json(indent=2))
+        with writing_into(self.network.run_dir):
+            path.write_text(described.model_dump_json(indent=2))
         return path
 
     def _switch_environment(self, switch: str) -> dict[str, str]:

@@ -368,15 +368,26 @@ class Worker:
         self._others_use(membership)  # they need not wait for us, nor we for them
         self.leave_group(membership)
 
-    def fail(self, why: str) -> None:
-        """This process can go on no longer: end its groups, and tell the others at once."""
+    def fail(self, why: str, *, of_another: bool = False) -> None:
+        """This process can go on no longer: end its groups, and tell the others at once.
+
+        Args:
+            why: as the others read it.
+            of_another: it ends because another rank did, which is the cause that others are told
+                in the groups where that was heard.
+        """
         with self._lock:
             memberships = [m for m in self._memberships.values() if m.failure is None]
+        causes = []
         for membership in memberships:
             rank = membership.rank
-            self._end_group(membership, f"rank {rank} ({self.config.node}) {why}", rank)
+            cause: Failure = (f"rank {rank} ({self.config.node}) {why}", rank)
+            if of_another and membership.heard is not None:
+                cause = membership.heard
+                causes.append((membership.name, membership.number, *cause))
+            self._end_group(membership, *cause)
         self._failed = why
-        self._report_failure(why)
+        self._report_failure(why, causes)
 
     def disown(self, why: str) -> None:
         """Take no part any more, and touch nothing: this is a copy of the worker, after a fork."""
@@ -385,7 +396,7 @@ class Worker:
         # Its end would wait for its thread, which is in the other process: there is to be none.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.node))
 
-    def _report_failure(self, why: str) -> None:
+    def _report_failure(self, why: str, causes: Sequence[tuple[str, int, str, int | None]]) -> None:
         try:
             self._controller.ask(
                 "fail",
@@ -393,6 +404,7 @@ class Worker:
                 node=self.config.node,
                 incarnation=self.incarnation,
                 why=why,
+                causes=causes,
             )
         except ControlError as error:
             _log.info("the controller could not be told that this rank %s: %s", why, error)

@@ -13,7 +13,7 @@ from types import TracebackType
 from innet.errors import EmulationError
 from innet.worker.context import Worker
 from innet.worker.exit_hooks import forget_after_fork, take_hooks
-from innet.worker.program_end import ProgramEnd, describe
+from innet.worker.program_end import ProgramEnd, describe, is_of_another
 
 _lock = threading.Lock()
 _worker: Worker | None = None
@@ -65,7 +65,7 @@ def _install_hooks_once() -> None:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        _fail(describe(error))
+        _fail(describe(error), of_another=is_of_another(error))
         previous(kind, error, trace)
 
     def report_end() -> None:
@@ -80,9 +80,9 @@ def _install_hooks_once() -> None:
     atexit.register(close_worker)
 
 
-def _fail(why: str) -> None:
+def _fail(why: str, *, of_another: bool = False) -> None:
     if _worker is not None:
-        _worker.fail(why)
+        _worker.fail(why, of_another=of_another)
 
 
 def _disown_after_fork() -> None:

@@ -38,6 +38,7 @@ class Membership:
         made: :attr:`plans` as they were made for the whole network.
         ready: this process answers for its names.
         failure: why the group can go on no longer, if it cannot.
+        heard: what ended an operation here, as another rank passed it on: nobody else may know yet.
         release: frees what the node keeps for the group, once nobody needs it any more.
         on_placed: hears of :attr:`plans` with another placement, on a thread of the node's agent.
     """
@@ -51,6 +52,7 @@ class Membership:
     made: Mapping[str, Plan] = field(default_factory=dict)
     ready: bool = False
     failure: Failure | None = None
+    heard: Failure | None = None
     release: Callable[[], None] = _nothing
     on_placed: Callable[[Mapping[str, Plan]], None] = _nobody
 

@@ -7,6 +7,8 @@ import sys
 import threading
 from types import FrameType
 
+from innet.errors import RankFailed
+
 
 class ProgramEnd:
     """Tells, while the interpreter shuts down, what ended the program.
@@ -45,6 +47,14 @@ class ProgramEnd:
 def describe(error: BaseException) -> str:
     """What to tell the others of an exception that ends the program."""
     return f"failed with {type(error).__name__}: {error}".rstrip(": ")
+
+
+def is_of_another(error: BaseException) -> bool:
+    """Whether an exception that ends the program follows from another rank's end."""
+    follows: BaseException | None = error
+    while follows is not None and not isinstance(follows, RankFailed):
+        follows = follows.__cause__ or follows.__context__
+    return follows is not None
 
 
 def _outermost_frame() -> FrameType:

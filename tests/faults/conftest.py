@@ -80,8 +80,12 @@ async def run_with_faults(
     algorithm: str = "inc",
     settings: Sequence[str] = (),
     restarts: RestartPolicy | None = None,
+    hosts: Sequence[str] | None = None,
 ) -> JobResult:
-    """Run ``argv`` on every host while ``faults`` happen; all of them must, before the job ends."""
+    """Run ``argv`` on every host, or on ``hosts``, while ``faults`` happen.
+
+    All of them must have, before the job ends.
+    """
     result = JobResult()
     loaded = load_topology(topology) if isinstance(topology, str) else topology
     run: FaultyRun
@@ -96,7 +100,7 @@ async def run_with_faults(
     async with session:
         happening = asyncio.ensure_future(faults(run))
         try:
-            await session.run_workers(argv, algorithm=algorithm, restarts=restarts)
+            await session.run_workers(argv, algorithm=algorithm, restarts=restarts, hosts=hosts)
         except JobFailed as failure:
             result.failure = str(failure)
         finally:

@@ -103,12 +103,9 @@ class MemoryWatch:
     @property
     def resident_bytes(self) -> float:
         """Of all processes at the last look."""
-        newest = max((s.at_s[-1] for s in self._series.values()), default=0.0)
-        return sum(
-            series.values[-1]
-            for (_, what), series in self._series.items()
-            if what == "resident_bytes" and series.at_s[-1] == newest
-        )
+        resident = [s for (_, what), s in self._series.items() if what == "resident_bytes"]
+        newest_s = max((series.at_s[-1] for series in resident), default=0.0)
+        return sum(series.values[-1] for series in resident if series.at_s[-1] == newest_s)
 
     async def _watch_processes(self) -> None:
         while True:
