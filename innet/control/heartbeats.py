@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from innet.control.client import ControlClient
@@ -26,7 +26,7 @@ class Heartbeats:
         on_silent: called with a node that has stopped to answer.
         on_heard: called with a node that answers again.
         on_answer: called with each node that has answered, and what it said.
-        on_round: called when all have been asked.
+        on_round: called when all have answered, or ``interval_s`` later, without who is slow.
     """
 
     def __init__(
@@ -62,16 +62,18 @@ class Heartbeats:
             client.close()
 
     def _watch(self) -> None:
+        asked: dict[str, Future[dict[str, Any] | None]] = {}
         with ThreadPoolExecutor(_THREADS, "heartbeat") as threads:
             while not self._stop.wait(self._interval_s):
-                nodes = list(self._nodes())
-                for node in set(nodes) - set(self._clients):
-                    self._clients[node] = self._connect(node)
-                answers = list(threads.map(self._answer, nodes))
+                for node in set(self._nodes()) - set(asked):
+                    if node not in self._clients:
+                        self._clients[node] = self._connect(node)
+                    asked[node] = threads.submit(self._answer, node)
+                wait(asked.values(), timeout=self._interval_s)
                 if self._stop.is_set():
                     return
-                for node, answer in zip(nodes, answers, strict=True):
-                    self._note(node, answer)
+                for node in [node for node, answer in asked.items() if answer.done()]:
+                    self._note(node, asked.pop(node).result())
                 self._on_round()
 
     def _answer(self, node: str) -> dict[str, Any] | None:

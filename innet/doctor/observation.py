@@ -118,15 +118,21 @@ class Observation:
                 yield NodePair(name, before, after)
 
     def links(self) -> Iterator[LinkPair]:
-        """Each direction of each link whose beginning answered both times."""
+        """Each direction of each link whose beginning answered both times; none of a cut link."""
         nodes = {pair.name: pair for pair in self.nodes()}
         for link in self.topology.links:
+            if self.is_cut(link):
+                continue
             for near, far in ((link.a, link.b), (link.b, link.a)):
                 if near.node in nodes:
                     yield self._link(link, nodes[near.node], near.node, far.node, nodes)
 
-    def is_silent(self, node: str, peer: str) -> bool:
-        """Whether ``node`` says that its link to ``peer`` carries nothing."""
+    def is_cut(self, link: Link) -> bool:
+        """Whether the nodes at both ends of a link say that it carries nothing."""
+        near, far = link.nodes
+        return self._finds_silent(near, far) and self._finds_silent(far, near)
+
+    def _finds_silent(self, node: str, peer: str) -> bool:
         answer = self.after.status.nodes.get(node)
         return answer is not None and bool(_face(answer, peer)["silent"])
 

@@ -123,6 +123,7 @@ def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
 def test_a_link_that_both_ends_find_silent_is_cut() -> None:
     state = State()
     state.face("h0", "s0")["silent"] = state.face("s0", "h0")["silent"] = True
+    state.face("h0", "s0")["port"]["dropped_queue"] = 100  # which says nothing more
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
 

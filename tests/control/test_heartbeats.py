@@ -1,0 +1,85 @@
+"""Nodes are asked for a sign of life again and again, each at its own pace."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from innet.control.heartbeats import Heartbeats
+from innet.errors import NoAnswer
+
+
+class Nodes:
+    """Stands in for the control sockets of ``quick``, which answers, and ``slow``, as told."""
+
+    def __init__(self) -> None:
+        self.slow_answers = threading.Event()
+        self.slow_is_silent = False
+        self.said: Counter[str] = Counter()
+        self._changed = threading.Condition()
+
+    def connect(self, node: str) -> Any:
+        nodes = self
+
+        class Client:
+            def ask(self, method: str, timeout_s: float, give_up: Any) -> dict[str, Any]:
+                while node == "slow" and not nodes.slow_answers.wait(0.01):
+                    if give_up():
+                        break
+                if node == "slow" and nodes.slow_is_silent:
+                    raise NoAnswer("nothing")
+                return {"unheard": []}
+
+            def close(self) -> None:
+                pass
+
+        return Client()
+
+    def note(self, what: str) -> None:
+        with self._changed:
+            self.said[what] += 1
+            self._changed.notify_all()
+
+    def until(self, what: str, times: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.said[what] >= times, 30)
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    heartbeats = Heartbeats(
+        lambda: ["quick", "slow"],
+        made.connect,
+        0.01,
+        1.0,
+        on_silent=lambda node: made.note(f"{node} silent"),
+        on_heard=lambda node: made.note(f"{node} heard"),
+        on_answer=lambda node, _: made.note(f"{node} answered"),
+        on_round=lambda: made.note("round"),
+    )
+    yield made
+    heartbeats.close()
+
+
+def test_one_that_takes_long_holds_up_no_other(nodes: Nodes) -> None:
+    nodes.until("quick answered", 5)
+    assert nodes.said["slow answered"] == nodes.said["slow silent"] == 0
+    nodes.slow_answers.set()
+    nodes.until("slow answered", 3)
+
+
+def test_silence_and_return_are_told_once_each(nodes: Nodes) -> None:
+    nodes.slow_is_silent = True
+    nodes.slow_answers.set()
+    nodes.until("slow silent", 1)
+    nodes.until("round", nodes.said["round"] + 5)
+    assert nodes.said["slow silent"] == 1
+    nodes.slow_is_silent = False
+    nodes.until("slow heard", 1)
+    nodes.until("slow answered", 3)
+    assert nodes.said["slow heard"] == 1
