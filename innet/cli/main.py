@@ -13,6 +13,7 @@ from innet.cli.commands import (
     compare,
     doctor,
     down,
+    kv,
     metrics,
     plan,
     run,
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command(rich_help_panel=NETWORKS, epilog=run.EXAMPLES)(run.run)
 app.command(rich_help_panel=NETWORKS, epilog=compare.EXAMPLES)(compare.compare)
 app.command(rich_help_panel=NETWORKS, epilog=sim.EXAMPLES)(sim.sim)
+app.add_typer(kv.app, rich_help_panel=NETWORKS)
 app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)

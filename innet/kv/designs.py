@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from innet.errors import KVError
+from innet.kv.eviction import POLICIES, PolicyName
+
 NETWORK: Final = "network"
 HOME: Final = "home"
 LOCAL: Final = "local"
@@ -15,6 +18,44 @@ DESIGNS: Final = {
     LOCAL: "every worker for itself",
 }
 """The designs by their names, with titles for people."""
+
+
+_POLICY_OPTION: Final = "policy="
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design, as it is written: ``network``, or ``network:policy=s3fifo``.
+
+    Attributes:
+        name: one of :data:`DESIGNS`.
+        policy: what workers and homes drop first; ``None``: what the job says.
+    """
+
+    name: str
+    policy: PolicyName | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Design:
+        """The design that ``text`` stands for.
+
+        Raises:
+            KVError: there is no such design or policy.
+
+        >>> Design.parse("home:policy=lfu")
+        Design(name='home', policy='lfu')
+        """
+        name, colon, option = text.partition(":")
+        if name not in DESIGNS:
+            raise KVError(f"there is no design {name!r}; designs: {', '.join(DESIGNS)}")
+        if not colon:
+            return cls(name)
+        policy = option.removeprefix(_POLICY_OPTION)
+        if not option.startswith(_POLICY_OPTION) or policy not in POLICIES:
+            raise KVError(
+                f"{text}: a design has the option policy, which is one of {', '.join(POLICIES)}"
+            )
+        return cls(name, policy)
 
 
 @dataclass(frozen=True)

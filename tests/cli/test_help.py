@@ -22,6 +22,7 @@ COMMANDS = [
     ["plan"],
     ["compare"],
     ["sim"],
+    ["kv", "replay"],
     ["topology", "list"],
     ["topology", "show"],
     ["topology", "validate"],

@@ -52,6 +52,23 @@ def test_baselines_over_tcp_and_packets_are_to_be_had(cli: CliRunner, tmp_path: 
     assert trace.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"  # a section header of pcapng
 
 
+def test_recorded_requests_are_replayed_by_policy_and_memory(
+    cli: CliRunner, tmp_path: Path
+) -> None:
+    trace = tmp_path / "requests.jsonl"
+    line = '{"timestamp": %d, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]}'
+    trace.write_text("\n".join(line % (2000 * number) for number in range(3)))
+    arguments = [str(trace), "--topology", "star:2", "--block", "64KiB", "--cache", "1MiB,2MiB"]
+    arguments += ["--policy", "lru,lfu", "--design", "home", "--output", str(tmp_path)]
+    done = cli.invoke(app, ["kv", "replay", *arguments])
+    assert done.exit_code == 0, done.output
+    comparison = Comparison.load(tmp_path / "comparison.json")
+    assert comparison.methods == ["home:policy=lru", "home:policy=lfu"]
+    assert comparison.sizes_bytes == [1 << 20, 2 << 20]
+    assert all(row.blocks and row.blocks.computed == 2 for row in comparison.measurements)
+    assert "every block from its home (policy=lfu)" in (tmp_path / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

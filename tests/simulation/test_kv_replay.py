@@ -237,6 +237,7 @@ def test_table_and_page_tell_where_blocks_were_found(topology: Topology, tmp_pat
     [
         ("worker-share: 0.7, switch-share: 0.6", "more than all memory"),
         ("algorithm: inc", "no design 'inc'.*network, home, local"),
+        ("algorithm: 'home:policy=mru'", "policy, which is one of lru, lfu, s3fifo"),
         ("homes: {h9: 1}", "homes: there is no host 'h9'"),
         ("homes: {h0: 0}", "weight of h0"),
         ("replicas: 9", "9 replicas"),
@@ -262,7 +263,7 @@ def test_a_short_form_has_shares_and_sizes(tmp_path: Path) -> None:
 
 def test_replays_compare_designs_and_nothing_else(topology: Topology, tmp_path: Path) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(0, [1])])
-    with pytest.raises(WorkloadError, match=r"ring is none; designs: network"):
+    with pytest.raises(WorkloadError, match=r"no design 'ring'; designs: network"):
         make_tasks(topology, workload_of(path), algorithms=["network", "ring"])
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from innet.cli import options
 from innet.cli.network_choice import chosen_settings, chosen_topology
-
-if TYPE_CHECKING:
-    from innet.compare.measurement import Comparison
+from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
 
 EXAMPLES = options.examples(
     "innet sim star8 allreduce:16MiB --rate 1gbit",
@@ -117,13 +114,7 @@ def sim(
     The nodes, plans and collectives are those of a real run; the same seed gives the same result
     everywhere. Ctrl-C ends with what was measured so far.
     """
-    from rich.console import Console
-
-    from innet.cli.simulation_progress import SimulationProgress
-    from innet.compare.machine import Machine
-    from innet.compare.progress import ProgressBar
-    from innet.simulation.experiment.outcome import outcome
-    from innet.simulation.experiment.sweep import make_tasks, sweep
+    from innet.simulation.experiment.sweep import make_tasks
     from innet.simulation.workload import load_workload
 
     loaded = chosen_topology(
@@ -137,12 +128,11 @@ def sim(
             "say where the packets shall go: --capture FILE|DIR", param_hint="'--capture-at'"
         )
     parsed_settings = chosen_settings(settings)
-    machine = Machine.here()
     tasks = make_tasks(
         loaded,
         chosen,
         algorithms=_algorithms(algorithm or (_DESIGNS if chosen.is_replay else _ALGORITHMS)),
-        sizes_bytes=_sizes_bytes(sizes),
+        sizes_bytes=parsed_sizes_bytes(sizes, "--sizes"),
         seeds=range(seed, seed + seeds),
         settings=parsed_settings,
         like=like,
@@ -150,32 +140,13 @@ def sim(
         capture=capture,
         capture_at=[] if capture_at is None else capture_at.split(","),
     )
-    cores = len(os.sched_getaffinity(0))
-    with ProgressBar(Console(stderr=True)) as bar:
-        runs = sweep(tasks, processes=processes or cores, told=SimulationProgress(bar))
-    comparison = outcome(loaded, chosen.name, parsed_settings, machine, runs)
-    _publish(comparison, output or _RESULTS / f"sim-{loaded.name}-{chosen.name}", as_json)
-
-
-def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
-    from innet.cli.comparison_output import show_comparison
-    from innet.errors import SimulationError
-
-    show_comparison(comparison, directory, as_json)
-    wrong = sorted({m.method for m in comparison.measurements if not m.correct})
-    if wrong:
-        raise SimulationError(
-            f"wrong results: {', '.join(wrong)}. This is a defect of innet; please report it with "
-            "the topology, the workload and the seed"
-        )
-    if comparison.interrupted:
-        raise typer.Exit(_EXIT_INTERRUPTED)
-    if not comparison.measurements:
-        reasons = "; ".join(failure.reason for failure in comparison.failures)
-        raise SimulationError(f"no operation ended well: {reasons}")
-
-
-_EXIT_INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+    simulate_and_show(
+        tasks,
+        chosen.name,
+        processes=processes,
+        directory=output or _RESULTS / f"sim-{loaded.name}-{chosen.name}",
+        as_json=as_json,
+    )
 
 
 def _algorithms(text: str) -> list[str]:
@@ -187,14 +158,3 @@ def _algorithms(text: str) -> list[str]:
         else:
             names.append(part.strip())
     return names
-
-
-def _sizes_bytes(text: str | None) -> list[int]:
-    from innet.topology.quantities import QuantityError, parse_size_bytes
-
-    if text is None:
-        return []
-    try:
-        return sorted({parse_size_bytes(part) for part in text.split(",")})
-    except QuantityError as error:
-        raise typer.BadParameter(str(error), param_hint="'--sizes'") from None

@@ -18,8 +18,8 @@ from typing import Final
 
 from innet.emulation.node_config import Mode
 from innet.emulation.syscalls import set_parent_death_signal
-from innet.errors import SimulationError, WorkloadError
-from innet.kv.designs import DESIGNS
+from innet.errors import KVError, SimulationError, WorkloadError
+from innet.kv.designs import Design
 from innet.settings import Settings
 from innet.simulation.baselines.algorithms import require_known
 from innet.simulation.experiment.packet_traces import (
@@ -135,12 +135,11 @@ def _traced(
 
 
 def _require_designs(algorithms: Sequence[str]) -> None:
-    unknown = [algorithm for algorithm in algorithms if algorithm not in DESIGNS]
-    if unknown:
-        raise WorkloadError(
-            f"a replay of requests compares designs, and {', '.join(unknown)} is none; "
-            f"designs: {', '.join(DESIGNS)}"
-        )
+    try:
+        for algorithm in algorithms:
+            Design.parse(algorithm)
+    except KVError as error:
+        raise WorkloadError(f"a replay of requests compares designs: {error}") from None
 
 
 def sweep(

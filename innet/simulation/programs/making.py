@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from innet.errors import WorkloadError
+from innet.kv.designs import Design
 from innet.simulation.programs.astra_sim import AstraSimProgram
 from innet.simulation.programs.collective import CollectiveProgram
 from innet.simulation.programs.kv.memory import with_switch_memory
@@ -42,5 +43,7 @@ def fitted_topology(topology: Topology, workload: Workload, algorithm: str) -> T
             "a switch has one content store. Put their requests into one trace"
         )
     for job in replays:
-        topology = with_switch_memory(topology, job.written, design_of(job, algorithm))
+        topology = with_switch_memory(
+            topology, job.written, Design.parse(design_of(job, algorithm)).name
+        )
     return topology

@@ -49,8 +49,8 @@ class Homes:
 
         A home does not hear of the hits in caches on the way, and neither does its policy.
         """
-        for home, store in self._stores.items():
-            self._given += sum(store.use(block) for block in self._transfers.take_asked(home))
+        for home in self._stores:
+            self._note_asked(home)
         return self._given
 
     def lose(self, home: str) -> None:
@@ -83,7 +83,7 @@ class Homes:
         if not await self._transfers.hold(home, block):
             self._transfers.release(home, block)
             return False
-        self.count_asked()  # so that the policy knows of them
+        self._note_asked(home)
         # It sees but every so many blocks of a prompt.
         own_depth = depth * len(self.of(block)) // len(self._stores)
         for gone in self._stores[home].put(block, own_depth):
@@ -97,3 +97,8 @@ class Homes:
             if end is not Fetched.ABSENT:
                 return end is Fetched.HERE
         return False
+
+    def _note_asked(self, home: str) -> None:
+        """Let a home's policy know what it was asked for."""
+        store = self._stores[home]
+        self._given += sum(store.use(block) for block in self._transfers.take_asked(home))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from innet.errors import KVError, WorkloadError
 from innet.kv.block_store import BlockStore
-from innet.kv.designs import DESIGNS, LOCAL, NETWORK
+from innet.kv.designs import DESIGNS, LOCAL, NETWORK, Design
 from innet.kv.names import BlockFamily, tenant_component
 from innet.kv.placement import Placement
 from innet.kv.prefill import PrefillCost
@@ -44,6 +44,8 @@ class KvProgram(Program):
         super().__init__(job, place)
         written = job.written
         self.algorithm = design_of(job, place.algorithm)
+        self._design = Design.parse(self.algorithm)
+        self._policy = self._design.policy or written.policy
         self.record.ranks = 1
         self.operations = min(self.operations, len(job.requests))
         self._requests = job.requests[: self.operations]
@@ -57,10 +59,10 @@ class KvProgram(Program):
         hosts = tuple(dict.fromkeys((*self.hosts, *homes)))
         family = BlockFamily(tenant_component(job.name, b""), _NOTHING, "replay", 0, 1)
         self._transfers = BlockTransfers(place.sim, family, written.block, hosts)
-        stores = home_blocks(written, self.algorithm, homes)
+        stores = home_blocks(written, self._design.name, homes)
         self._homes = Homes(
-            {home: BlockStore(blocks, written.policy) for home, blocks in stores.items()},
-            None if self.algorithm == LOCAL else Placement(homes, replicas=written.replicas),
+            {home: BlockStore(blocks, self._policy) for home, blocks in stores.items()},
+            None if self._design.name == LOCAL else Placement(homes, replicas=written.replicas),
             self._transfers,
             self.timeout_s,
         )
@@ -109,7 +111,7 @@ class KvProgram(Program):
 
     def _make_worker(self, host: str) -> Worker:
         written = self._written
-        share = worker_blocks(written, self.algorithm, len(self.hosts))
+        share = worker_blocks(written, self._design.name, len(self.hosts))
         prefill = PrefillCost(
             token_s=written.prefill.token,
             pair_s=written.prefill.pair,
@@ -117,7 +119,7 @@ class KvProgram(Program):
         )
         return Worker(
             host,
-            BlockStore(share, written.policy),
+            BlockStore(share, self._policy),
             self._homes,
             self._transfers,
             self.place.processors,
@@ -138,14 +140,14 @@ def design_of(job: KvJob, algorithm: str) -> str:
     Raises:
         WorkloadError: the job names one that there is not.
     """
-    if job.written.algorithm is None:
-        return algorithm if algorithm in DESIGNS else NETWORK
-    if job.written.algorithm not in DESIGNS:
-        raise WorkloadError(
-            f"job {job.name}: there is no design {job.written.algorithm!r}; "
-            f"designs: {', '.join(DESIGNS)}"
-        )
-    return job.written.algorithm
+    written = job.written.algorithm
+    if written is None:
+        return algorithm if algorithm.partition(":")[0] in DESIGNS else NETWORK
+    try:
+        Design.parse(written)
+    except KVError as error:
+        raise WorkloadError(f"job {job.name}: {error}") from None
+    return written
 
 
 def home_hosts(job: KvJob, workers: tuple[str, ...], hosts: tuple[str, ...]) -> dict[str, float]:

@@ -1,0 +1,117 @@
+"""``innet kv``: caches of key-value blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from innet.cli import options
+from innet.cli.network_choice import chosen_settings, chosen_topology
+from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
+
+app = typer.Typer(
+    name="kv",
+    help="Caches of key-value blocks for language models.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+REPLAY_EXAMPLES = options.examples(
+    "innet kv replay workloads/traces/conversation.jsonl --block 256KiB --mtu 65000",
+    "innet kv replay trace.jsonl --topology leaf-spine:4x2x4 --cache 2GiB,8GiB --policy lru,s3fifo",
+    "innet kv replay trace.jsonl --topology star8 --design home,local --requests 1000",
+)
+
+_RESULTS = Path("results")
+
+
+@app.callback()
+def _group() -> None:
+    """A group also while it has one command."""
+
+
+@app.command("replay", epilog=REPLAY_EXAMPLES)
+def replay(
+    trace: Annotated[
+        str,
+        typer.Argument(
+            metavar="TRACE",
+            help="Recorded requests: Mooncake's [cyan].jsonl[/], or Azure's [cyan].csv[/]",
+            show_default=False,
+        ),
+    ],
+    topology: Annotated[
+        str, typer.Option(help="A file, a shipped name or a generator, as elsewhere")
+    ] = "leaf-spine:4x2x4",
+    block: Annotated[str, typer.Option(help="Bytes of a block of 512 tokens")] = "2MiB",
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE,…", help="Memory of the cluster, one after the other; unlimited"
+        ),
+    ] = None,
+    design: Annotated[
+        str, typer.Option(metavar="NAME,…", help="Where blocks are kept, to compare")
+    ] = "network,home,local",
+    policy: Annotated[
+        str, typer.Option(metavar="NAME,…", help="lru, lfu, s3fifo, prefix-depth; to compare")
+    ] = "lru",
+    requests: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The first so many; all of them")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For the JSON and the report")
+    ] = None,
+    as_json: options.AsJson = False,
+    rate: options.Rate = None,
+    delay: options.Delay = None,
+    loss: options.Loss = None,
+    queue: options.Queue = None,
+    mtu: options.Mtu = None,
+    settings: options.SetSettings = [],  # noqa: B006  # typer copies it
+) -> None:
+    """Replay recorded requests over a simulated network, by policy and memory.
+
+    Says where their blocks were found, what that cost on the links, and how long the first token
+    took. A workload file ([cyan]innet sim[/]) has more to choose.
+    """
+    from innet.simulation.experiment.sweep import make_tasks
+    from innet.simulation.workload import load_workload
+
+    loaded = chosen_topology(
+        topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=None
+    )
+    chosen = load_workload(f"kv:{trace},block={block}")
+    if requests is not None:
+        chosen = chosen.with_repetitions(requests)
+    tasks = make_tasks(
+        loaded,
+        chosen,
+        algorithms=_variants(design, policy),
+        sizes_bytes=parsed_sizes_bytes(cache, "--cache"),
+        seeds=[seed],
+        settings=chosen_settings(settings),
+    )
+    simulate_and_show(
+        tasks,
+        chosen.name,
+        processes=processes,
+        directory=output or _RESULTS / f"{chosen.name}-{loaded.name}",
+        as_json=as_json,
+    )
+
+
+def _variants(designs: str, policies: str) -> list[str]:
+    """Every design with every policy, as ``innet sim --algorithm`` takes them."""
+    return [
+        f"{design.strip()}:policy={policy.strip()}"
+        for policy in policies.split(",")
+        for design in designs.split(",")
+    ]

@@ -1,0 +1,78 @@
+"""Runs simulations with a progress bar, and shows and saves what they compare."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from innet.compare.measurement import Comparison
+    from innet.simulation.experiment.task import Task
+
+_EXIT_INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+
+
+def simulate_and_show(
+    tasks: Sequence[Task], workload: str, *, processes: int | None, directory: Path, as_json: bool
+) -> None:
+    """Do all runs, write what came out into ``directory``, and print the table, or the JSON.
+
+    Args:
+        tasks: the runs, of one topology.
+        workload: its name.
+        processes: how many at once; by default as many as there are cores.
+        directory: for the JSON and the page.
+        as_json: print that in place of the table.
+
+    Raises:
+        SimulationError: a result was wrong, or nothing was measured.
+        typer.Exit: the user ended it.
+    """
+    from rich.console import Console
+
+    from innet.cli.simulation_progress import SimulationProgress
+    from innet.compare.machine import Machine
+    from innet.compare.progress import ProgressBar
+    from innet.simulation.experiment.outcome import outcome
+    from innet.simulation.experiment.sweep import sweep
+
+    machine = Machine.here()
+    cores = len(os.sched_getaffinity(0))
+    with ProgressBar(Console(stderr=True)) as bar:
+        runs = sweep(tasks, processes=processes or cores, told=SimulationProgress(bar))
+    comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs)
+    _publish(comparison, directory, as_json)
+
+
+def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    from innet.cli.comparison_output import show_comparison
+    from innet.errors import SimulationError
+
+    show_comparison(comparison, directory, as_json)
+    wrong = sorted({m.method for m in comparison.measurements if not m.correct})
+    if wrong:
+        raise SimulationError(
+            f"wrong results: {', '.join(wrong)}. This is a defect of innet; please report it with "
+            "the topology, the workload and the seed"
+        )
+    if comparison.interrupted:
+        raise typer.Exit(_EXIT_INTERRUPTED)
+    if not comparison.measurements:
+        reasons = "; ".join(failure.reason for failure in comparison.failures)
+        raise SimulationError(f"no operation ended well: {reasons}")
+
+
+def parsed_sizes_bytes(text: str | None, option: str) -> list[int]:
+    """Sizes separated by commas, growing; what is wrong is told of ``option``."""
+    from innet.topology.quantities import QuantityError, parse_size_bytes
+
+    if text is None:
+        return []
+    try:
+        return sorted({parse_size_bytes(part) for part in text.split(",")})
+    except QuantityError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
