@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pagerank import InputError, read_edges
 
 from innet.errors import JobFailed
 
@@ -37,10 +38,14 @@ def test_a_file_of_edges(run_app, tmp_path):
     assert result["difference"] < 1e-4
 
 
-@pytest.mark.parametrize("content", [None, "", "1 two\n", "1\n"])
-def test_what_is_no_graph_is_told(run_app, tmp_path, content):
+@pytest.mark.parametrize("content", ["", "1 two\n", "1\n"])
+def test_what_is_no_graph_is_told(tmp_path, content):
     edges = tmp_path / "edges.txt"
-    if content is not None:
-        edges.write_text(content)
+    edges.write_text(content)
+    with pytest.raises(InputError, match=r"edges.*edges\.txt"):
+        read_edges(edges)
+
+
+def test_a_missing_graph_ends_the_job(run_app, tmp_path):
     with pytest.raises(JobFailed, match=r"edges.*edges\.txt"):
-        run_app("pagerank.py", "--edges", edges)
+        run_app("pagerank.py", "--edges", tmp_path / "edges.txt")

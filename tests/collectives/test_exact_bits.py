@@ -5,12 +5,16 @@ import pytest
 from innet.topology import load_topology
 
 SEED = 20260
+# What adds is the same everywhere, so one placement shows that it can add every type; the others,
+# and networks that lose and change packets, that the right operands come to it.
+TYPES = ["f32", "bf16", "i64"]
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ps", "ring", "halving-doubling"])
 def test_bits_equal_the_expression(run_job, algorithm):
     print("seed", SEED)
-    result = run_job("exact_bits.py", [str(SEED)], algorithm=algorithm)
+    types = [] if algorithm == "inc" else TYPES
+    result = run_job("exact_bits.py", [str(SEED), *types], algorithm=algorithm)
     assert result.failure == ""
     assert all(result.said(f"h{rank}") == "all equal" for rank in range(4))
 
@@ -18,7 +22,7 @@ def test_bits_equal_the_expression(run_job, algorithm):
 def test_bits_equal_the_expression_on_two_levels_with_loss(run_job):
     print("seed", SEED)
     lossy = load_topology("leaf-spine:2x2x4").with_overrides(loss=0.01)
-    result = run_job("exact_bits.py", [str(SEED)], topology=lossy)
+    result = run_job("exact_bits.py", [str(SEED), *TYPES], topology=lossy)
     assert result.failure == ""
     lost = sum(
         link["port"]["dropped_loss"] for node in result.status.values() for link in node["links"]
@@ -31,7 +35,7 @@ def test_bits_equal_the_expression_whatever_links_do_to_packets(run_job):
     impaired = load_topology("leaf-spine:2x2x4").with_overrides(
         jitter_s=1e-4, reorder=0.02, reorder_delay_s=2e-3, duplicate=0.05, corrupt=0.01
     )
-    result = run_job("exact_bits.py", [str(SEED)], topology=impaired)
+    result = run_job("exact_bits.py", [str(SEED), *TYPES], topology=impaired)
     assert result.failure == ""
     for impairment in ("duplicated", "corrupted", "reordered"):
         happened = sum(

@@ -1,4 +1,7 @@
-"""Every operation and type against the plan's expression evaluated with NumPy, to the bit."""
+"""Operations and types against the plan's expression evaluated with NumPy, to the bit.
+
+exact_bits.py SEED [TYPE...]     all types by default
+"""
 
 import sys
 
@@ -9,6 +12,7 @@ from innet.plans import evaluate_allreduce
 from innet.plans.element_types import ELEMENT_TYPES
 
 SEED = int(sys.argv[1])
+TYPES = sys.argv[2:] or list(ELEMENT_TYPES)
 SIZES = (0, 1, 1000, 40_001)
 SIZE_OF_OTHER_TYPES = 10_001
 
@@ -30,7 +34,8 @@ def contribution(rank, size, dtype, op):
 
 def main():
     comm = innet.init()
-    for name, element in ELEMENT_TYPES.items():
+    for name in TYPES:
+        element = ELEMENT_TYPES[name]
         for op in element.operations:
             for size in SIZES if name in ("f32", "i64", "bf16") else (SIZE_OF_OTHER_TYPES,):
                 check(comm, name, element.dtype, op, size)
