@@ -19,7 +19,8 @@ def summary_sentences(comparison: Comparison) -> list[str]:
     sentences = []
     jobs = list(dict.fromkeys(m.job for m in comparison.measurements if m.job))
     for job in jobs:
-        sentences.append(_fastest([m for m in comparison.largest if m.job == job]))
+        of_job = [m for m in comparison.largest if m.job == job]
+        sentences += [_fastest(of_job), *_replays(of_job)]
     if comparison.sizes_bytes and not jobs:
         size_bytes = comparison.sizes_bytes[-1]
         found = (comparison.measurement(method, size_bytes) for method in comparison.methods)

@@ -53,11 +53,9 @@ def columns_of(comparison: Comparison) -> list[str]:
     """The headings of a comparison's table: keys of :func:`table_cells`."""
     if comparison.is_replay:
         return list(_REPLAY_COLUMNS)
-    absent = (
-        ("p10 to p90", "cpu", *_BLOCK_COLUMNS)
-        if comparison.mode == "sim"
-        else ("p95", "slots", *_BLOCK_COLUMNS)
-    )
+    absent = {"p10 to p90", "cpu"} if comparison.mode == "sim" else {"p95", "slots"}
+    if not any(m.blocks for m in comparison.measurements):
+        absent |= set(_BLOCK_COLUMNS)
     return [name for name in _COLUMNS if name not in absent]
 
 

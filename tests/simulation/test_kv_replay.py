@@ -232,6 +232,26 @@ def test_table_and_page_tell_where_blocks_were_found(topology: Topology, tmp_pat
     assert "of 6 blocks need not be computed" in page
 
 
+def test_beside_other_jobs_a_replay_tells_the_same(topology: Topology, tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "t.jsonl", [(3000 * n, [1, 2]) for n in range(3)])
+    text = (
+        f"name: both\njobs:\n  serving: {{kind: kv, trace: {path.name}, block: 64KiB}}\n"
+        "  sums: {kind: collective, operation: allreduce, size: 64KiB}"
+    )
+    workload = parse_workload(text, tmp_path / "w.yaml")
+    runs = sweep(
+        make_tasks(topology, workload, algorithms=["inc"]), processes=1, told=lambda _standing: None
+    )
+    comparison = outcome(topology, "both", Settings(), Machine.here(), runs)
+    by_method = {row.method: row for row in comparison.measurements}
+    serving = by_method["serving: network beside inc"].blocks
+    assert serving is not None
+    assert (serving.asked, serving.computed) == (6, 2)
+    assert by_method["sums: inc"].correct
+    assert {"bound", "hits"} <= set(columns_of(comparison))
+    assert "66.7% of 6 blocks need not be computed" in render_report(comparison)
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
