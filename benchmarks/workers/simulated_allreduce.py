@@ -43,6 +43,7 @@ def main() -> None:
             "algorithm": sys.argv[4],
             "virtual_scale": virtual_scale,
             "wall_s": ended_s - began_s,
+            "cpu_s": time.process_time(),
             "set_up_s": ready_s - began_s,
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "simulated_s": sim.now_s,

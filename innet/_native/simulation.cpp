@@ -271,16 +271,19 @@ void bind_streams(nb::class_<PythonSimulation>& simulation) {
             "open_stream",
             [](PythonSimulation& self, std::vector<LinkIndex> forth, std::vector<LinkIndex> back,
                std::uint32_t segment_bytes, const std::string& congestion,
-               std::uint64_t max_window_bytes, double min_rto_s) {
+               std::uint64_t max_window_bytes, double min_rto_s, double max_processing_s,
+               std::uint64_t seed) {
                 stream::SenderOptions options;
                 options.segment_bytes = segment_bytes;
                 options.growth = window_growth(congestion);
                 options.max_window_bytes = max_window_bytes;
                 options.min_rto = from_seconds(min_rto_s);
+                options.max_processing = from_seconds(max_processing_s);
+                options.seed = seed;
                 return self.open_stream(std::move(forth), std::move(back), options);
             },
             "forth"_a, "back"_a, nb::kw_only(), "segment_bytes"_a, "congestion"_a,
-            "max_window_bytes"_a, "min_rto_s"_a,
+            "max_window_bytes"_a, "min_rto_s"_a, "max_processing_s"_a, "seed"_a,
             "A stream of bytes along the links `forth`, acknowledged along `back`.")
         .def(
             "write_stream",

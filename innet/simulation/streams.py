@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from itertools import pairwise
 
 from innet._native import _core
@@ -80,7 +81,9 @@ class Streams:
         self.check(source, to, congestion)
         forth, back = self._routes.path(source, to), self._routes.path(to, source)
         topology = self._network.topology
-        mtu_bytes = min(topology.link_between(u, v).mtu_bytes for u, v in pairwise(forth))
+        links = [topology.link_between(u, v) for u, v in pairwise(forth)]
+        mtu_bytes = min(link.mtu_bytes for link in links)
+        rate_bps = min((link.rate_bps for link in links if link.rate_bps), default=math.inf)
         number = self.native.open_stream(
             [self._network.direction(u, v) for u, v in pairwise(forth)],
             [self._network.direction(u, v) for u, v in pairwise(back)],
@@ -88,6 +91,9 @@ class Streams:
             congestion=congestion,
             max_window_bytes=MAX_WINDOW_BYTES,
             min_rto_s=MIN_RTO_S,
+            # Up to a packet's time on the slowest link: enough to keep flows out of step.
+            max_processing_s=mtu_bytes * 8 / rate_bps,
+            seed=self._network.number("stream", self._opened),
         )
         self._opened = number + 1
         return Stream(self, number, source, to)

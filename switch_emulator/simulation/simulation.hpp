@@ -84,9 +84,9 @@ class Simulation final : private stream::Wire {
 
     /// Time since the simulation began.
     Duration now() const { return now_ - kStart; }
-    /// Runs `function` on a node, at its own time. False when the node has crashed.
     /// Ends what needs nothing but the node itself, such as a publication, also when it is paused.
     void collect(NodeIndex node);
+    /// Runs `function` on a node, at its own time. False when the node has crashed.
     bool call(NodeIndex node, const std::function<void(driver::Engine&)>& function);
     /// Lets time pass until operations have ended, or `until` is reached, or about `most_packets`
     /// were delivered.

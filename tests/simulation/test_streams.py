@@ -34,8 +34,6 @@ def test_a_stream_fills_its_links() -> None:
 
 
 def test_streams_to_one_host_share_its_link() -> None:
-    # Without jitter, packets of equal links arrive in lockstep, and who has filled the queue
-    # always finds the place that has just become free.
     async def watch() -> list[float]:
         streams = [sim.stream(source, "h3") for source in ("h0", "h1", "h2")]
         for stream in streams:
@@ -43,7 +41,7 @@ def test_streams_to_one_host_share_its_link() -> None:
         await asyncio.sleep(5.0)
         return [stream.status()["arrived_bytes"] for stream in streams]
 
-    with innet.Simulation(star(4, jitter_s=100e-6)) as sim:
+    with innet.Simulation(star(4)) as sim:
         (arrived_bytes,) = sim.run(watch())
     assert sum(arrived_bytes) * 8 / 5 > 0.9 * GOODPUT * RATE_BPS
     assert min(arrived_bytes) > 0.5 * max(arrived_bytes)
@@ -75,8 +73,8 @@ def test_a_parameter_server_takes_what_its_link_takes() -> None:
     with innet.Simulation(star(hosts)) as sim:
         sim.run(ParameterServer(sim).allreduce(size_bytes))
         bound_s = (hosts - 1) * size_bytes * 8 / (RATE_BPS * GOODPUT)
-        # Its queue overflows, and some wait for retransmission timers: incast.
-        assert bound_s < sim.now_s < 2 * bound_s
+        # Its queue overflows, and a part goes back when the slowest has sent it: incast.
+        assert bound_s < sim.now_s < 1.3 * bound_s
 
 
 def test_background_traffic_offers_its_rate_and_slows_others_down() -> None:

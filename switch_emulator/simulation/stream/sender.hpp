@@ -19,6 +19,9 @@ struct SenderOptions {
     std::uint64_t max_window_bytes = 6 << 20;           ///< the receiver's window: Linux's tcp_rmem
     Duration min_rto = std::chrono::milliseconds(200);  ///< Linux's; RFC 6298 says one second
     Duration max_rto = std::chrono::seconds(60);
+    /// What a machine takes, at random up to this, from an acknowledgement to what follows from it.
+    Duration max_processing{0};
+    std::uint64_t seed = 0;  ///< of that randomness
 };
 
 struct SenderCounters {

@@ -54,8 +54,19 @@ void StreamTable::on_acknowledgement(LinkIndex link, const PacketRef& packet,
         return;
     }
     stream.sender.on_acknowledgement(acknowledgement, now);
-    send(acknowledgement.stream, now);
+    process_acknowledgement(acknowledgement.stream, now);
     set_deadline(acknowledgement.stream);
+}
+
+void StreamTable::process_acknowledgement(StreamId id, TimePoint now) {
+    Stream& stream = streams_[id];
+    if (stream.max_processing <= Duration::zero()) {
+        send(id, now);
+    } else if (stream.blocked_until == kNever) {
+        const auto most = static_cast<std::uint64_t>(stream.max_processing.count());
+        stream.blocked_until =
+            now + Duration(static_cast<Duration::rep>(stream.random.below(most + 1)));
+    }
 }
 
 bool StreamTable::forward(const std::vector<LinkIndex>& path, LinkIndex link,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "switch_emulator/port/random_bits.hpp"
 #include "switch_emulator/simulation/stream/receiver.hpp"
 #include "switch_emulator/simulation/stream/sender.hpp"
 #include "transport/deadline_heap.hpp"
@@ -64,12 +65,17 @@ class StreamTable {
     };
     struct Stream {
         Stream(const SenderOptions& options, Paths paths_)
-            : paths(std::move(paths_)), sender(options) {}
+            : paths(std::move(paths_)),
+              sender(options),
+              max_processing(options.max_processing),
+              random(options.seed) {}
         Paths paths;
         Sender sender;
         Receiver receiver;
         std::deque<Watch> watches;  ///< by bytes
-        TimePoint blocked_until = kNever;
+        Duration max_processing;
+        port::RandomBits random;
+        TimePoint blocked_until = kNever;  ///< never: nothing to wait for but acknowledgements
     };
 
     void on_data(LinkIndex link, const PacketRef& packet, const DataSegment& segment,
@@ -78,6 +84,10 @@ class StreamTable {
                             const Acknowledgement& acknowledgement, TimePoint now);
     /// Whether the packet has more links to cross; it goes on then.
     bool forward(const std::vector<LinkIndex>& path, LinkIndex link, const PacketRef& packet);
+    /// Without it, flows over equal links would keep step: who has filled the queue always finds
+    /// the place that has just become free, and the others starve (Floyd and Jacobson, "On traffic
+    /// phase effects in packet-switched gateways", 1992).
+    void process_acknowledgement(StreamId id, TimePoint now);
     void send(StreamId id, TimePoint now);
     void report_arrived(Stream& stream);
     void set_deadline(StreamId id);
