@@ -36,10 +36,13 @@ _log = logging.getLogger(__name__)
 class _Connection:
     socket: socket.socket
     unread: bytearray = field(default_factory=bytearray)
+    scanned_bytes: int = 0
+    """Of the unread, at the beginning: they have no end of a line."""
 
     def next_request(self) -> bytes | None:
         """A whole line of what has come, if there is one."""
-        end = self.unread.find(b"\n")
+        end = self.unread.find(b"\n", self.scanned_bytes)
+        self.scanned_bytes = len(self.unread) if end < 0 else 0
         if end < 0:
             return None
         line = bytes(self.unread[:end])
