@@ -12,7 +12,7 @@ from tests.swarm.shrink import shrink
 from tests.swarm.sweep import sweep
 
 FIXED_BASE = 20_000
-SEEDS = 100
+SEEDS = 150
 
 
 @pytest.mark.parametrize("base", [FIXED_BASE, fresh_base()], ids=["fixed", "fresh"])
