@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import shutil
 import subprocess
 import sys
@@ -52,15 +53,22 @@ def _prepare() -> None:
 
 
 def _copy_sources() -> None:
-    """What has not changed keeps its time, so that it is not compiled again."""
+    """What has not changed keeps its time, so that it is not compiled again; the rest is newer."""
     for room in (*_ROOMS, "tests"):
         source, target = _REPOSITORY / room, _SOURCES / room
         if source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
+            _copy_if_changed(str(source), str(target))
         else:
             ignored = shutil.ignore_patterns("__pycache__", "*.so")
-            shutil.copytree(source, target, dirs_exist_ok=True, ignore=ignored)
+            shutil.copytree(
+                source, target, dirs_exist_ok=True, ignore=ignored, copy_function=_copy_if_changed
+            )
+
+
+def _copy_if_changed(source: str, target: str) -> None:
+    if not (Path(target).exists() and filecmp.cmp(source, target, shallow=False)):
+        shutil.copyfile(source, target)
 
 
 def _build() -> None:
