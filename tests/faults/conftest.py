@@ -31,18 +31,16 @@ class FaultyRun:
         self.result.lines.append((label, line))
         self._changed.set()
 
-    async def said(self, label: str, beginning: str) -> None:
-        """Wait until ``label`` has said a line that begins so."""
-        while not any(who == label and line.startswith(beginning) for who, line in self.lines()):
+    async def said(self, label: str, words: str) -> None:
+        """Wait until ``label`` has said these words."""
+        while not any(who == label and words in line for who, line in self.lines()):
             self._changed.clear()
             await self._changed.wait()
 
-    async def said_again(self, label: str, beginning: str) -> None:
+    async def said_again(self, label: str, words: str) -> None:
         """Wait for one more such line than there is."""
         known = len(self.result.lines)
-        while not any(
-            who == label and line.startswith(beginning) for who, line in self.lines()[known:]
-        ):
+        while not any(who == label and words in line for who, line in self.lines()[known:]):
             self._changed.clear()
             await self._changed.wait()
 
