@@ -364,8 +364,8 @@ class Controller:
                 on_silent,
                 on_heard,
                 on_answer=lambda node, said: self._outages.on_answer(node, said["unheard"]),
-                on_round=lambda: self._outages.on_round(
-                    (*self._topology.switches, *self._attendance.present())
+                on_round=lambda slow: self._outages.on_round(
+                    (*self._topology.switches, *self._attendance.present()), slow
                 ),
             )
         )

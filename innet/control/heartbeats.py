@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -26,7 +26,7 @@ class Heartbeats:
         on_silent: called with a node that has stopped to answer.
         on_heard: called with a node that answers again.
         on_answer: called with each node that has answered, and what it said.
-        on_round: called when all have answered, or ``interval_s`` later, without who is slow.
+        on_round: called when all have answered, or ``interval_s`` later, with who has not yet.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Heartbeats:
         on_silent: Callable[[str], None],
         on_heard: Callable[[str], None],
         on_answer: Callable[[str, dict[str, Any]], None],
-        on_round: Callable[[], None],
+        on_round: Callable[[Collection[str]], None],
     ) -> None:
         self._nodes = nodes
         self._connect = connect
@@ -74,7 +74,7 @@ class Heartbeats:
                     return
                 for node in [node for node, answer in asked.items() if answer.done()]:
                     self._note(node, asked.pop(node).result())
-                self._on_round()
+                self._on_round(set(asked))
 
     def _answer(self, node: str) -> dict[str, Any] | None:
         try:

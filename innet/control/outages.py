@@ -56,6 +56,7 @@ class Outages:
         self._settings = settings
         self._clock = clock
         self._unheard: dict[str, frozenset[str]] = {}
+        self._slow: set[str] = set()
         self._silent: dict[Part, _Silence] = {}
 
     def on_silent(self, switch: str) -> None:
@@ -74,10 +75,18 @@ class Outages:
         """``node`` lives, but exchanges no packets with its neighbours ``unheard``."""
         with self._lock:
             self._unheard[node] = frozenset(unheard)
+            self._slow.discard(node)
 
-    def on_round(self, present: Collection[str]) -> None:
-        """All nodes were asked; what the others said before, which are gone, counts no more."""
+    def on_round(self, present: Collection[str], slow: Collection[str] = ()) -> None:
+        """Nodes were asked.
+
+        Args:
+            present: what all others have said, which are gone, counts no more.
+            slow: have not answered yet. What they said before cuts no link now: they may be
+                stopped, and be why their neighbours hear nothing.
+        """
         with self._lock:
+            self._slow.update(slow)
             for node in set(self._unheard).difference(present):
                 del self._unheard[node]
             self._compare_links()
@@ -97,6 +106,8 @@ class Outages:
         }
         known = {part for part in self._silent if not isinstance(part, str)}
         for ends in cut - known:
+            if not self._slow.isdisjoint(ends):
+                continue
             loss = Loss(_silence_of(ends, self._settings.link_timeout_s), returns=True)
             _log.warning("the link %s; the network works round it", loss.why)
             what = f"the network works round the link {loss.why}"

@@ -60,7 +60,7 @@ def nodes() -> Iterator[Nodes]:
         on_silent=lambda node: made.note(f"{node} silent"),
         on_heard=lambda node: made.note(f"{node} heard"),
         on_answer=lambda node, _: made.note(f"{node} answered"),
-        on_round=lambda: made.note("round"),
+        on_round=lambda _slow: made.note("round"),
     )
     yield made
     heartbeats.close()

@@ -63,6 +63,17 @@ def test_a_node_that_says_nothing_may_itself_be_why_its_neighbours_hear_nothing(
     assert network.survivors.lost == ("spine0",)
 
 
+def test_what_a_node_said_before_it_was_stopped_cuts_no_link(network):
+    network.hear(h3=["leaf1"])  # its switch had just been started again
+    network.outages.on_answer("leaf1", ["h3"])
+    network.outages.on_round(tuple(NODES), slow=["h3"])
+    assert network.survivors.cut == ()
+    network.hear(h3=["leaf1"], leaf1=["h3"])
+    assert network.survivors.cut == (("h3", "leaf1"),)
+    network.outages.on_round(tuple(NODES), slow=["h3"])
+    assert network.survivors.cut == (("h3", "leaf1"),)
+
+
 def test_a_host_whose_worker_is_gone_cuts_no_link(network):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     assert network.survivors.cut == (("h0", "leaf0"),)
