@@ -191,13 +191,11 @@ def _in_processes(
         futures = [pool.submit(_run_in_process, n, task) for n, task in enumerate(tasks)]
         try:
             _wait(futures, moments, standing, told)
-        except KeyboardInterrupt:
+        except BaseException as error:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+            if not isinstance(error, KeyboardInterrupt):  # then what each had so far is wanted
+                raise
         return [
             (task, future.result())
             for task, future in zip(tasks, futures, strict=True)
