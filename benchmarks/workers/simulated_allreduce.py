@@ -23,6 +23,7 @@ def main() -> None:
     topology = load_topology(name).with_overrides(
         rate_bps=10e9, delay_s=1e-6, mtu_bytes=65000, queue_bytes=64 << 20
     )
+    # Each host has a flow to each of 64 roots: a few segments in each are enough to fill its link.
     settings = Settings().with_assignments(["transport.initial_window=1", "transport.max_window=4"])
     with innet.Simulation(topology, settings=settings, virtual_scale=virtual_scale) as sim:
         group = sim.group(algorithm=sys.argv[4])
