@@ -14,6 +14,11 @@ constexpr double kRenoGain = 3.0 * (1.0 - kBeta) / (1.0 + kBeta);  ///< alpha_cu
 /// Below this, one late segment would leave a link idle: requests, sums and answers overlap.
 constexpr double kMinWindow = 4;
 
+/// Own segments that may wait, however long they take (TCP Vegas' beta: Brakmo and Peterson, 1995).
+/// On slow links the target is shorter than a few segments are, and a window at its minimum leaves
+/// them idle at times, for an Interest waits behind Data.
+constexpr double kQueuedSegments = 4;
+
 /// A path that loses more than this is taken as congested. Random loss of 1 % on each of the few
 /// links between an asker and the node that answers stays well below.
 constexpr double kCongestedLossRate = 0.1;
@@ -51,7 +56,10 @@ Duration Cubic::standing_rtt() const {
 }
 
 bool Cubic::delayed(const RttEstimator& rtt) const {
-    return rtt.has_sample() && standing_rtt() - rtt.minimum() > options_.target_queue_delay;
+    if (!rtt.has_sample()) return false;
+    const Duration queue_delay = standing_rtt() - rtt.minimum();
+    return queue_delay > options_.target_queue_delay &&
+           window_ * seconds(queue_delay) > kQueuedSegments * seconds(standing_rtt());
 }
 
 double Cubic::drained_share(const RttEstimator& rtt) const {
@@ -66,7 +74,9 @@ void Cubic::on_answer(TimePoint now, const RttEstimator& rtt, bool marked, bool 
         shrink(now, rtt, marked ? kBeta : drained_share(rtt));
         return;
     }
-    if (window_limited) {
+    // Before the first sample (the first window's requests may all have been held), nothing would
+    // tell when to stop.
+    if (window_limited && rtt.has_sample()) {
         grow(now, rtt);
     } else {
         epoch_start_ = kNever;

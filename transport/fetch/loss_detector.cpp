@@ -79,11 +79,10 @@ struct Publication {
 }  // namespace
 
 struct LossDetector::State {
-    State(Duration min_rto_, Duration max_rto, Duration refresh_interval_)
-        : rtt(min_rto_, max_rto), min_rto(min_rto_), refresh_interval(refresh_interval_) {}
+    State(Duration min_rto, Duration max_rto, Duration refresh_interval_)
+        : rtt(min_rto, max_rto), refresh_interval(refresh_interval_) {}
 
     RttEstimator rtt;
-    Duration min_rto;
     Duration refresh_interval;
 
     std::vector<Request> requests;
@@ -226,7 +225,9 @@ void LossDetector::State::sample_rtt(const Request& request, TimePoint now) {
 }
 
 Duration LossDetector::State::gap_delay() const {
-    if (!rtt.has_sample()) return min_rto;
+    // A guess below the round trip would call every request lost, none would be sampled, and the
+    // guess would stay.
+    if (!rtt.has_sample()) return rtt.timeout();
     return std::max(rtt.smoothed(), rtt.latest()) * 9 / 8 + 2 * rtt.variation();
 }
 

@@ -208,6 +208,20 @@ TEST_CASE("a window that is not used does not grow") {
     CHECK(cubic.window() == 16);
 }
 
+TEST_CASE("before the first round trip is known, the window stays as it is") {
+    Cubic cubic({16, 512, 5ms});
+    const RttEstimator unknown(5ms, 500ms);
+    for (int i = 0; i < 1000; ++i) cubic.on_answer(at(1ms * i), unknown, false, true);
+    CHECK(cubic.window() == 16);
+}
+
+TEST_CASE("some own segments may wait where each takes longer than the target") {
+    const Result result = run({10e6, 1ms}, 20s);  // 6.6 ms a segment
+    CHECK(result.worst_queue > 4 * 6ms);
+    CHECK(result.worst_queue < 7 * 6ms);
+    CHECK(result.utilisation > 0.95);
+}
+
 TEST_CASE("CUBIC returns towards the window from before, faster than it explores beyond") {
     CubicOptions options{16, 5000, 5ms};
     Cubic cubic(options);

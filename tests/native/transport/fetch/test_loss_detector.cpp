@@ -124,6 +124,21 @@ TEST_CASE("no RTT sample from a repeated request") {
     CHECK_FALSE(detector.rtt().has_sample());
 }
 
+TEST_CASE("a round trip longer than the minimum timeout is found out behind held requests") {
+    LossDetector detector(5ms, 500ms, 1s);
+    for (RequestKey key = 0; key < 4; ++key) {
+        detector.on_sent(key, kFirst, at(0ms));
+        detector.on_held(key, at(1ms));
+    }
+    for (RequestKey key = 4; key < 8; ++key) detector.on_sent(key, kFirst, at(1ms));
+    for (RequestKey key = 0; key < 4; ++key) detector.on_answered(key, at(20ms));
+    // Three later ones are answered, and that is all there is to know: no sample says that the
+    // others are overdue.
+    detector.on_answered(7, at(31ms));
+    CHECK(lost(detector, at(31ms)).empty());
+    CHECK(detector.rtt().latest() == 30ms);
+}
+
 TEST_CASE("a held request is refreshed once per interval and nothing else") {
     LossDetector detector = warmed_up();
     detector.on_sent(1, kFirst, at(100ms));
