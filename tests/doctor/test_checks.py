@@ -161,6 +161,16 @@ def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
     assert "It computes" in state.only_finding().problem
 
 
+def test_a_rank_that_waits_itself_has_given_its_part() -> None:
+    state = State()
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = ["operation 5: ranks 0, 1 had not published"]
+    assert state.only_finding().subject == "rank 1"
+    for look in (state.before, state.after):
+        look["h1"]["operations"] = ["operation 5: rank 0 had not published"]
+    assert state.examine() == []
+
+
 def test_a_rank_that_is_late_for_another_operation_each_time_keeps_up() -> None:
     state = State()
     state.before["h0"]["operations"] = ["operation 5: ranks 0, 1 had not published"]

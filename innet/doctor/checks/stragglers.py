@@ -20,8 +20,9 @@ class StragglingRank:
         """One finding for each late rank."""
         waiting: defaultdict[str, list[str]] = defaultdict(list)
         for node in seen.nodes():
-            for rank in _missed_twice(node):
-                waiting[rank].append(node.name)
+            for operation, rank in _missed_twice(node):
+                if not _waits_itself(seen, operation, rank):
+                    waiting[rank].append(node.name)
         for rank, nodes in sorted(waiting.items(), key=lambda item: int(item[0])):
             span_s = seen.after.asked_at_s - seen.before.answered_at_s
             yield Finding(
@@ -34,9 +35,20 @@ class StragglingRank:
             )
 
 
-def _missed_twice(node: NodePair) -> set[str]:
+def _missed_twice(node: NodePair) -> set[tuple[str, str]]:
     before, after = (_missed(answer["operations"]) for answer in (node.before, node.after))
-    return {rank for operation, rank in before & after}
+    return before & after
+
+
+def _waits_itself(seen: Observation, operation: str, rank: str) -> bool:
+    """Whether the rank has given its part: who waits behind a switch names those, too."""
+    waiting = {
+        node.name
+        for node in seen.nodes()
+        if any(line.startswith(f"{operation}: ") for line in node.after["operations"])
+    }
+    places = _nodes_of(seen, rank)
+    return bool(places) and waiting.issuperset(places)
 
 
 def _missed(operations: list[str]) -> set[tuple[str, str]]:
