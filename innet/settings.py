@@ -30,7 +30,8 @@ MIN_HOST_SLOTS = 64
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Infinity has no word in JSON, and would come back as null, which is no number.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class TransportSettings(_Model):

@@ -1,0 +1,15 @@
+"""The file by which a run's processes get its settings."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from innet.settings import RecoverySettings, Settings
+
+
+def test_what_is_written_is_read_and_never_is_a_time_too(tmp_path: Path) -> None:
+    settings = Settings(recovery=RecoverySettings(partition_timeout_s=math.inf))
+    path = tmp_path / "settings.json"
+    path.write_text(settings.model_dump_json(indent=2))
+    assert Settings.load(path) == settings
