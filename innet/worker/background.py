@@ -98,8 +98,10 @@ class Alarm:
         """Run the action by ``time_s``; infinity is never. Called in the background alone."""
         if time_s < self._due_s:
             self._due_s = time_s
-            self._background.post_at(time_s, self._ring)
+            self._background.post_at(time_s, lambda: self._ring(time_s))
 
-    def _ring(self) -> None:
+    def _ring(self, time_s: float) -> None:
+        if time_s != self._due_s:
+            return  # it rang at an earlier time, and what it did set it anew
         self._due_s = math.inf
         self._action()
