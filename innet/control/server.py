@@ -110,20 +110,23 @@ class ControlServer:
             with accepted:
                 accepted.settimeout(_SEND_TIMEOUT_S)
                 connection = _Connection(accepted)
-                while not self._receive(connection):
-                    pass
+                while b"\n" not in connection.unread:
+                    self._receive(connection)
+                accepted.shutdown(socket.SHUT_RD)  # who asks more is told at once, and comes again
+                self._answer_all(connection)
         with suppress(OSError):
             self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _read(self, connection: _Connection) -> None:
         try:
             self._receive(connection)
+            self._answer_all(connection)
         except OSError:
             self._selector.unregister(connection.socket)
             connection.socket.close()
 
-    def _receive(self, connection: _Connection) -> bool:
-        """Take what has come from a client; whether it was answered.
+    def _receive(self, connection: _Connection) -> None:
+        """Take what has come from a client.
 
         Raises:
             OSError: the client is gone, or asks for too much.
@@ -132,11 +135,15 @@ class ControlServer:
         if not received or len(connection.unread) > _MAX_REQUEST_BYTES:
             raise ConnectionResetError
         connection.unread += received
-        answered = False
+
+    def _answer_all(self, connection: _Connection) -> None:
+        """Answer all whole questions that have come.
+
+        Raises:
+            OSError: the client is gone, or does not read.
+        """
         while (request := connection.next_request()) is not None:
             connection.socket.sendall(self._encoded_answer(request) + b"\n")
-            answered = True
-        return answered
 
     def _encoded_answer(self, document: bytes) -> bytes:
         try:

@@ -124,6 +124,28 @@ def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones
             stranger.close()
 
 
+def test_who_asks_once_more_of_a_server_without_descriptors_is_told_to_come_again(path):
+    asked, answered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        asked.set()
+        answered.wait()
+
+    question = b'{"method": "wait", "params": {}}\n'
+    with (
+        ControlServer(path, {"wait": wait}, who="s0"),
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client,
+        no_descriptors_left(),
+    ):
+        client.connect(str(path))
+        client.sendall(question)
+        asked.wait()
+        with pytest.raises(BrokenPipeError):
+            client.sendall(question)
+        answered.set()
+        assert b'"ok":true' in client.recv(1000)
+
+
 def test_a_client_without_descriptors_says_so(server, path):
     with (
         no_descriptors_left(),
