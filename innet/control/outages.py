@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from innet.control.survivors import Loss, Part, Survivors
 from innet.settings import RecoverySettings
 from innet.telemetry.events import report
-from innet.topology.routes import ends_of
+from innet.topology.routes import Ends, ends_of
 
 Change = Callable[[Survivors], Survivors]
 """From the network as it was to the network as it is; the same object when nothing has changed."""
@@ -115,11 +115,18 @@ class Outages:
             self._silent[ends] = _Silence(self._clock())
             self._lose(ends, loss)
         for ends in known - cut:
-            what = f"the link {'--'.join(ends)} carries packets again"
+            what = self._why_used_again(ends)
             _log.warning(what)
             report("link_restored", what, ends=list(ends))
             del self._silent[ends]
             self._restore(ends)
+
+    def _why_used_again(self, ends: Ends) -> str:
+        link = "--".join(ends)
+        gone = [end for end in ends if end not in self._unheard]
+        if gone:
+            return f"{gone[0]} does not say any more whether the link {link} carries packets"
+        return f"the link {link} carries packets again"
 
     def _give_up_overdue(self) -> None:
         patience_s = self._settings.partition_timeout_s

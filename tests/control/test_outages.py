@@ -74,11 +74,12 @@ def test_what_a_node_said_before_it_was_stopped_cuts_no_link(network):
     assert network.survivors.cut == (("h3", "leaf1"),)
 
 
-def test_a_host_whose_worker_is_gone_cuts_no_link(network):
+def test_a_host_whose_worker_is_gone_cuts_no_link(network, caplog):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     assert network.survivors.cut == (("h0", "leaf0"),)
     network.outages.on_round(tuple(set(NODES) - {"h0"}))
     assert network.survivors.cut == ()
+    assert "h0 does not say any more whether the link h0--leaf0 carries packets" in caplog.text
 
 
 def test_who_has_no_other_path_is_told_once_it_is_given_up(network):
