@@ -15,6 +15,8 @@ Distribution = Literal["constant", "exponential", "pareto"]
 """Of the sizes of flows."""
 
 _PARETO_SHAPE = 1.5
+_MOST_FLOWS_PER_S = 1e6
+"""More of them are no traffic of single flows, and time would hardly pass."""
 
 
 class BackgroundTraffic:
@@ -60,6 +62,11 @@ class BackgroundTraffic:
             raise SimulationError(
                 f"background traffic of {rate_bps:g} bit/s in flows of {flow_bytes:g} bytes is "
                 "none; both must be above 0"
+            )
+        if rate_bps > _MOST_FLOWS_PER_S * flow_bytes * 8:
+            raise SimulationError(
+                f"background traffic of {rate_bps:g} bit/s in flows of {flow_bytes:g} bytes begins "
+                f"more than {_MOST_FLOWS_PER_S:g} flows a second; give larger flows or a lower rate"
             )
         if distribution not in get_args(Distribution):
             raise SimulationError(

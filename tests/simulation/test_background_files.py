@@ -63,6 +63,7 @@ def test_the_rate_is_offered_whatever_the_distribution(distribution: str) -> Non
         ("{from: h0, rate: 1mbit}", 5, "'to'"),
         ("{from: h0, to: h1, rate: 5}", 5, "rate"),
         ("{from: h0, to: h1, rate: 1mbit, size: 0}", 5, "a size above 0"),
+        ("{from: h0, to: h1, rate: 100gbit, size: 1}", None, "more than .* flows a second"),
         ("{from: [], to: h1, rate: 1mbit}", 5, "a host such as h0"),
         ("{from: h0, to: h1, rate: 1mbit, distribution: zipf}", 5, "'pareto'"),
         ("{from: h9, to: h1, rate: 1mbit}", None, "background.0: 'h9' is no host"),
