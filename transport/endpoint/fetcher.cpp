@@ -219,7 +219,8 @@ void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint no
         const RequestKey key = TargetTable::key(place, parsed->segment);
         Flow* flow = flow_of(target, key);
         if (flow == nullptr || flow->detector().parked(key)) continue;
-        if (reason == wire::NackReason::kNoData) {
+        // Only objects can be absent: of a sum, a link has damaged the Nack's reason.
+        if (reason == wire::NackReason::kNoData && target.operation->object) {
             end(*target.operation, OperationStatus::kAbsent,
                 flow->hint().to_uri() + " does not have " + name.to_uri());
             continue;
