@@ -44,7 +44,8 @@ class Coordinator:
         self._alarm = Alarm(background, self._on_time)
         self._listening: dict[int, tuple[int, int]] = {}
         """By rank: the round whose ``ready`` is asked for, and the operation that asks."""
-        self._unheard: list[int] = []
+        self._unheard: set[int] = set()
+        """Ranks that could not be reached, and of which nothing is asked now."""
         background.post(self._listen_to_all)
 
     def close(self) -> None:
@@ -59,11 +60,11 @@ class Coordinator:
 
     def _on_time(self) -> None:
         self._publish(self._table.decide(self._now_s()))
-        unheard, self._unheard = self._unheard, []
-        for rank in unheard:
+        for rank in sorted(self._unheard):
             self._listen(rank, self._listening[rank][0])
 
     def _listen(self, rank: int, number: int) -> None:
+        self._unheard.discard(rank)
         record = np.empty(READY_BYTES, np.uint8)
 
         def ended(status: int, _detail: str) -> None:
@@ -87,7 +88,7 @@ class Coordinator:
         if status == _core.STATUS_DEADLINE_EXCEEDED:
             self._listen(rank, number)
         elif status != _core.STATUS_DONE:
-            self._unheard.append(rank)
+            self._unheard.add(rank)
             self._alarm.set(self._now_s() + _ASK_AGAIN_S)
         else:
             decided = self._table.ready(rank, number, Terms.decode(record), self._now_s())

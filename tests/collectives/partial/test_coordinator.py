@@ -1,0 +1,58 @@
+"""Who decides rounds asks each rank one question at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from innet._native import _core
+from innet.collectives.partial.coordinator import SET_KIND, Coordinator
+from innet.collectives.partial.policy import KOfN
+from innet.collectives.partial.records import Terms
+from tests.manual_background import ManualBackground
+
+TERMS = Terms(KOfN(1, 0.02), 10.0)
+
+
+class HalfTheRanks:
+    """Rank 0 is ready for a round once that before it is decided; there is no route to rank 1."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.decided: list[int] = []
+        self._to_answer: dict[int, Callable[[], None]] = {}
+
+    def fetch(self, rank: int, kind: str, seq: int, into: Any, **options: Any) -> int:
+        self.asked.append(rank)
+        if rank == 1:
+            options["ended"](_core.STATUS_NO_ROUTE, "")
+        else:
+            into[:] = TERMS.encode()
+            self._to_answer[seq] = lambda: options["ended"](_core.STATUS_DONE, "")
+            self._answer(len(self.decided))
+        return len(self.asked)
+
+    def publish(self, kind: str, seq: int, content: Any, what: str) -> None:
+        assert kind == SET_KIND
+        self.decided.append(seq)
+        self._answer(seq + 1)
+
+    def _answer(self, seq: int) -> None:
+        if seq in self._to_answer:
+            self._to_answer.pop(seq)()
+
+    def retire(self, kind: str, seq: int) -> None:
+        pass
+
+    def cancel(self, operation: int) -> None:
+        pass
+
+
+def test_a_rank_that_cannot_be_reached_is_asked_no_more_often_after_many_rounds():
+    ranks, background = HalfTheRanks(), ManualBackground()
+    Coordinator(ranks, 2, background, lambda: background.now_s)
+    background.run_until(1)
+    asked_in_a_second = ranks.asked.count(1)
+    background.run_until(10)
+    assert len(ranks.decided) > 400
+    assert ranks.asked.count(1) <= 11 * asked_in_a_second
