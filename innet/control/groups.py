@@ -197,7 +197,7 @@ class GroupRegistry:
     def blame(self, group: str, number: int, node: str, why: str, rank: int | None) -> None:
         """A group has failed of its ``rank``, as ``node``, a member, has heard from another."""
         known = self._numbered(group, number)
-        if known is not None:
+        if known is not None and node in known.ranks:  # another job's groups are not for it to end
             known.lost |= known.left
             self._fail_group(known, {node}, why, rank)
 

@@ -202,6 +202,13 @@ def test_an_earlier_process_cannot_fail_its_successor(controller):
     assert controller.present() == ["h1"]
 
 
+def test_who_is_in_no_group_cannot_name_the_cause_of_its_end(controller):
+    pair = join_all(controller, "pair", ("h0", "h1"))
+    stranger = controller.attach("h2", os.getpid())
+    controller.fail_incarnation("h2", stranger, "was killed", [("pair", pair, "rank 0 is gone", 0)])
+    assert len(controller.groups()) == 1
+
+
 def test_a_client_may_be_used_by_many_threads(controller, tmp_path):
     answers: list[Any] = []
     with ControlClient(tmp_path / "c.ctl", who="the controller") as client:
