@@ -79,6 +79,24 @@ def test_a_program_on_a_paused_host_goes_on_until_it_needs_an_answer(
     assert sim.now_s >= 1.0
 
 
+@pytest.mark.parametrize("registered", [True, False], ids=["get", "request"])
+def test_a_get_of_a_process_that_dies_ends_with_the_cause(
+    sim: innet.Simulation, registered: bool
+) -> None:
+    owner, asker, *_ = sim.group()
+    if registered:
+        owner.register("weights", np.zeros(1 << 20))
+        sim.change_link("h1", "s0", rate_bps=1e6)
+    sim.at(0.5, sim.crash, "h1")
+
+    async def read() -> None:
+        with pytest.raises(innet.errors.CollectiveError, match="h1 crashed"):
+            await asker.iget("weights", 0)
+
+    sim.run(read())
+    assert sim.now_s == 0.5
+
+
 def test_a_dead_process_decides_nothing(sim: innet.Simulation) -> None:
     group = sim.group()
     sim.at(0.001, sim.crash, "h0")

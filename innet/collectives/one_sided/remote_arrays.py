@@ -176,7 +176,8 @@ class RemoteArrays:
 
         def ended(status: int, detail: str) -> None:
             answered = status == _core.STATUS_DONE
-            self._close(owner, number, answered=answered)
+            if status != _core.STATUS_ABORTED:  # else all goes that was published
+                self._close(owner, number, answered=answered)
             if not answered:
                 exchange.fail(self._error(status, detail, what))
                 return
@@ -207,7 +208,8 @@ class RemoteArrays:
         landing = _Landing(get, located, self._transfers.segment_bytes)
 
         def ended(status: int, detail: str) -> None:
-            self._release(get, number)
+            if status != _core.STATUS_ABORTED:
+                self._release(get, number)
             if status != _core.STATUS_DONE:
                 get.exchange.fail(self._error(status, detail, get.what))
                 return
