@@ -140,7 +140,19 @@ class NodeAgent:
             self._report_removed(group)
 
     def set_routes(self, routes: dict[str, int]) -> None:
-        """The face towards every node that can be reached; all other routes go."""
+        """The face towards every node that can be reached; all other routes go.
+
+        Raises:
+            ControlError: there is no such face; the routes stay as they are.
+        """
+        faces = range(len(self._config.faces))
+        wrong = {node: face for node, face in routes.items() if face not in faces}
+        if wrong:
+            raise ControlError(
+                f"{self._config.node} has the faces 0 to {len(faces) - 1}, and no other that "
+                f"leads anywhere: {wrong}. No route was changed; `innet status --node "
+                f"{self._config.node}` shows faces and routes."
+            )
         with self._routes_lock:
             before, self._routes = self._routes, dict(routes)
             for node, face in routes.items():

@@ -27,7 +27,7 @@ from innet.control.protocol import job_message
 from innet.control.resumption import KnownJob, LaunchRecord, WorkerReport
 from innet.control.server import ControlServer
 from innet.control.survivors import Loss, Survivors
-from innet.errors import NoAnswer
+from innet.errors import ControlError, NoAnswer
 from innet.plans import Plan
 from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
@@ -310,16 +310,32 @@ class Controller:
             switch: its name.
             why: ``spine0 (pid 77) was killed by signal 9 (SIGKILL)``.
             returns: whether to wait for it.
+
+        Raises:
+            ControlError: there is no such switch.
         """
+        self._require_switch(switch)
         with self._lock:
             self._outages.forget(switch)
             self._adapt(self._placements.survivors.without(switch, Loss(why, returns)))
 
     def restore_switch(self, switch: str) -> None:
-        """``switch`` answers again, with nothing of what it knew: sums and routes return to it."""
+        """``switch`` answers again, with nothing of what it knew: sums and routes return to it.
+
+        Raises:
+            ControlError: there is no such switch.
+        """
+        self._require_switch(switch)
         with self._lock:
             self._outages.forget(switch)
             self._adapt(self._placements.survivors.with_again(switch))
+
+    def _require_switch(self, name: str) -> None:
+        if name not in self._topology.switches:
+            raise ControlError(
+                f"no switch of this network is called {name!r}; there are "
+                f"{', '.join(self._topology.switches)}"
+            )
 
     def watch_nodes(self) -> None:
         """Look after processes that may hang, and links that may carry nothing.

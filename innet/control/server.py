@@ -24,9 +24,10 @@ Handler = Callable[..., Any]
 
 _BACKLOG = 256
 _RECEIVE_BYTES = 1 << 16
+_SEND_BYTES = 1 << 18
 _MAX_REQUEST_BYTES = 64 << 20
-_SEND_TIMEOUT_S = 5.0
-"""For a client that does not read its answer."""
+_RESERVE_TIMEOUT_S = 0.5
+"""For a client that is answered with the last descriptor: everybody else waits for it."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class _Connection:
     unread: bytearray = field(default_factory=bytearray)
     scanned_bytes: int = 0
     """Of the unread, at the beginning: they have no end of a line."""
+    unsent: bytearray = field(default_factory=bytearray)
+    """Of the answer that the client is reading."""
 
     def next_request(self) -> bytes | None:
         """A whole line of what has come, if there is one."""
@@ -49,6 +52,17 @@ class _Connection:
         del self.unread[: end + 1]
         return line
 
+    def send(self) -> bool:
+        """Send what the client takes of its answer now; whether that was all.
+
+        Raises:
+            OSError: the client is gone.
+        """
+        with suppress(BlockingIOError):
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent[:_SEND_BYTES])]
+        return not self.unsent
+
 
 class ControlServer:
     """Calls ``handlers[method](**params)`` for each request, one after the other.
@@ -56,6 +70,8 @@ class ControlServer:
     A handler's :class:`InnetError` (or wrong parameters) becomes a refusal with its text; whatever
     else goes wrong in one is logged and refused too: the server goes on. It also goes on in a
     process that has no file descriptors left: one is kept in reserve, for one client at a time.
+    A client that does not read its answer keeps nobody else waiting: its next question is read
+    when it has read all of the answer.
 
     Raises:
         ControlError: the socket cannot be bound.
@@ -88,7 +104,7 @@ class ControlServer:
                 if key.fileobj is self._listener:
                     self._accept()
                 else:
-                    self._read(key.data)
+                    self._serve(key.data)
 
     def _accept(self) -> None:
         try:
@@ -97,7 +113,7 @@ class ControlServer:
             if error.errno in _NO_DESCRIPTORS:
                 self._accept_in_reserve()
             return
-        connection.settimeout(_SEND_TIMEOUT_S)
+        connection.setblocking(False)
         self._selector.register(connection, selectors.EVENT_READ, _Connection(connection))
 
     def _accept_in_reserve(self) -> None:
@@ -108,42 +124,43 @@ class ControlServer:
         with suppress(OSError):
             accepted, _ = self._listener.accept()
             with accepted:
-                accepted.settimeout(_SEND_TIMEOUT_S)
+                accepted.settimeout(_RESERVE_TIMEOUT_S)
                 connection = _Connection(accepted)
                 while b"\n" not in connection.unread:
-                    self._receive(connection)
+                    _receive(connection)
                 accepted.shutdown(socket.SHUT_RD)  # who asks more is told at once, and comes again
-                self._answer_all(connection)
+                while self._answer_next(connection):
+                    pass
         with suppress(OSError):
             self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
-    def _read(self, connection: _Connection) -> None:
+    def _serve(self, connection: _Connection) -> None:
+        """Go on with the answer that a client is reading, or with its next questions."""
         try:
-            self._receive(connection)
-            self._answer_all(connection)
+            if not connection.unsent:
+                _receive(connection)
+            all_sent = connection.send()
+            while all_sent and self._answer_next(connection):
+                all_sent = not connection.unsent
         except OSError:
             self._selector.unregister(connection.socket)
             connection.socket.close()
+            return
+        awaited = selectors.EVENT_READ if all_sent else selectors.EVENT_WRITE
+        self._selector.modify(connection.socket, awaited, connection)
 
-    def _receive(self, connection: _Connection) -> None:
-        """Take what has come from a client.
-
-        Raises:
-            OSError: the client is gone, or asks for too much.
-        """
-        received = connection.socket.recv(_RECEIVE_BYTES)
-        if not received or len(connection.unread) > _MAX_REQUEST_BYTES:
-            raise ConnectionResetError
-        connection.unread += received
-
-    def _answer_all(self, connection: _Connection) -> None:
-        """Answer all whole questions that have come.
+    def _answer_next(self, connection: _Connection) -> bool:
+        """Begin to answer the next whole request that has come; whether there was one.
 
         Raises:
-            OSError: the client is gone, or does not read.
+            OSError: the client is gone.
         """
-        while (request := connection.next_request()) is not None:
-            connection.socket.sendall(self._encoded_answer(request) + b"\n")
+        request = connection.next_request()
+        if request is None:
+            return False
+        connection.unsent += self._encoded_answer(request) + b"\n"
+        connection.send()
+        return True
 
     def _encoded_answer(self, document: bytes) -> bytes:
         try:
@@ -190,6 +207,18 @@ class ControlServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _receive(connection: _Connection) -> None:
+    """Take what has come from a client.
+
+    Raises:
+        OSError: the client is gone, or asks for too much.
+    """
+    received = connection.socket.recv(_RECEIVE_BYTES)
+    if not received or len(connection.unread) > _MAX_REQUEST_BYTES:
+        raise ConnectionResetError
+    connection.unread += received
 
 
 def _listen(path: Path) -> socket.socket:

@@ -250,6 +250,16 @@ def test_a_lost_switch_hands_its_sums_on_and_gets_them_back(spines, messages):
     assert said.index("install_job") < said.index("install_group"), "and whose they are"
 
 
+def test_who_is_no_switch_is_neither_lost_nor_restored(spines, messages):
+    messages.told.clear()
+    for name in ("nosuch", "h0"):
+        with pytest.raises(ControlError, match=f"'{name}'; there are .*spine0"):
+            spines.lose_switch(name, "a slip", returns=False)
+        with pytest.raises(ControlError, match=f"'{name}'; there are .*spine0"):
+            spines.restore_switch(name)
+    assert messages.told == [], "nothing changes for anybody"
+
+
 def test_routes_lead_round_a_lost_switch(spines, messages):
     before = spines.routes("leaf0")
     spines.lose_switch("spine0", "spine0 was killed", returns=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from innet.control.client import ControlClient
+from innet.control.protocol import Request
 from innet.control.server import ControlServer
 from innet.errors import ControlError, NoAnswer
 
@@ -153,6 +154,35 @@ def test_a_client_without_descriptors_says_so(server, path):
         pytest.raises(NoAnswer, match="Too many open files"),
     ):
         client.ask("pid", timeout_s=0.1)
+
+
+@pytest.mark.parametrize("questions", [1, 3])
+def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
+    server, path, questions
+):
+    text = "a" * 1_000_000
+    line = Request(method="echo", params={"text": text}).model_dump_json().encode() + b"\n"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as idle:
+        idle.settimeout(30)
+        idle.connect(str(path))
+        idle.sendall(line)
+        with ControlClient(path, who="s0") as client:
+            assert client.ask("pid", timeout_s=2.0) == os.getpid()
+        threading.Thread(target=idle.sendall, args=(line * (questions - 1),)).start()
+        answers = bytearray()
+        while answers.count(b"\n") < questions:
+            answers += idle.recv(1 << 20)
+    assert answers.count(text.encode()) == questions
+
+
+def test_who_leaves_without_its_answer_is_forgotten(server, path):
+    line = Request(method="echo", params={"text": "a" * 1_000_000}).model_dump_json().encode()
+    with ControlClient(path, who="s0") as client:
+        for _ in range(3):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone:
+                gone.connect(str(path))
+                gone.sendall(line + b"\n")
+            assert client.ask("pid", timeout_s=2.0) == os.getpid()
 
 
 def test_nonsense_is_refused_and_endless_nonsense_dropped(server, path):

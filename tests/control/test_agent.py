@@ -1,0 +1,86 @@
+"""What a node answers on its control socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.control.agent import NodeAgent
+from innet.control.client import ControlClient
+from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig
+from innet.errors import ControlError
+
+
+class Node:
+    """Stands in for the native node, and keeps its routes."""
+
+    def __init__(self) -> None:
+        self.routes: set[tuple[str, int]] = set()
+
+    def add_route(self, name: str, face: int) -> None:
+        self.routes.add((name, face))
+
+    def remove_route(self, name: str, face: int) -> None:
+        self.routes.remove((name, face))
+
+
+def face_towards(peer: str) -> FaceConfig:
+    return FaceConfig(
+        peer=peer,
+        peer_kind="host",
+        local_address="127.0.0.1",
+        local_port=1,
+        peer_address="127.0.0.1",
+        peer_port=2,
+        fd=None,
+        mtu_bytes=1472,
+        queue_bytes=1 << 16,
+        shape=LinkShape(rate_bps=None, delay_s=0, loss=0, queue_bytes=0, mark_bytes=None),
+    )
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+@pytest.fixture
+def agent(node: Any, tmp_path: Path) -> Iterator[ControlClient]:
+    """Asks the agent of ``s0``, which has faces 0 and 1."""
+    config = NodeConfig(
+        run_id="lab",
+        node="s0",
+        kind="switch",
+        mode="local",
+        run_dir=tmp_path,
+        faces=(face_towards("h0"), face_towards("h1")),
+        routes=(),
+        slots=8,
+        cache_bytes=0,
+        cache_policy="lru",
+        control_socket=tmp_path / "s0.ctl",
+        seed=1,
+        ip_address=None,
+    )
+    with NodeAgent(node, config), ControlClient(config.control_socket, who="s0") as client:
+        yield client
+
+
+def test_routes_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
+    agent.ask("set_routes", routes={"h0": 0, "h1": 1})
+    assert node.routes == {("/n/h0", 0), ("/n/h1", 1)}
+    agent.ask("set_routes", routes={"h0": 1})
+    assert node.routes == {("/n/h0", 1)}
+
+
+@pytest.mark.parametrize("face", [2, -1, "0", None])
+def test_a_route_to_a_face_that_is_not_there_is_refused_and_changes_nothing(
+    agent: ControlClient, node: Node, face: object
+) -> None:
+    agent.ask("set_routes", routes={"h0": 0})
+    with pytest.raises(ControlError, match="s0 has the faces 0 to 1, and no other"):
+        agent.ask("set_routes", routes={"h0": 1, "h1": face})
+    assert node.routes == {("/n/h0", 0)}
