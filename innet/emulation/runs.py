@@ -75,6 +75,10 @@ class RunRecord(BaseModel):
         """The file with the topology of the run."""
         return self.run_dir / _TOPOLOGY_NAME
 
+    def control_socket(self, node: str) -> Path:
+        """What ``node`` answers on; nothing is there while it does not run."""
+        return self.run_dir / f"{node}.ctl"
+
     @property
     def is_stale(self) -> bool:
         """Whether the launcher is gone, so that nobody else will clean up."""

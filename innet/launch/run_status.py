@@ -59,7 +59,7 @@ def read_run_status(record: RunRecord) -> RunStatus:
     silent: dict[str, str] = {}
     running = _running_nodes(record)
     with ThreadPoolExecutor(_CONNECTIONS) as threads:
-        sockets = {node: record.run_dir / f"{node}.ctl" for node in running}
+        sockets = {node: record.control_socket(node) for node in running}
         for node, answer in zip(sockets, threads.map(_ask_status, sockets.items()), strict=True):
             if isinstance(answer, str):
                 silent[node] = answer

@@ -14,6 +14,7 @@ from innet.telemetry.commands import Command, signed
 from innet.telemetry.messages import CommandReply
 from innet.telemetry.run_broker import broker_of
 from innet.telemetry.topics import node_topics
+from innet.topology import load_topology
 
 _REPLY_TIMEOUT_S = 10.0
 
@@ -22,9 +23,11 @@ async def give_command(record: RunRecord, node: str, command: Command) -> Comman
     """Tell ``node`` of a run to carry out ``command``.
 
     Raises:
-        TelemetryError: the run has no broker, it cannot be reached, or the node does not answer.
+        TelemetryError: the run has no such node now, has no broker, it cannot be reached, or the
+            node does not answer.
         SecurityError: this user did not launch the run.
     """
+    _require_running(record, node)
     key = OperatorKey.load(record.run_dir / OPERATOR_KEY_NAME)
     number, payload = signed(command, record.run_id, node, key)
     topics = node_topics(record.run_id, node)
@@ -46,6 +49,19 @@ async def give_command(record: RunRecord, node: str, command: Command) -> Comman
     raise TelemetryError(
         f"{node} of {record.run_id} did not reply within {_REPLY_TIMEOUT_S:g} s. Is it running? "
         f"`innet status {record.run_id}` tells; a host is a node while a job runs on it."
+    )
+
+
+def _require_running(record: RunRecord, node: str) -> None:
+    """Whoever is not there would only be waited for."""
+    nodes = load_topology(str(record.topology_path)).nodes
+    running = [name for name in nodes if record.control_socket(name).exists()]
+    if node in running:
+        return
+    what = "does not run now" if node in nodes else "is no node of its topology"
+    raise TelemetryError(
+        f"{node} cannot be told anything in {record.run_id}: it {what}. These run: "
+        f"{', '.join(running) or 'none'}; a host is a node while a job runs on it."
     )
 
 

@@ -27,6 +27,17 @@ def test_a_node_does_what_it_is_told(network: str) -> None:
     assert json.loads(innet("tell", network, "s0", "dump-state").stdout)["kind"] == "switch"
 
 
+@pytest.mark.parametrize(
+    ("node", "why"), [("nosuch", "is no node of its topology"), ("h0", "does not run now")]
+)
+def test_who_is_not_there_is_said_at_once_with_those_who_are(
+    network: str, node: str, why: str
+) -> None:
+    told = innet("tell", network, node, "drop-cache")
+    assert told.returncode == 1
+    assert f"it {why}. These run: s0;" in " ".join(told.stderr.split())
+
+
 @pytest.mark.usefixtures("registry")
 def test_a_run_without_a_broker_hears_nothing() -> None:
     with started("up", "star:2", "--name", "deaf", "--broker", "none") as launcher:

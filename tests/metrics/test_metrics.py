@@ -6,6 +6,7 @@ import asyncio
 import sys
 import urllib.request
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,6 +19,7 @@ from innet.launch.run_status import read_run_status
 from innet.metrics import MetricsEndpoint
 from innet.settings import Settings
 from innet.topology import load_topology
+from tests.cli.runs import innet
 
 SUM = """
 import innet, numpy, os
@@ -74,6 +76,17 @@ async def test_what_the_nodes_count_is_what_is_scraped(mode: Mode) -> None:
     assert value(samples, "innet_reduction_slots", node="s0") == status["s0"]["slots"]
     (info,) = [dict(labels) for name, labels in samples if name == "innet_run_info"]
     assert (info["run_id"], info["mode"]) == (session.network.run_id, mode)
+
+
+async def test_a_port_that_is_taken_ends_the_command_with_the_next_step() -> None:
+    settings = Settings().with_assignments(["telemetry.metrics_port=0", "telemetry.broker=none"])
+    async with Session(load_topology("star:2"), settings=settings, output=_nothing) as session:
+        run = find_run(session.network.run_id)
+        assert run.metrics is not None
+        port = str(urlsplit(run.metrics).port)
+        done = await asyncio.to_thread(innet, "metrics", run.run_id, "--port", port)
+    assert done.returncode == 1
+    assert f"port {port}: Address already in use. Choose another" in " ".join(done.stderr.split())
 
 
 async def test_a_node_that_does_not_answer_is_not_up() -> None:

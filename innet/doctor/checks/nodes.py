@@ -39,7 +39,7 @@ class DeadNode:
                     f"{node} is stopped: a signal or a debugger holds its process.",
                     f"`kill -CONT {_pid(seen, node)}` lets it go on.",
                 )
-            elif node in status.silent and (status.run.run_dir / f"{node}.ctl").exists():
+            elif node in status.silent and status.run.control_socket(node).exists():
                 yield _finding(
                     node,
                     f"{node} is alive and does not answer: {status.silent[node]}",
