@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any
 
 from innet.control.client import ControlClient
 from innet.control.messenger import ConnectToNode
 from innet.errors import ControlError
 
-_THREADS = 16
-"""Nodes that are asked at once."""
+_MAX_THREADS = 512
+"""Nodes that are asked at once. Threads come only as needed; a silent node holds one for long, and
+with fewer threads than silent nodes the others would not be asked meanwhile."""
+
+_log = logging.getLogger(__name__)
+
+_Answer = Future[dict[str, Any] | None]
 
 
 class Heartbeats:
     """Watches some nodes from a thread of its own.
+
+    An error in what is called is logged, and the watch goes on: the same is told again next time.
 
     Args:
         nodes: tells the names of those to ask now.
@@ -62,19 +71,24 @@ class Heartbeats:
             client.close()
 
     def _watch(self) -> None:
-        asked: dict[str, Future[dict[str, Any] | None]] = {}
-        with ThreadPoolExecutor(_THREADS, "heartbeat") as threads:
+        asked: dict[str, _Answer] = {}
+        with ThreadPoolExecutor(_MAX_THREADS, "heartbeat") as threads:
             while not self._stop.wait(self._interval_s):
-                for node in set(self._nodes()) - set(asked):
-                    if node not in self._clients:
-                        self._clients[node] = self._connect(node)
-                    asked[node] = threads.submit(self._answer, node)
-                wait(asked.values(), timeout=self._interval_s)
-                if self._stop.is_set():
-                    return
-                for node in [node for node, answer in asked.items() if answer.done()]:
-                    self._note(node, asked.pop(node).result())
-                self._on_round(set(asked))
+                with _logged("a round of asking nodes for signs of life"):
+                    self._round(asked, threads)
+
+    def _round(self, asked: dict[str, _Answer], threads: ThreadPoolExecutor) -> None:
+        for node in set(self._nodes()) - set(asked):
+            if node not in self._clients:
+                self._clients[node] = self._connect(node)
+            asked[node] = threads.submit(self._answer, node)
+        wait(asked.values(), timeout=self._interval_s)
+        if self._stop.is_set():
+            return
+        for node in [node for node, answer in asked.items() if answer.done()]:
+            with _logged(f"what {node} answered, or did not,"):
+                self._note(node, asked.pop(node).result())
+        self._on_round(set(asked))
 
     def _answer(self, node: str) -> dict[str, Any] | None:
         try:
@@ -88,10 +102,19 @@ class Heartbeats:
     def _note(self, node: str, answer: dict[str, Any] | None) -> None:
         if answer is None:
             if node not in self._silent:
-                self._silent.add(node)
                 self._on_silent(node)
+                self._silent.add(node)
             return
         if node in self._silent:
-            self._silent.discard(node)
             self._on_heard(node)
+            self._silent.discard(node)
         self._on_answer(node, answer)
+
+
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Errors end nothing but ``what``: else nothing would be watched from then on."""
+    try:
+        yield
+    except Exception:
+        _log.exception("%s met with an error; the controller asks on", what)

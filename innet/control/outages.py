@@ -2,6 +2,8 @@
 
 A switch hangs when it does not answer the controller. A link is cut when the nodes at both its ends
 answer, and neither gets anything through to the other: one end alone may be the fault of its node.
+It is used again when both have answered that they hear each other: an end that hangs, or whose
+process is gone, tells nothing.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Outages:
         self._clock = clock
         self._unheard: dict[str, frozenset[str]] = {}
         self._slow: set[str] = set()
+        self._last_round_s = clock()
         self._silent: dict[Part, _Silence] = {}
 
     def on_silent(self, switch: str) -> None:
@@ -82,8 +85,8 @@ class Outages:
 
         Args:
             present: what all others have said, which are gone, counts no more.
-            slow: have not answered yet. What they said before cuts no link now: they may be
-                stopped, and be why their neighbours hear nothing.
+            slow: have not answered yet. By what they said before, no link is cut, given up or used
+                again now: they may be stopped, and be why their neighbours hear nothing.
         """
         with self._lock:
             self._slow.update(slow)
@@ -108,32 +111,50 @@ class Outages:
         for ends in cut - known:
             if not self._slow.isdisjoint(ends):
                 continue
-            loss = Loss(_silence_of(ends, self._settings.link_timeout_s), returns=True)
+            loss = self._cut(ends)
             _log.warning("the link %s; the network works round it", loss.why)
             what = f"the network works round the link {loss.why}"
             report("link_lost", what, ends=list(ends))
             self._silent[ends] = _Silence(self._clock())
             self._lose(ends, loss)
-        for ends in known - cut:
-            what = self._why_used_again(ends)
-            _log.warning(what)
-            report("link_restored", what, ends=list(ends))
-            del self._silent[ends]
-            self._restore(ends)
+        for ends in known:
+            if self._hears(*ends) and self._hears(*reversed(ends)):
+                what = f"the link {'--'.join(ends)} carries packets again"
+                _log.warning(what)
+                report("link_restored", what, ends=list(ends))
+                del self._silent[ends]
+                self._restore(ends)
 
-    def _why_used_again(self, ends: Ends) -> str:
-        link = "--".join(ends)
-        gone = [end for end in ends if end not in self._unheard]
-        if gone:
-            return f"{gone[0]} does not say any more whether the link {link} carries packets"
-        return f"the link {link} carries packets again"
+    def _hears(self, node: str, peer: str) -> bool:
+        return self._answers(node) and peer not in self._unheard[node]
+
+    def _answers(self, node: str) -> bool:
+        return node in self._unheard and node not in self._slow
 
     def _give_up_overdue(self) -> None:
         patience_s = self._settings.partition_timeout_s
+        now_s = self._clock()
+        round_s, self._last_round_s = now_s - self._last_round_s, now_s
         for part, silence in self._silent.items():
-            if not silence.given_up and self._clock() - silence.since_s >= patience_s:
+            if not isinstance(part, str) and not all(map(self._answers, part)):
+                self._wait_for_witnesses(part, silence, round_s)
+            elif not silence.given_up and now_s - silence.since_s >= patience_s:
                 silence.given_up = True
                 self._lose(part, Loss(_silence_of(part, patience_s), returns=False))
+
+    def _wait_for_witnesses(self, ends: Ends, silence: _Silence, round_s: float) -> None:
+        """Count no time in which an end may be why the other hears nothing.
+
+        Where the process of an end is gone, the next one finds out anew: it need not give up.
+        """
+        silence.since_s += round_s
+        if silence.given_up and not all(end in self._unheard for end in ends):
+            silence.given_up = False
+            silence.since_s = self._clock()
+            self._lose(ends, self._cut(ends))
+
+    def _cut(self, ends: Ends) -> Loss:
+        return Loss(_silence_of(ends, self._settings.link_timeout_s), returns=True)
 
     def _restore(self, part: Part) -> None:
         self._change(lambda survivors: survivors.with_again(part))

@@ -12,13 +12,16 @@ import pytest
 from innet.control.heartbeats import Heartbeats
 from innet.errors import NoAnswer
 
+SLOW = ["slow", *(f"slow{number}" for number in range(1, 20))]
+
 
 class Nodes:
-    """Stands in for the control sockets of ``quick``, which answers, and ``slow``, as told."""
+    """Stands in for the control sockets of ``quick``, which answers, and ``SLOW``, as told."""
 
     def __init__(self) -> None:
         self.slow_answers = threading.Event()
         self.slow_is_silent = False
+        self.errors_in: set[str] = set()
         self.said: Counter[str] = Counter()
         self._changed = threading.Condition()
 
@@ -27,10 +30,10 @@ class Nodes:
 
         class Client:
             def ask(self, method: str, timeout_s: float, give_up: Any) -> dict[str, Any]:
-                while node == "slow" and not nodes.slow_answers.wait(0.01):
+                while node in SLOW and not nodes.slow_answers.wait(0.01):
                     if give_up():
                         break
-                if node == "slow" and nodes.slow_is_silent:
+                if node in SLOW and nodes.slow_is_silent:
                     raise NoAnswer("nothing")
                 return {"unheard": []}
 
@@ -43,6 +46,8 @@ class Nodes:
         with self._changed:
             self.said[what] += 1
             self._changed.notify_all()
+        if what in self.errors_in:
+            raise KeyError(what)
 
     def until(self, what: str, times: int) -> None:
         with self._changed:
@@ -53,7 +58,7 @@ class Nodes:
 def nodes() -> Iterator[Nodes]:
     made = Nodes()
     heartbeats = Heartbeats(
-        lambda: ["quick", "slow"],
+        lambda: [*SLOW, "quick"],
         made.connect,
         0.01,
         1.0,
@@ -66,7 +71,7 @@ def nodes() -> Iterator[Nodes]:
     heartbeats.close()
 
 
-def test_one_that_takes_long_holds_up_no_other(nodes: Nodes) -> None:
+def test_however_many_take_long_they_hold_up_no_other(nodes: Nodes) -> None:
     nodes.until("quick answered", 5)
     assert nodes.said["slow answered"] == nodes.said["slow silent"] == 0
     nodes.slow_answers.set()
@@ -83,3 +88,18 @@ def test_silence_and_return_are_told_once_each(nodes: Nodes) -> None:
     nodes.until("slow heard", 1)
     nodes.until("slow answered", 3)
     assert nodes.said["slow heard"] == 1
+
+
+def test_an_error_in_what_is_called_ends_no_watch(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes.errors_in = {"slow silent", "quick answered", "round"}
+    nodes.slow_is_silent = True
+    nodes.slow_answers.set()
+    nodes.until("slow silent", 2)
+    nodes.until("quick answered", 2)
+    nodes.until("round", 2)
+    assert "what quick answered, or did not, met with an error" in caplog.text
+    nodes.errors_in = set()
+    nodes.slow_is_silent = False
+    nodes.until("slow answered", 1)
