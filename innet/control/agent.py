@@ -149,9 +149,8 @@ class NodeAgent:
         wrong = {node: face for node, face in routes.items() if face not in faces}
         if wrong:
             raise ControlError(
-                f"{self._config.node} has the faces 0 to {len(faces) - 1}, and no other that "
-                f"leads anywhere: {wrong}. No route was changed; `innet status --node "
-                f"{self._config.node}` shows faces and routes."
+                f"there are faces 0 to {len(faces) - 1}, and routes were given to others: {wrong}. "
+                f"No route was changed; `innet status --node {self._config.node}` shows them."
             )
         with self._routes_lock:
             before, self._routes = self._routes, dict(routes)

@@ -81,6 +81,6 @@ def test_a_route_to_a_face_that_is_not_there_is_refused_and_changes_nothing(
     agent: ControlClient, node: Node, face: object
 ) -> None:
     agent.ask("set_routes", routes={"h0": 0})
-    with pytest.raises(ControlError, match="s0 has the faces 0 to 1, and no other"):
+    with pytest.raises(ControlError, match="faces 0 to 1, and routes were given to others"):
         agent.ask("set_routes", routes={"h0": 1, "h1": face})
     assert node.routes == {("/n/h0", 0)}
