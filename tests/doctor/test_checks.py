@@ -171,6 +171,14 @@ def test_a_rank_that_waits_itself_has_given_its_part() -> None:
     assert state.examine() == []
 
 
+def test_a_rank_that_an_earlier_operation_holds_up_is_not_to_blame_for_a_later_one() -> None:
+    state = State()
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = ["operation 10: rank 1 had not published"]
+        look["h1"]["operations"] = ["operation 9: 16 segments had no answer from /n/s0"]
+    assert state.examine() == []
+
+
 def test_a_rank_that_is_late_for_another_operation_each_time_keeps_up() -> None:
     state = State()
     state.before["h0"]["operations"] = ["operation 5: ranks 0, 1 had not published"]

@@ -10,6 +10,7 @@ from innet.doctor.finding import Finding
 from innet.doctor.observation import NodePair, Observation
 
 _LATE = re.compile(r"(operation \d+): ranks? ([\d, ]+) had not published")
+_NUMBER = re.compile(r"operation (\d+)")
 _WORKING_SHARE = 0.5
 
 
@@ -41,14 +42,24 @@ def _missed_twice(node: NodePair) -> set[tuple[str, str]]:
 
 
 def _waits_itself(seen: Observation, operation: str, rank: str) -> bool:
-    """Whether the rank has given its part: who waits behind a switch names those, too."""
+    """Whether the rank waits in this operation or in one before.
+
+    It has given its part then (who waits behind a switch names those, too), or is held up by
+    something else: what it waits for is to blame.
+    """
+    (late,) = _awaited([operation])
     waiting = {
         node.name
         for node in seen.nodes()
-        if any(line.startswith(f"{operation}: ") for line in node.after["operations"])
+        if any(number <= late for number in _awaited(node.after["operations"]))
     }
     places = _nodes_of(seen, rank)
     return bool(places) and waiting.issuperset(places)
+
+
+def _awaited(operations: list[str]) -> list[int]:
+    """The numbers of the operations that a node waits in."""
+    return [int(found[1]) for line in operations if (found := _NUMBER.match(line))]
 
 
 def _missed(operations: list[str]) -> set[tuple[str, str]]:
