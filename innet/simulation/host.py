@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from innet._native import _core
 from innet.collectives.services import Services
 from innet.node.rules import install_rules
+from innet.plans import Plan
 from innet.settings import Settings
 from innet.simulation.collector import SimulatedCollector
 from innet.simulation.loop_background import LoopBackground
@@ -89,6 +90,15 @@ class SimulatedHost(Services):
         self.groups[membership.name] = membership
         for prefix, plan in membership.plans.items():
             install_rules(self._node, prefix, plan.primary_rules(self.name))
+
+    def place(self, moved: Mapping[str, Plan]) -> None:
+        """Ask elsewhere for the sums of ``moved`` plans, by their prefixes."""
+        for member in self.groups.values():
+            if not moved.keys().isdisjoint(member.plans):
+                member.plans = {
+                    prefix: moved.get(prefix, plan) for prefix, plan in member.plans.items()
+                }
+                member.on_placed(member.plans)
 
     def now_s(self) -> float:
         """The simulation's time."""

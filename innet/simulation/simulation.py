@@ -17,11 +17,11 @@ from innet.collectives.group import Variants
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.collectives.timeouts import timeout_or
 from innet.control.group_plans import GroupPlans
+from innet.control.survivors import Survivors
 from innet.emulation.node_config import Mode
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import SimulationError
-from innet.node.rules import install_rules
-from innet.plans import Plan, PlanChooser
+from innet.plans import PlanChooser
 from innet.settings import Settings
 from innet.simulation.background import BackgroundTraffic, Distribution
 from innet.simulation.capture import Capture
@@ -30,9 +30,12 @@ from innet.simulation.host import SimulatedHost
 from innet.simulation.jobs import SimulatedJob
 from innet.simulation.loop_background import LoopBackground
 from innet.simulation.network import SimulatedNetwork
+from innet.simulation.placements import SimulatedPlacements
+from innet.simulation.recovery import Recovery
 from innet.simulation.streams import Stream, Streams
 from innet.topology import Link, Overrides, Topology
 from innet.topology.model import MAX_MTU_BYTES
+from innet.topology.routes import ends_of
 from innet.worker.membership import Membership
 
 T = TypeVar("T")
@@ -126,7 +129,12 @@ class Simulation:
         self._plans = GroupPlans(topology)
         self._hosts = {name: self._make_host(name) for name in topology.hosts}
         self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
-        self._switch_rules: dict[str, dict[str, Plan]] = {name: {} for name in topology.switches}
+        self._placements = SimulatedPlacements(self.network)
+        self._recovery = Recovery(
+            self.settings.recovery,
+            lambda after_s, action: self.at(self.now_s + after_s, action),
+            lambda change: self._adapt(change(self._placements.survivors)),
+        )
         self._on_restart: list[Callable[[str], None]] = []
         self._left: dict[tuple[str, int], list[Membership]] = {}
         self._runner = asyncio.Runner(loop_factory=self._make_loop)
@@ -160,9 +168,8 @@ class Simulation:
         members = tuple(self.topology.hosts if hosts is None else hosts)
         for host in members:
             self._require_free(host, name)
-        number, plans = self._plans.make(self._prefix_of(members), name, algorithm, members)
-        for prefix, plan in plans.items():
-            self._place(prefix, plan)
+        number, made = self._plans.make(self._prefix_of(members), name, algorithm, members)
+        plans = self._placements.add(made)
         timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)
         positions = next(iter(plans.values())).ranks
         chooser = (
@@ -322,6 +329,8 @@ class Simulation:
         if node in self._hosts:
             self._hosts[node].die()
         self.network.crash(node)
+        if node not in self._hosts:
+            self._recovery.on_crash(node)
         self._deliver_ended()
 
     def restart(self, node: str) -> None:
@@ -331,8 +340,9 @@ class Simulation:
             SimulationError: it has not crashed.
         """
         self.network.restart(node)
-        for prefix, plan in self._switch_rules.get(node, {}).items():
-            install_rules(self.network.nodes[node], prefix, plan.primary_rules(node))
+        self._placements.restore(node)
+        if node not in self._hosts:
+            self._recovery.on_restart(node)
         for restarted in self._on_restart:
             restarted(node)
 
@@ -370,10 +380,14 @@ class Simulation:
         answer.
         """
         self.network.pause(node)
+        if node not in self._hosts:
+            self._recovery.on_silence(node)
 
     def resume(self, node: str) -> None:
         """A paused node goes on; nothing happens to one that is not paused."""
         self.network.resume(node)
+        if node not in self._hosts:
+            self._recovery.on_sound(node)
 
     def advance_clock(self, node: str, by_s: float) -> None:
         """A node's clock jumps ahead by ``by_s`` seconds, as after a machine's sleep.
@@ -398,6 +412,10 @@ class Simulation:
         """
         for source, to in ((a, b), (b, a)):
             self.network.set_link_up(source, to, up)
+        if up:
+            self._recovery.on_sound(ends_of(a, b))
+        else:
+            self._recovery.on_silence(ends_of(a, b))
 
     def change_link(self, a: str, b: str, **settings: Unpack[Overrides]) -> None:
         """From now on the link between two neighbours has other properties, both ways.
@@ -478,13 +496,19 @@ class Simulation:
                 f"{host} is in group {group!r} already; give this one another name"
             )
 
-    def _place(self, prefix: str, plan: Plan) -> None:
-        self.network.tables.add_plan(prefix, plan)
-        for switch in self.topology.switches:
-            if plan.primary_rules(switch):
-                self._switch_rules[switch][prefix] = plan
-                if self.network.is_alive(switch):  # else as it comes back
-                    install_rules(self.network.nodes[switch], prefix, plan.primary_rules(switch))
+    def _adapt(self, survivors: Survivors) -> None:
+        """The network is known to have changed: sums move, and who is cut off for good hears so."""
+        moved = self._placements.adapt(survivors)
+        whys: dict[tuple[str, int], str | None] = {}
+        for host in self._hosts.values():
+            host.place(moved)
+            for member in list(host.groups.values()):
+                group = member.name, member.number
+                if group not in whys:
+                    whys[group] = survivors.separation(member.nodes)
+                if (why := whys[group]) and member.failure is None:
+                    host.fail(member, why, None)
+        self._deliver_ended()
 
     def _leave(self, membership: Membership) -> None:
         left = self._left.setdefault((membership.name, membership.number), [])
@@ -492,13 +516,9 @@ class Simulation:
         if len(left) == membership.size:
             del self._left[membership.name, membership.number]
             for prefix in membership.plans:
-                self.network.tables.remove_plan(prefix)
+                self._placements.remove(prefix)
             for member in left:
                 self._hosts[member.nodes[member.rank]].forget(member)
-            for switch, rules in self._switch_rules.items():
-                for prefix in membership.plans:
-                    if rules.pop(prefix, None) is not None and self.network.is_alive(switch):
-                        self.network.nodes[switch].remove_group(prefix)
 
     def _settle(self, host: str) -> None:
         self.network.native.collect(self.network.nodes[host].index)
