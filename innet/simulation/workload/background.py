@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from innet.simulation.background import Distribution
+from innet.simulation.workload.sizes import PositiveSize
 from innet.topology import quantities
 from innet.topology.event_document import Duration, texts_of, texts_schema
 from innet.topology.quantities import Quantity, QuantityError
@@ -26,13 +27,6 @@ def _rate(value: Quantity) -> float:
     return rate_bps
 
 
-def _size(value: Quantity) -> int:
-    size_bytes = quantities.parse_size_bytes(value)
-    if size_bytes <= 0:
-        raise QuantityError("a size above 0, such as 1MiB", value)
-    return size_bytes
-
-
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_hosts), texts_schema("h0", ANY_HOST)]
 
 
@@ -50,11 +44,7 @@ class BackgroundSpecification(Specification):
         BeforeValidator(_rate),
         WithJsonSchema({"type": "string", "examples": ["300mbit"]}),
     ] = Field(description="offered in the mean, by all flows together")
-    size: Annotated[
-        int,
-        BeforeValidator(_size),
-        WithJsonSchema({"type": ["string", "number"], "examples": ["1MiB"]}),
-    ] = Field(default=1 << 20, description="of a flow, in the mean")
+    size: PositiveSize = Field(default=1 << 20, description="of a flow, in the mean")
     distribution: Distribution = Field(default="exponential", description="of sizes")
     congestion: Literal["cubic", "reno"] = Field(default="cubic", description="control, of TCP")
     at: Duration = Field(default=0.0, description="virtual time from which flows begin")

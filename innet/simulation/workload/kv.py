@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from innet.kv.eviction import PolicyName
 from innet.kv.prefill import PrefillCost
 from innet.simulation.workload.job import JobFields
-from innet.topology import quantities
+from innet.simulation.workload.sizes import PositiveSize
 from innet.topology.event_document import Duration, PositiveDuration
-from innet.topology.quantities import Quantity, QuantityError
 from innet.topology.specification import Specification, optional
 
 _DEFAULT = PrefillCost()
-
-
-def _size(value: Quantity) -> int:
-    size_bytes = quantities.parse_size_bytes(value)
-    if size_bytes <= 0:
-        raise QuantityError("a size above 0, such as 2MiB", value)
-    return size_bytes
-
-
-_Size = Annotated[
-    int,
-    BeforeValidator(_size),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["2MiB", 4096]}),
-]
 
 
 class PrefillSpecification(Specification):
@@ -46,8 +31,8 @@ class KvSpecification(JobFields):
 
     kind: Literal["kv"]
     trace: str = Field(description="Mooncake's .jsonl or Azure's .csv, beside this file")
-    block: _Size = Field(default=2 << 20, description="bytes of a block of 512 tokens")
-    cache: _Size = optional("memory for blocks in the whole cluster; by default unlimited")
+    block: PositiveSize = Field(default=2 << 20, description="bytes of a block of 512 tokens")
+    cache: PositiveSize = optional("memory for blocks in the whole cluster; by default unlimited")
     worker_share: float = Field(
         default=0.25, ge=0, le=1, description="part of it for what each worker itself uses"
     )
