@@ -38,8 +38,8 @@ class SimulatedJob:
 class SimulatedKeys:
     """What nodes sign with and whom they trust; all of it follows from the seed.
 
-    Hosts of a job have a key that the job shares, and an Ed25519 pair each for their objects. All
-    other nodes share one key.
+    Hosts of a job have a key that the job shares, all other nodes another one. Each host has an
+    Ed25519 pair for its objects; only those of a job's hosts are trusted, by their job.
     """
 
     def __init__(
@@ -74,9 +74,10 @@ class SimulatedKeys:
         return [self._shared(None)] if job is None else self.of_job(job)
 
     def objects(self, host: str) -> _core.SigningKey:
-        """What a host signs its objects with: a pair of its own in a job, else the shared key."""
-        if host not in self._job_of:
-            return self.signing(host, 0)
+        """What a host signs its objects with: a pair of its own, which its job trusts.
+
+        Never the shared key: each object has a signer of its own, whose nonces would be others'.
+        """
         return _core.SigningKey("ed25519", own_key_name(host), self._digest("pair", host))
 
     def signing_of_job(self, job: SimulatedJob, node: str, incarnation: int) -> _core.SigningKey:
