@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from innet.control.client import ControlClient
 from innet.control.controller import Controller
+from innet.control.controller_socket import take_all_descriptors
 from innet.control.resumption import LaunchRecord
 from innet.errors import InnetError
 from innet.logs import LogContext, configure_logs
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    take_all_descriptors()
     launcher = os.getppid()
     config_path = Path(arguments[0])
     try:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import psutil
 
 from innet.control.attendance import Attendance
+from innet.control.controller_socket import ControllerServer
 from innet.control.group_plans import GroupPlans
 from innet.control.groups import Group, GroupRegistry
 from innet.control.heartbeats import Heartbeats
@@ -25,7 +26,6 @@ from innet.control.outages import Change, Outages
 from innet.control.placements import Placements
 from innet.control.protocol import job_message
 from innet.control.resumption import KnownJob, LaunchRecord, WorkerReport
-from innet.control.server import ControlServer
 from innet.control.survivors import Loss, Survivors
 from innet.errors import ControlError, NoAnswer
 from innet.plans import Plan
@@ -89,7 +89,7 @@ class Controller:
         self._attendance = Attendance(self._process_ended, record.generation)
         if record.generation > 0:
             self._resume(record, topology.hosts)
-        self._server = ControlServer(
+        self._server = ControllerServer(
             socket_path,
             {
                 "attach": self.attach,

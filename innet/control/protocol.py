@@ -1,4 +1,4 @@
-"""Requests and answers on a control socket: one JSON document each, on a line of its own.
+"""Requests and answers on control sockets: one JSON document each (on nodes' sockets, a line).
 
 {"method": "status", "params": {}}
 {"ok": true, "result": {...}}

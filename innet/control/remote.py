@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from innet.control.client import ControlClient
+from innet.control.controller_socket import ControllerClient
 from innet.control.jobs import Job
 from innet.control.resumption import KnownJob, LaunchRecord
 from innet.control.survivors import Loss
@@ -124,7 +124,7 @@ class RemoteController:
         while True:
             generation = self._record.generation
             try:
-                with ControlClient(self._socket, who="the controller") as client:
+                with ControllerClient(self._socket) as client:
                     return client.ask(
                         method,
                         timeout_s=_ANSWER_TIMEOUT_S,

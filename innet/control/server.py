@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
-
-from innet.control.protocol import Answer, Request
-from innet.errors import ControlError, InnetError
-
-Handler = Callable[..., Any]
+from innet.control.answering import Answering, Handler
+from innet.errors import ControlError
 
 _BACKLOG = 256
 _RECEIVE_BYTES = 1 << 16
@@ -29,8 +23,6 @@ _MAX_REQUEST_BYTES = 64 << 20
 _RESERVE_TIMEOUT_S = 0.5
 """For a client that is answered with the last descriptor: everybody else waits for it."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -65,11 +57,10 @@ class _Connection:
 
 
 class ControlServer:
-    """Calls ``handlers[method](**params)`` for each request, one after the other.
+    """A node's socket: answers one request after the other (see :class:`Answering`).
 
-    A handler's :class:`InnetError` (or wrong parameters) becomes a refusal with its text; whatever
-    else goes wrong in one is logged and refused too: the server goes on. It also goes on in a
-    process that has no file descriptors left: one is kept in reserve, for one client at a time.
+    It goes on in a process that has no file descriptors left, as a user's program may make it: one
+    is kept in reserve, for one client at a time.
     A client that does not read its answer keeps nobody else waiting: its next question is read
     when it has read all of the answer.
 
@@ -78,9 +69,8 @@ class ControlServer:
     """
 
     def __init__(self, path: Path, handlers: Mapping[str, Handler], *, who: str) -> None:
-        self._handlers = dict(handlers)
+        self._answering = Answering(handlers, who=who)
         self._path = path
-        self._who = who
         try:
             self._listener = _listen(path)
             self._stop = os.eventfd(0, os.EFD_CLOEXEC)
@@ -158,34 +148,9 @@ class ControlServer:
         request = connection.next_request()
         if request is None:
             return False
-        connection.unsent += self._encoded_answer(request) + b"\n"
+        connection.unsent += self._answering.answer(request) + b"\n"
         connection.send()
         return True
-
-    def _encoded_answer(self, document: bytes) -> bytes:
-        try:
-            return self._answer(document).model_dump_json().encode()
-        except PydanticSerializationError as error:
-            _log.exception("%s: an answer is no JSON", self._who)
-            refusal = Answer(ok=False, error=f"the answer is no JSON: {error}")
-            return refusal.model_dump_json().encode()
-
-    def _answer(self, document: bytes) -> Answer:
-        try:
-            request = Request.model_validate_json(document)
-            handler = self._handlers[request.method]
-        except ValidationError as error:
-            return Answer(ok=False, error=f"not a control request: {error}")
-        except KeyError:
-            known = ", ".join(sorted(self._handlers))
-            return Answer(ok=False, error=f"unknown method {request.method!r}; known: {known}")
-        try:
-            return Answer(ok=True, result=handler(**request.params))
-        except (InnetError, TypeError, ValueError, ValidationError) as error:
-            return Answer(ok=False, error=str(error))
-        except Exception as error:  # a defect in one handler must not end the node's control
-            _log.exception("%s: %s failed", self._who, request.method)
-            return Answer(ok=False, error=f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Stop answering and remove the socket file. Safe to call twice."""

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from innet.control.client import ControlClient
+from innet.control.controller_socket import ControllerClient
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.runs import RunRecord
 from innet.errors import ControlError, EmulationError
@@ -109,7 +110,7 @@ def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
     if record.is_stale or not socket.exists():
         return []
     try:
-        with ControlClient(socket, who="the controller") as client:
+        with ControllerClient(socket) as client:
             found: list[dict[str, Any]] = client.ask(method, timeout_s=_TIMEOUT_S)
             return found
     except ControlError:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from innet.control.client import ControlClient
+from innet.control.controller_socket import ControllerClient
 from innet.errors import NoAnswer
 
 _ASK_AGAIN_S = 2.0
@@ -22,7 +22,7 @@ class ControllerConnection:
 
     def __init__(self, socket: Path, patience_s: float) -> None:
         """``patience_s``: how long to ask in vain, unless a call says otherwise."""
-        self._client = ControlClient(socket, who="the controller of this run")
+        self._client = ControllerClient(socket)
         self._patience_s = patience_s
         self._lock = threading.Lock()
         self._is_away = False

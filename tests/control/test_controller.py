@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from innet.control.client import ControlClient
 from innet.control.controller import Controller
+from innet.control.controller_socket import ControllerClient
 from innet.control.jobs import Job
 from innet.errors import ControlError
 from innet.security import JobTrust
@@ -211,7 +211,7 @@ def test_who_is_in_no_group_cannot_name_the_cause_of_its_end(controller):
 
 def test_a_client_may_be_used_by_many_threads(controller, tmp_path):
     answers: list[Any] = []
-    with ControlClient(tmp_path / "c.ctl", who="the controller") as client:
+    with ControllerClient(tmp_path / "c.ctl") as client:
         threads = [
             threading.Thread(target=lambda: answers.append(client.ask("groups"))) for _ in range(16)
         ]

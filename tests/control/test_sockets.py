@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from innet.control.client import ControlClient
 from innet.control.protocol import Request
 from innet.control.server import ControlServer
 from innet.errors import ControlError, NoAnswer
+from tests.control.descriptors import no_descriptors_left
 
 
 def echo(**words: object) -> dict[str, object]:
@@ -38,23 +37,6 @@ def path(tmp_path: Path) -> Path:
 def server(path: Path) -> Iterator[ControlServer]:
     with ControlServer(path, HANDLERS, who="s0") as running:
         yield running
-
-
-@contextmanager
-def no_descriptors_left() -> Iterator[None]:
-    """This process, server and client, can open nothing more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    try:
-        with suppress(OSError):
-            while True:
-                taken.append(os.dup(0))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for descriptor in taken:
-            os.close(descriptor)
 
 
 def test_questions_of_any_size_are_answered(server, path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
 
-from innet.control.client import ControlClient
+from innet.control.controller_socket import ControllerClient
+from innet.errors import NoAnswer
 from innet.launch.controller_process import CONTROLLER_SOCKET_NAME
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 
@@ -25,7 +27,7 @@ async def test_a_worker_that_cannot_begin_without_descriptors_says_so():
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("who", ["spine0", "controller", "h1"])
+@pytest.mark.parametrize("who", ["spine0", "h1"])
 async def test_who_runs_out_of_descriptors_goes_on_and_still_answers_everybody(who):
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
@@ -33,7 +35,7 @@ async def test_who_runs_out_of_descriptors_goes_on_and_still_answers_everybody(w
         descriptors = process.num_fds()
         process.rlimit(psutil.RLIMIT_NOFILE, (descriptors, descriptors))
         for _ in range(QUESTIONS):
-            with client(run) as asking:
+            with run.session.connect(who) as asking:
                 await asyncio.to_thread(asking.ask, "ping")
         worked_s, began_s = processor_s(process), time.monotonic()
         for _ in range(20):
@@ -45,10 +47,27 @@ async def test_who_runs_out_of_descriptors_goes_on_and_still_answers_everybody(w
     def processor_s(process: psutil.Process) -> float:
         return process.cpu_times().user + process.cpu_times().system
 
-    def client(run: FaultyRun) -> ControlClient:
-        if who == "controller":
-            return ControlClient(run.session.network.run_dir / CONTROLLER_SOCKET_NAME, who=who)
-        return run.session.connect(who)
+    result = await run_with_faults(
+        "leaf-spine:2x2x2", worker("steps.py", 100, 20000, 0.1), faults, mode="netns"
+    )
+    assert result.failure == ""
+    assert len(digests(result)) == 1
+
+
+@pytest.mark.netns
+async def test_a_controller_without_descriptors_is_started_again_and_everything_goes_on():
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        process = psutil.Process(run.pid("controller"))
+        process.rlimit(psutil.RLIMIT_NOFILE, (16, 16))
+        path = run.session.network.run_dir / CONTROLLER_SOCKET_NAME
+        with ControllerClient(path) as asking, suppress(NoAnswer):
+            await asyncio.to_thread(asking.ask, "ping", timeout_s=1.0)
+        await run.said("innet", "the controller (pid")
+        with ControllerClient(path) as asking:
+            await asyncio.to_thread(asking.ask, "ping")
+        for _ in range(20):
+            await run.said_again("h0", "step")
 
     result = await run_with_faults(
         "leaf-spine:2x2x2", worker("steps.py", 100, 20000, 0.1), faults, mode="netns"
