@@ -64,9 +64,10 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
 
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
                                      const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
-                                     double timeout_s) {
+                                     double timeout_s, bool may_be_absent) {
     const OperationId id = next_operation_++;
-    ObjectFetchSpec spec{name, hint, signer, nb::cast<const ObjectBuffer&>(into).memory, {}};
+    ObjectFetchSpec spec{name, hint,         signer, nb::cast<const ObjectBuffer&>(into).memory,
+                         {},   may_be_absent};
     call([&](Engine& engine) {
         spec.deadline = engine.now + from_seconds(timeout_s);
         engine.endpoint.fetch_object(id, std::move(spec), engine.now);
@@ -252,7 +253,8 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
              "max_packet_bytes"_a)
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
-             "timeout_s"_a)
+             "timeout_s"_a, "may_be_absent"_a = false,
+             "may_be_absent: the object's prefix is registered there with wait=False.")
         .def(
             "take_objects_asked",
             [](NodeHandle& self) {

@@ -42,7 +42,7 @@ class NodeHandle {
                                std::size_t max_packet_bytes);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
-                             double timeout_s);
+                             double timeout_s, bool may_be_absent);
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 
   protected:

@@ -92,7 +92,8 @@ class Endpoint final : public Application {
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
     /// Objects under `prefix` are ours. Who asks for one that is not published waits, and is told
-    /// that `label` (a rank) is late; or is refused, and its fetch ends with kAbsent.
+    /// that `label` (a rank) is late; or is refused, and its fetch ends with kAbsent if it
+    /// says that it `may_be_absent`.
     void register_objects(const wire::Name& prefix, std::string label,
                           ObjectPublisher::Missing missing = ObjectPublisher::Missing::kWait);
     /// Drops the prefix and its objects.

@@ -29,6 +29,11 @@ void place(const FetchSpec& spec, std::uint64_t segment, wire::ByteView content)
     std::memcpy(spec.into.subspan(offset, content.size()).data(), content.data(), content.size());
 }
 
+/// Of anything else, a link has damaged the Nack's reason.
+bool may_be_absent(const OperationState& operation) {
+    return operation.object && operation.object->may_be_absent();
+}
+
 bool wants_room(wire::NackReason reason) {
     return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kCongestion;
 }
@@ -219,8 +224,7 @@ void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint no
         const RequestKey key = TargetTable::key(place, parsed->segment);
         Flow* flow = flow_of(target, key);
         if (flow == nullptr || flow->detector().parked(key)) continue;
-        // Only objects can be absent: of a sum, a link has damaged the Nack's reason.
-        if (reason == wire::NackReason::kNoData && target.operation->object) {
+        if (reason == wire::NackReason::kNoData && may_be_absent(*target.operation)) {
             end(*target.operation, OperationStatus::kAbsent,
                 flow->hint().to_uri() + " does not have " + name.to_uri());
             continue;

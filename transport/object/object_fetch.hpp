@@ -22,6 +22,9 @@ struct ObjectFetchSpec {
     wire::Name signer;  ///< name of the only key that may sign the root manifest
     std::shared_ptr<ObjectMemory> memory;
     TimePoint deadline = kNever;
+    /// The node that is asked refuses what it does not have: its Nack of reason kNoData ends the
+    /// fetch. Where it waits instead, only a link that damages packets makes such a Nack.
+    bool may_be_absent = false;
 };
 
 /// The stages of one fetch. A stage begins when all of the one before has come:
@@ -42,6 +45,8 @@ class ObjectFetch final : public SegmentReceiver {
     /// the object has another size than the caller's memory. kAborted: a manifest is malformed, or
     /// there is no memory for the object.
     AnswerCheck receive(std::uint64_t manifest, const wire::DataView& data) override;
+
+    bool may_be_absent() const { return spec_.may_be_absent; }
 
     /// What to add, for people, to the report of a fetch that met its deadline.
     std::string missing() const;

@@ -102,6 +102,7 @@ class BlockTransfers:
             self._signer,
             _core.ObjectBuffer(),
             timeout_s,
+            may_be_absent=True,
         )
         status, detail = await self._ended(host, operation)
         if status == _core.STATUS_DONE:

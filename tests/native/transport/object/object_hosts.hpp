@@ -103,10 +103,12 @@ struct ObjectHosts {
         return publisher.completion(id);
     }
 
-    OperationId start_fetch() {
+    OperationId start_fetch(bool may_be_absent = false) {
         const OperationId id = next_id++;
         fetcher.endpoint.fetch_object(
-            id, {object, name("/n/h1"), name("/n/h1/KEY"), memory, fetcher.now + 10s}, fetcher.now);
+            id,
+            {object, name("/n/h1"), name("/n/h1/KEY"), memory, fetcher.now + 10s, may_be_absent},
+            fetcher.now);
         return id;
     }
 

@@ -75,9 +75,19 @@ TEST_CASE("objects of any size arrive whole, with one signature and small packet
     }
 }
 
-TEST_CASE("who hears that the object is not there waits no longer") {
+TEST_CASE("a fetch of what is waited for does not end as absent: a link has damaged the Nack") {
     ObjectHosts hosts;
     const OperationId id = hosts.start_fetch();
+    const wire::Name asked = hosts.fetcher.forwarder.asked.at(0);
+    hosts.fetcher.endpoint.on_nack(asked.view(), wire::NackReason::kNoData, hosts.fetcher.now);
+    CHECK(hosts.fetcher.completion(id) == nullptr);
+    hosts.publish(some_bytes(5000));
+    CHECK(hosts.carry(id)->status == OperationStatus::kDone);
+}
+
+TEST_CASE("who hears that the object is not there waits no longer") {
+    ObjectHosts hosts;
+    const OperationId id = hosts.start_fetch(true);
     REQUIRE(hosts.fetcher.forwarder.asked.size() == 1);
     const wire::Name asked = hosts.fetcher.forwarder.asked[0];
     hosts.fetcher.endpoint.on_nack(asked.view(), wire::NackReason::kNoRoute, hosts.fetcher.now);
