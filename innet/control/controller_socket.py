@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+from uuid import uuid4
 
 import zmq
 
@@ -50,7 +51,7 @@ class ControllerServer:
             raise ControlError(
                 f"{who} cannot open its socket {path}: {error.strerror}. Has the run ended?"
             ) from error
-        self._stop_address = f"inproc://stop-{id(self)}"
+        self._stop_address = f"inproc://stop-{uuid4().hex}"
         self._stop: zmq.Socket[bytes] = context.socket(zmq.PAIR)
         self._stop.bind(self._stop_address)
         self._thread = threading.Thread(target=self._run, name=f"control-{who}", daemon=True)
