@@ -90,10 +90,10 @@ class Attendance:
         present = self._present.get(node)
         return present is not None and present.number == number
 
-    def present(self) -> list[str]:
-        """The nodes with an attached process."""
+    def present(self) -> dict[str, int]:
+        """The nodes with an attached process, and the number of its incarnation."""
         with self._lock:
-            return list(self._present)
+            return {node: attached.number for node, attached in self._present.items()}
 
     def kill(self, node: str) -> None:
         """End the process that stands for ``node``, if there is one."""

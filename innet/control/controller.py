@@ -346,7 +346,7 @@ class Controller:
         if self._heartbeats:
             return
         self._watch(
-            lambda: self._topology.switches,
+            lambda: dict.fromkeys(self._topology.switches, 0),
             self._recovery.heartbeat_timeout_s,
             self._outages.on_silent,
             self._outages.on_heard,
@@ -365,7 +365,7 @@ class Controller:
 
     def _watch(
         self,
-        nodes: Callable[[], Sequence[str]],
+        nodes: Callable[[], Mapping[str, int]],
         timeout_s: float,
         on_silent: Callable[[str], None],
         on_heard: Callable[[str], None],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from innet.control.client import ControlClient
 from innet.control.messenger import ConnectToNode
@@ -20,6 +20,8 @@ with fewer threads than silent nodes the others would not be asked meanwhile."""
 _log = logging.getLogger(__name__)
 
 _Answer = Future[dict[str, Any] | None]
+_GONE: Final[dict[str, Any]] = {}
+"""In place of the answer of an incarnation that is gone."""
 
 
 class Heartbeats:
@@ -28,7 +30,8 @@ class Heartbeats:
     An error in what is called is logged, and the watch goes on: the same is told again next time.
 
     Args:
-        nodes: tells the names of those to ask now.
+        nodes: tells the names of those to ask now, and which incarnation of each that is: one that
+            is gone has nothing to answer, and says nothing of the next.
         connect: opens a connection to the control socket of one.
         interval_s: how often they are asked.
         timeout_s: how long they may take to answer.
@@ -40,7 +43,7 @@ class Heartbeats:
 
     def __init__(
         self,
-        nodes: Callable[[], Sequence[str]],
+        nodes: Callable[[], Mapping[str, int]],
         connect: ConnectToNode,
         interval_s: float,
         timeout_s: float,
@@ -78,10 +81,12 @@ class Heartbeats:
                     self._round(asked, threads)
 
     def _round(self, asked: dict[str, _Answer], threads: ThreadPoolExecutor) -> None:
-        for node in set(self._nodes()) - set(asked):
+        for node, incarnation in self._nodes().items():
+            if node in asked:
+                continue
             if node not in self._clients:
                 self._clients[node] = self._connect(node)
-            asked[node] = threads.submit(self._answer, node)
+            asked[node] = threads.submit(self._answer, node, incarnation)
         wait(asked.values(), timeout=self._interval_s)
         if self._stop.is_set():
             return
@@ -90,16 +95,21 @@ class Heartbeats:
                 self._note(node, asked.pop(node).result())
         self._on_round(set(asked))
 
-    def _answer(self, node: str) -> dict[str, Any] | None:
+    def _answer(self, node: str, incarnation: int) -> dict[str, Any] | None:
+        def is_gone() -> bool:
+            return self._nodes().get(node) != incarnation
+
         try:
             answer: dict[str, Any] = self._clients[node].ask(
-                "ping", self._timeout_s, self._stop.is_set
+                "ping", self._timeout_s, lambda: self._stop.is_set() or is_gone()
             )
         except ControlError:
-            return None
+            return _GONE if is_gone() else None
         return answer
 
     def _note(self, node: str, answer: dict[str, Any] | None) -> None:
+        if answer is _GONE:
+            return
         if answer is None:
             if node not in self._silent:
                 self._on_silent(node)

@@ -22,6 +22,7 @@ class Nodes:
         self.slow_answers = threading.Event()
         self.slow_is_silent = False
         self.errors_in: set[str] = set()
+        self.incarnations = dict.fromkeys([*SLOW, "quick"], 1)
         self.said: Counter[str] = Counter()
         self._changed = threading.Condition()
 
@@ -30,9 +31,10 @@ class Nodes:
 
         class Client:
             def ask(self, method: str, timeout_s: float, give_up: Any) -> dict[str, Any]:
+                nodes.note(f"{node} asked")
                 while node in SLOW and not nodes.slow_answers.wait(0.01):
                     if give_up():
-                        break
+                        raise NoAnswer("given up")
                 if node in SLOW and nodes.slow_is_silent:
                     raise NoAnswer("nothing")
                 return {"unheard": []}
@@ -58,7 +60,7 @@ class Nodes:
 def nodes() -> Iterator[Nodes]:
     made = Nodes()
     heartbeats = Heartbeats(
-        lambda: [*SLOW, "quick"],
+        lambda: dict(made.incarnations),
         made.connect,
         0.01,
         1.0,
@@ -103,3 +105,10 @@ def test_an_error_in_what_is_called_ends_no_watch(
     nodes.errors_in = set()
     nodes.slow_is_silent = False
     nodes.until("slow answered", 1)
+
+
+def test_a_process_that_is_gone_says_nothing_of_its_successor(nodes: Nodes) -> None:
+    nodes.until("slow asked", 1)
+    nodes.incarnations["slow"] = 2
+    nodes.until("slow asked", 2)
+    assert nodes.said["slow silent"] == 0
