@@ -3,9 +3,11 @@
 Nothing here knows a socket, a clock or a network; what moves blocks stands on it.
 
 * ``names``: how a block is called; ``hash_chain``: the hashes that stand for its tokens;
+* ``requests``: what nodes ask of each other; ``tenant``: whose blocks they are, and their key;
 * ``traces``: requests that somebody has recorded;
 * ``placement``: which nodes are a block's homes;
 * ``eviction``: what a full store drops; ``block_store``: a store with such a policy;
 * ``prefill``: how long computing takes what no store has;
-* ``replay``: a trace over one store, and what is counted.
+* ``replay``: a trace over one store, and what is counted;
+* ``pool``: the blocks that many nodes have together, over whatever network carries them.
 """

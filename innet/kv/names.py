@@ -1,19 +1,29 @@
-"""What a block is called: ``/kv/<tenant>/<model-digest>/<layout>/<layer-range>/<block-hash>``."""
+"""What a block is called: ``/kv/<tenant>/<model-digest>/<layout>/<layer-range>/<block-hash>``.
+
+What members of a pool ask of each other has names too, see :mod:`innet.kv.requests`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from innet.errors import KVError
+from innet.kv.hash_chain import HASH_BYTES
 
 KV_PREFIX: Final = "/kv"
 """What all names of blocks begin with."""
 
 _TENANT_BYTES = 16
+_HEXADECIMAL = re.compile(r"[0-9a-f]{2,128}")
 _LAYOUT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LAYERS = re.compile(r"(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})")
+_HASH = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
+_BLOCK_COMPONENTS = 6
+_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class BlockFamily:
             KVError: a part cannot stand in a name.
         """
         for what, text in (("tenant", self.tenant), ("model digest", self.model_digest)):
-            if not re.fullmatch(r"[0-9a-f]{2,128}", text):
+            if not _HEXADECIMAL.fullmatch(text):
                 raise KVError(f"the {what} of a block is hexadecimal, in lower case; got {text!r}")
         if not _LAYOUT.fullmatch(self.layout):
             raise KVError(
@@ -58,12 +68,92 @@ class BlockFamily:
     @property
     def prefix(self) -> str:
         """What the names of the family's blocks have in common."""
-        layers = f"{self.first_layer}-{self.end_layer - 1}"
-        return f"{KV_PREFIX}/{self.tenant}/{self.model_digest}/{self.layout}/{layers}"
+        return f"{tenant_prefix(self.tenant)}/{self.model_digest}/{self.layout}/{self.layers}"
+
+    @property
+    def layers(self) -> str:
+        """The layers in a block, as they stand in its name: ``0-31``."""
+        return f"{self.first_layer}-{self.end_layer - 1}"
 
     def name(self, block_hash: bytes) -> str:
         """The name of the family's block with that hash."""
         return f"{self.prefix}/{block_hash.hex()}"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockKey:
+    """A block: its family, and the hash that stands for its tokens.
+
+    Attributes:
+        family: what it could stand in for.
+        block_hash: 32 bytes.
+
+    Example:
+        >>> key = BlockKey(BlockFamily("a1b2", "00ff", "bf16-kv-nhd", 0, 32), bytes(32))
+        >>> BlockKey.parse(key.name) == key
+        True
+    """
+
+    family: BlockFamily
+    block_hash: bytes
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            KVError: the hash is of another length.
+        """
+        if len(self.block_hash) != HASH_BYTES:
+            raise KVError(
+                f"the hash of a block has {HASH_BYTES} bytes, not {len(self.block_hash)}; make it "
+                "with SHA-256"
+            )
+
+    @property
+    def name(self) -> str:
+        """The block's name."""
+        return self.family.name(self.block_hash)
+
+    @classmethod
+    def parse(cls, name: str) -> BlockKey:
+        """The block of that name.
+
+        Raises:
+            KVError: it is no block's name.
+        """
+        parts = name.split("/")
+        if len(parts) != 1 + _BLOCK_COMPONENTS or f"/{parts[1]}" != KV_PREFIX or parts[0]:
+            raise KVError(f"{shown(name)} is no name of a block")
+        _, _, tenant, *parts_of_block = parts
+        return cls.of_components(tenant, parts_of_block)
+
+    @classmethod
+    def of_components(cls, tenant: str, components: Sequence[str]) -> BlockKey:
+        """The block of ``tenant`` whose name ends so: digest, layout, layers, hash.
+
+        Raises:
+            KVError: no block's name does.
+        """
+        layers = _LAYERS.fullmatch(components[2]) if len(components) == 4 else None
+        if layers is None or not _HASH.fullmatch(components[3]):
+            raise KVError(f"no block's name ends in {shown('/'.join(components))}")
+        first, last = map(int, layers.groups())
+        family = BlockFamily(tenant, components[0], components[1], first, last + 1)
+        return cls(family, bytes.fromhex(components[3]))
+
+
+def tenant_prefix(tenant: str) -> str:
+    """What all names of a tenant begin with: two components, blocks and requests below.
+
+    >>> tenant_prefix("a1b2")
+    '/kv/a1b2'
+    """
+    return f"{KV_PREFIX}/{tenant}"
+
+
+def shown(name: str) -> str:
+    """A name as an error may show it, however long it is."""
+    cut = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}..."
+    return repr(cut)
 
 
 def tenant_component(tenant: str, salt: bytes) -> str:

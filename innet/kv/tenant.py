@@ -1,0 +1,134 @@
+"""Whose blocks they are: a secret from which the tenant's name and its key are derived.
+
+Whoever has the secret can name the tenant's blocks, sign them and verify them; nobody else can do
+any of it. Both are derived by HKDF-SHA256 (RFC 5869), so that neither tells of the other or of the
+secret.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from innet._native import _core
+from innet.errors import KVError, SecurityError
+from innet.kv.names import tenant_component, tenant_prefix
+from innet.security.keys import Key
+
+MIN_SECRET_BYTES: Final = 16
+_DERIVED_BYTES: Final = 32
+_MAX_SECRET_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant of pools.
+
+    Attributes:
+        name: as people call it; it stands in no packet.
+        secret: 16 bytes at least, which nobody can guess.
+
+    Example:
+        >>> tenant = Tenant("acme", b"16 bytes or more of randomness")
+        >>> tenant.prefix == f"/kv/{tenant.component}", len(tenant.component)
+        (True, 32)
+    """
+
+    name: str
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            KVError: the tenant has no name.
+            SecurityError: the secret is too short.
+        """
+        if not self.name:
+            raise KVError("a tenant has a name; give one, such as 'acme'")
+        if len(self.secret) < MIN_SECRET_BYTES:
+            raise SecurityError(
+                f"the secret of tenant {self.name} has {len(self.secret)} bytes; it needs at least "
+                f"{MIN_SECRET_BYTES} that nobody can guess: openssl rand -hex 32"
+            )
+
+    @classmethod
+    def from_file(cls, name: str, path: Path) -> Tenant:
+        """The tenant whose secret is what ``path`` holds, without white space at its ends.
+
+        Raises:
+            SecurityError: the file cannot be read, others may read it, or its secret is too short.
+        """
+        return cls(name, _read_secret(path))
+
+    @cached_property
+    def component(self) -> str:
+        """How the tenant is called in names: see :func:`innet.kv.names.tenant_component`."""
+        return tenant_component(self.name, self._derived("name"))
+
+    @property
+    def prefix(self) -> str:
+        """What all its names begin with: ``/kv/<tenant>``."""
+        return tenant_prefix(self.component)
+
+    @property
+    def key_name(self) -> str:
+        """What signatures call its key."""
+        return f"{self.prefix}/KEY"
+
+    @cached_property
+    def key(self) -> Key:
+        """The Ed25519 pair that its blocks are signed with."""
+        return Key(signature="ed25519", name=self.key_name, secret=self._derived("key").hex())
+
+    @cached_property
+    def public_key(self) -> Key:
+        """The half of :attr:`key` that verifies, and that switches get."""
+        return self.key.public()
+
+    def signing_key(self) -> _core.SigningKey:
+        """:attr:`key`, as the packet path takes it."""
+        return self.key.native()
+
+    def verifying_key(self) -> _core.SigningKey:
+        """:attr:`public_key`, as the packet path takes it."""
+        return self.public_key.native()
+
+    def _derived(self, purpose: str) -> bytes:
+        info = f"innet kv {purpose} {self.name}".encode()
+        return HKDF(SHA256(), _DERIVED_BYTES, salt=None, info=info).derive(self.secret)
+
+
+def _read_secret(path: Path) -> bytes:
+    try:
+        # Without waiting, should it be a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            _require_private(path, os.fstat(descriptor))
+            secret = file.read(_MAX_SECRET_BYTES + 1).strip()
+    except OSError as error:
+        raise SecurityError(
+            f"cannot read the tenant's secret {path}: {error.strerror}. Make one readable by you "
+            f"alone: (umask 077; openssl rand -hex 32 > {path})"
+        ) from error
+    if len(secret) > _MAX_SECRET_BYTES:
+        raise SecurityError(
+            f"{path} is larger than {_MAX_SECRET_BYTES} bytes and so no tenant's secret"
+        )
+    return secret
+
+
+def _require_private(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SecurityError(f"{path} is no file; a tenant's secret is kept in one")
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SecurityError(
+            f"others than its owner have rights to {path}, which holds a tenant's secret; take "
+            f"them away: chmod 600 {path}"
+        )

@@ -1,0 +1,98 @@
+"""Names of blocks and of requests: they say all that they were made of, and nothing else is one."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet._native import _core
+from innet.errors import KVError
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.requests import Drop, Keep, Pin, Request, Unpin, is_request
+
+HEXADECIMAL = st.from_regex(r"[0-9a-f]{2,40}", fullmatch=True)
+NODES = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,31}", fullmatch=True)
+NUMBERS = st.integers(0, 10**9 - 1)
+LAYERS = st.tuples(st.integers(0, 300), st.integers(1, 300)).map(lambda pair: (pair[0], sum(pair)))
+FAMILIES = st.builds(
+    lambda tenant, digest, layout, layers: BlockFamily(tenant, digest, layout, *layers),
+    HEXADECIMAL,
+    HEXADECIMAL,
+    st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
+    LAYERS,
+)
+BLOCKS = st.builds(BlockKey, FAMILIES, st.binary(min_size=32, max_size=32))
+ACTIONS = st.one_of(
+    st.builds(Keep, BLOCKS, NUMBERS, NODES),
+    st.builds(Pin, BLOCKS, NUMBERS),
+    st.builds(Unpin, BLOCKS),
+    st.builds(Drop, BLOCKS),
+)
+REQUESTS = st.builds(
+    Request, NODES, NODES, st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True), ACTIONS
+)
+BLOCK = BlockKey(BlockFamily("a1b2", "00ff", "bf16", 0, 8), bytes(32))
+
+
+@given(BLOCKS)
+def test_a_block_is_read_from_its_name(block: BlockKey) -> None:
+    assert BlockKey.parse(block.name) == block
+    assert not is_request(block.name)
+
+
+@given(REQUESTS)
+def test_a_request_is_read_from_its_name_on_the_wire(request: Request) -> None:
+    assert Request.parse(str(_core.Name(request.name))) == request
+    assert is_request(request.name)
+
+
+@given(REQUESTS, REQUESTS)
+def test_different_requests_have_different_names(one: Request, other: Request) -> None:
+    assert (one.name == other.name) == (one == other)
+
+
+@given(REQUESTS, st.data())
+def test_what_is_no_name_is_refused_and_what_is_has_one_form(
+    request: Request, data: st.DataObject
+) -> None:
+    name = request.name
+    start = data.draw(st.integers(0, len(name)))
+    end = data.draw(st.integers(start, len(name)))
+    garbled = name[:start] + data.draw(st.text(max_size=4)) + name[end:]
+    for read in (Request.parse, BlockKey.parse):
+        with contextlib.suppress(KVError):
+            assert read(garbled).name == garbled
+
+
+@given(st.text())
+def test_text_is_no_name(text: str) -> None:
+    for read in (Request.parse, BlockKey.parse):
+        with pytest.raises(KVError):
+            read(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("h/1", "h0", "7", Unpin(BLOCK)), "nodes"),
+        (("h1", "", "7", Unpin(BLOCK)), "nodes"),
+        (("h1", "h0", "7", Keep(BLOCK, 0, "%00")), "nodes"),
+        (("h1", "h0", "x", Unpin(BLOCK)), "nonce"),
+        (("h1", "h0", "7", Pin(BLOCK, -1)), "numbers"),
+        (("h1", "h0", "7", Keep(BLOCK, 10**9, "h2")), "numbers"),
+    ],
+)
+def test_what_cannot_stand_in_a_request_is_refused(
+    arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(KVError, match=message):
+        Request(*arguments)
+
+
+def test_a_hash_of_another_length_is_refused() -> None:
+    with pytest.raises(KVError, match="32 bytes"):
+        BlockKey(BLOCK.family, bytes(31))

@@ -1,0 +1,76 @@
+"""A tenant's name and key: those who have its secret derive the same, and nobody else does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from innet.errors import KVError, SecurityError
+from innet.kv.tenant import Tenant
+
+SECRET = bytes(range(32))
+
+
+def test_who_has_the_secret_derives_the_same_name_and_key() -> None:
+    one, again = Tenant("acme", SECRET), Tenant("acme", SECRET)
+    assert (one.component, one.key) == (again.component, again.key)
+    others = [Tenant("other", SECRET), Tenant("acme", SECRET[::-1])]
+    assert len({tenant.component for tenant in (one, *others)}) == 3
+    assert len({tenant.key.secret for tenant in (one, *others)}) == 3
+
+
+def test_names_and_public_keys_are_those_that_blocks_on_disk_were_signed_with() -> None:
+    tenant = Tenant("acme", SECRET)
+    assert tenant.component == "90f631ffbe4bb74a79fad83043477746"
+    assert (
+        tenant.public_key.secret
+        == "4a2af3d44c665dffb10c0bf7ea7f3bd31f8376a9288b85d6f12c85085180f165"
+    )
+    assert tenant.key_name == f"/kv/{tenant.component}/KEY"
+
+
+def test_the_secret_is_not_shown() -> None:
+    tenant = Tenant("acme", b"do not show this to anyone")
+    assert "do not show" not in repr(tenant)
+    assert tenant.key.secret not in repr(tenant.key)
+
+
+def test_a_secret_is_read_from_a_file_of_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(SECRET + b"\n")
+    path.chmod(0o600)
+    assert Tenant.from_file("acme", path) == Tenant("acme", SECRET)
+    path.chmod(0o640)
+    with pytest.raises(SecurityError, match="chmod 600"):
+        Tenant.from_file("acme", path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"short", "at least 16"), (None, "cannot read"), (bytes(70000), "larger than")],
+)
+def test_files_without_a_secret_are_refused(
+    content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_bytes(content)
+        path.chmod(0o600)
+    with pytest.raises(SecurityError, match=message):
+        Tenant.from_file("acme", path)
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    with pytest.raises(SecurityError, match="is no file"):
+        Tenant.from_file("acme", pipe)
+    with pytest.raises(SecurityError, match="cannot read"):
+        Tenant.from_file("acme", tmp_path)
+
+
+def test_a_tenant_needs_a_name() -> None:
+    with pytest.raises(KVError, match="has a name"):
+        Tenant("", SECRET)
