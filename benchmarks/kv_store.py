@@ -1,0 +1,156 @@
+"""Puts and gets of key-value blocks: innet's pool beside Redis and Mooncake's store.
+
+python benchmarks/kv_store.py --json
+
+Every store has one client process and the blocks in another. Clients take turns: in each, so many
+puts and gets one after the other (latency), and as many with several outstanding (throughput).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from innet.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.compare.block_stores.contest import Contender, Contest
+from innet.compare.block_stores.messages import Report, Turn
+from innet.compare.block_stores.servers import missing_requirement, start_mooncake, start_redis
+from innet.compare.progress import ProgressBar
+from innet.emulation.processes import ProcessGroup, ProcessSpec
+
+SIZES = {"256KiB": 256 << 10, "2MiB": 2 << 20}
+PEERS = ("redis", "redis_connections", "mooncake")
+TURN_DEADLINE_S = 60.0
+MOONCAKE_BYTES = 1 << 30
+
+
+async def join_peers(
+    stack: AsyncExitStack, contest: Contest, peers: Sequence[str]
+) -> list[Contender]:
+    """Start the peers' servers and clients, which end with the stack."""
+    processes = ProcessGroup("kv-store", lambda _label, _line: None)
+    stack.push_async_callback(processes.terminate)
+    arguments: dict[str, str] = {}
+    if any(peer.startswith("redis") for peer in peers):
+        arguments |= dict.fromkeys(("redis", "redis_connections"), await start_redis(processes))
+    if "mooncake" in peers:
+        arguments["mooncake"] = await start_mooncake(processes, MOONCAKE_BYTES)
+    for peer in peers:
+        command = (sys.executable, "-m", "innet.compare.block_stores.worker", peer)
+        processes.spawn(ProcessSpec(peer, (*command, str(contest.path), arguments[peer])))
+    return [await contest.contender(peer) for peer in peers]
+
+
+class Figuring:
+    """Collects the reports of one store with blocks of one size."""
+
+    def __init__(self, block_bytes: int, blocks: int) -> None:
+        self._turn_bytes = block_bytes * blocks
+        self._reports: list[Report] = []
+
+    def add(self, report: Report) -> None:
+        """A turn's report."""
+        self._reports.append(report)
+
+    def figures(self, store: str, size: str) -> Figures:
+        """Medians, and the quartiles over the turns."""
+        found: Figures = {}
+        for call in ("put", "get"):
+            all_s = [getattr(report, f"{call}_all_s") for report in self._reports]
+            each_s = [getattr(report, f"{call}_s") for report in self._reports]
+            rates = [self._turn_bytes / 1e6 / duration_s for duration_s in all_s]
+            p50s_ms = [1e3 * statistics.median(durations_s) for durations_s in each_s]
+            for what, values in (("MBps", rates), ("p50_ms", p50s_ms)):
+                key = f"{store}_{call}_{size}_{what}"
+                found[key] = statistics.median(values)
+                found[f"{key}_p25"], found[f"{key}_p75"] = _quartiles(values)
+        return found
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+    if len(values) < 4:
+        return min(values), max(values)
+    first, _, third = statistics.quantiles(values, n=4)
+    return first, third
+
+
+async def take_turns(
+    contenders: Sequence[Contender], arguments: argparse.Namespace, progress: ProgressBar
+) -> Figures:
+    """All stores in turns, size by size."""
+    found: Figures = {}
+    for place, (size, block_bytes) in enumerate(SIZES.items()):
+        blocks = max(arguments.outstanding, arguments.bytes // block_bytes)
+        collected = {of.store: Figuring(block_bytes, blocks) for of in contenders}
+        for number in range(arguments.turns + 1):
+            progress(
+                (place + number / (arguments.turns + 1)) / len(SIZES), f"{size}, turn {number}"
+            )
+            # Who is first changes, so that what grows or shrinks meanwhile favours nobody.
+            for contender in contenders if number % 2 else reversed(contenders):
+                turn = Turn(
+                    number=number,
+                    block_bytes=block_bytes,
+                    blocks=blocks,
+                    outstanding=arguments.outstanding,
+                )
+                report = await contender.take(turn, TURN_DEADLINE_S)
+                if number > 0:  # the first makes all warm
+                    collected[contender.store].add(report)
+        for store, figuring in collected.items():
+            found |= figuring.figures(store, size)
+    return found
+
+
+def best_of_redis(figures: Figures) -> Figures:
+    """Of Redis' two ways to have several calls outstanding, the one with the better median."""
+    best: Figures = {}
+    for key, value in figures.items():
+        other = figures.get(key.replace("redis_", "redis_connections_", 1))
+        if key.endswith("_MBps") and other is not None and other > value:
+            for suffix in ("", "_p25", "_p75"):
+                better = key.replace("redis_", "redis_connections_", 1) + suffix
+                best[key + suffix] = figures[better]
+            best[f"{key}_by"] = "connections"
+    return figures | best
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argument_parser("puts and gets of blocks: innet beside Redis and Mooncake's store")
+    parser.add_argument("--turns", type=int, help="of each store and size; default 9, quick: 3")
+    parser.add_argument("--outstanding", type=int, default=8, help="for throughput; default 8")
+    parser.add_argument(
+        "--bytes", type=int, default=64 << 20, help="of the blocks of a turn; default 64 MiB"
+    )
+    parser.add_argument("--without", nargs="*", default=[], choices=PEERS, help="peers left out")
+    arguments = parser.parse_args()
+    arguments.turns = arguments.turns or (3 if arguments.quick else 9)
+    benchmark = Benchmark("kv_store", arguments, deadline_s=900)
+    lacking = {peer: missing_requirement(peer) for peer in PEERS if peer not in arguments.without}
+    for reason in dict.fromkeys(filter(None, lacking.values())):
+        print(f"left out: {reason}")
+    peers = [peer for peer, reason in lacking.items() if reason is None]
+
+    async def measure(progress: ProgressBar) -> Figures:
+        async with AsyncExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            contest = await stack.enter_async_context(Contest(directory / "contest.sock"))
+            contenders = await join_peers(stack, contest, peers)
+            figures = best_of_redis(await take_turns(contenders, arguments, progress))
+        return figures | {
+            "turns": arguments.turns,
+            "outstanding": arguments.outstanding,
+            "versions": {contender.store: contender.version for contender in contenders},
+        }
+
+    benchmark.run(measure)
+
+
+if __name__ == "__main__":
+    main()

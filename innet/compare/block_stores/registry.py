@@ -1,0 +1,31 @@
+"""The clients by the names of their stores."""
+
+from __future__ import annotations
+
+from innet.compare.block_stores.client import StoreClient
+from innet.errors import KVError
+
+
+def make_client(store: str, argument: str) -> StoreClient:
+    """The client of a store.
+
+    Args:
+        store: ``innet``, ``redis``, ``redis_connections`` or ``mooncake``.
+        argument: what it needs to find its server: a port.
+
+    Raises:
+        KVError: there is no such store, or it is not to be reached.
+    """
+    if store == "redis":
+        from innet.compare.block_stores.redis_client import RedisClient
+
+        return RedisClient(int(argument))
+    if store == "redis_connections":
+        from innet.compare.block_stores.redis_client import RedisConnectionsClient
+
+        return RedisConnectionsClient(int(argument))
+    if store == "mooncake":
+        from innet.compare.block_stores.mooncake_client import MooncakeClient
+
+        return MooncakeClient(int(argument))
+    raise KVError(f"no block store {store!r}; known are innet, redis, redis_connections, mooncake")
