@@ -49,11 +49,7 @@ class RecoveryCalls:
         self.on_death = on_death
 
     def failure(self) -> RankFailed | None:
-        """What ended the group, as the controller knows it; ``None`` when nothing has.
-
-        Raises:
-            ControlError: all have left the group.
-        """
+        """What ended the group, as the controller knows it; ``None`` when nothing has."""
         from innet.worker import current_worker  # a simulation has none
 
         failure = current_worker().failure_of(self._place)

@@ -44,8 +44,8 @@ class Controller:
     """Answers the workers of all jobs on a control socket, and its launcher by method calls.
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
-    ``shrink_group``, ``leave_group``, ``fail``, ``expel``, ``ended``, ``routes``; for displays:
-    ``groups``, ``jobs``.
+    ``group_failure``, ``shrink_group``, ``leave_group``, ``fail``, ``expel``, ``ended``,
+    ``routes``; for displays: ``groups``, ``jobs``.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class Controller:
                 "ended": self.ended,
                 "join_group": self.join_group,
                 "ready_group": self.ready_group,
+                "group_failure": self.group_failure,
                 "shrink_group": self.shrink_group,
                 "expel": self.expel,
                 "leave_group": self.leave_group,
@@ -216,15 +217,22 @@ class Controller:
 
         A rank asks again until none is: an Interest that came to a host before its names are
         registered would be refused there. ``failure`` is what :meth:`fail` told the members, if
-        one has failed meanwhile, and else ``None``.
+        one failed before all were ready, and else ``None``. Who asks when it has failed since
+        hears that nobody is missing: what it does next in the group says what has ended it, as
+        with those that asked a moment before.
 
         Raises:
             ControlError: a node that is missing is gone or has left, or all have left the group.
         """
         with self._lock:
-            failure = self._groups.failure_of(group, number)
+            failure = self._groups.failure_to_begin(group, number)
             missing = [] if failure else self._groups.ready(group, number, node)
             return {"missing": missing, "failure": failure}
+
+    def group_failure(self, group: str, number: int) -> dict[str, Any] | None:
+        """``why`` a group has failed, and of which ``rank``; ``None`` when it has not."""
+        with self._lock:
+            return self._groups.failure_of(group, number)
 
     def shrink_group(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` goes on with those who survived the failure of a group; as :meth:`join_group`.

@@ -55,6 +55,11 @@ class Group:
         """What tells the group from all others of the job."""
         return self.name, self.number
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether all ranks have been ready: since then its operations tell of what ends it."""
+        return len(self.ready) == len(self.ranks)
+
     def survivors(self) -> tuple[str, ...]:
         """The nodes of the ranks that are not lost."""
         return tuple(self.ranks[rank] for rank in self.ranks_but(self.lost))
@@ -126,7 +131,7 @@ class GroupRegistry:
         Raises:
             ControlError: a node that is missing is gone or has left, or all have left the group.
         """
-        known = self._numbered(group, number)
+        known = self._numbered(group, number) or self._failed_group(group, number)
         if known is None:
             raise ControlError(f"group {group!r} is over; join another one")
         known.ready.add(known.ranks.index(node))
@@ -173,6 +178,11 @@ class GroupRegistry:
             return []
         known.left.add(known.ranks.index(node))
         return self._close_if_left(known)
+
+    def failure_to_begin(self, group: str, number: int) -> dict[str, Any] | None:
+        """As :meth:`failure_of`, if it failed before all its ranks were ready."""
+        failed = self._failed_group(group, number)
+        return None if failed is None or failed.has_begun else self.failure_of(group, number)
 
     def failure_of(self, group: str, number: int) -> dict[str, Any] | None:
         """What the members of a group that has failed were told; ``None`` if it has not."""
@@ -246,8 +256,8 @@ class GroupRegistry:
 
     def _restore_place(self, node: str, report: GroupReport) -> None:
         key = report.name, report.number
-        failed = self._failed_groups.get(key)
-        known = failed.group if failed else self._numbered(*key) or self._restored(node, report)
+        failed = self._failed_group(*key)
+        known = failed or self._numbered(*key) or self._restored(node, report)
         rank = known.ranks.index(node)
         known.ready |= {rank} if report.ready else set()
         known.left |= {rank} if report.left else set()
@@ -307,6 +317,10 @@ class GroupRegistry:
 
     def _numbered(self, name: str, number: int) -> Group | None:
         return next((g for g in self._groups if g.name == name and g.number == number), None)
+
+    def _failed_group(self, name: str, number: int) -> Group | None:
+        failed = self._failed_groups.get((name, number))
+        return None if failed is None else failed.group
 
     def _fail_left(self, name: str, number: int) -> FailedGroup:
         """End a group that ranks have left, for those who need them."""

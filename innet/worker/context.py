@@ -215,7 +215,9 @@ class Worker:
     def failure_of(self, membership: Membership) -> Failure | None:
         """What has ended the group, which its own members may not have heard of yet."""
         if membership.failure is None:
-            said = self._ask_of(membership, "ready_group")["failure"]
+            said = self._controller.ask(
+                "group_failure", group=membership.name, number=membership.number
+            )
             return None if said is None else (said["why"], said["rank"])
         return membership.failure
 
@@ -253,7 +255,7 @@ class Worker:
         """This process answers for all its names of the group; wait until every rank does.
 
         Raises:
-            RankFailed: a rank of the group failed meanwhile.
+            RankFailed: a rank of the group failed before all were ready.
             DeadlineExceeded: some ranks were not ready in time; the message names them.
             ControlError: a rank has ended or left instead.
         """

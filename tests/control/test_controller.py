@@ -105,6 +105,15 @@ def test_who_waits_for_a_failed_rank_to_get_ready_hears_of_it(controller):
     assert failure == {"why": "rank 1 (h1) was killed", "rank": 1}
 
 
+def test_who_hears_late_that_all_were_ready_learns_of_a_failure_by_its_operations(controller):
+    number = join_all(controller)
+    for node in NODES:
+        controller.ready_group("g0", number, node)
+    controller.fail("h1", "was killed")
+    assert controller.ready_group("g0", number, "h2") == {"missing": [], "failure": None}
+    assert controller.group_failure("g0", number) == {"why": "rank 1 (h1) was killed", "rank": 1}
+
+
 def test_nobody_waits_for_a_rank_that_left_or_ended_before_it_was_ready(controller):
     number = join_all(controller)
     controller.leave_group("g0", number, "h1")
@@ -271,6 +280,7 @@ def test_routes_lead_round_a_lost_switch(spines, messages):
 def test_a_group_without_a_path_ends_unless_the_switch_returns(controller, messages):
     number = join_all(controller)
     controller.lose_switch("s0", "s0 was killed", returns=True)
+    assert controller.group_failure("g0", number) is None
     assert controller.ready_group("g0", number, "h0")["failure"] is None
     controller.lose_switch("s0", "s0 was killed", returns=False)
     why = controller.ready_group("g0", number, "h0")["failure"]["why"]
