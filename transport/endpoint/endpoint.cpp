@@ -94,6 +94,7 @@ void Endpoint::State::complete_ended() {
             operations.erase(operation.id);
         }
     }
+    fetcher.use_room_left(now);
 }
 
 bool Endpoint::State::begin_next_stage(Outcome& outcome) {

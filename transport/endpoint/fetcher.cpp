@@ -101,6 +101,10 @@ void Fetcher::end(OperationState& operation, OperationStatus status, std::string
     outcomes_.push_back({&operation, status, std::move(detail), names_late});
 }
 
+void Fetcher::use_room_left(TimePoint now) {
+    if (std::exchange(room_left_, false)) pump_all(now);
+}
+
 void Fetcher::take_outcomes(std::vector<Outcome>& into) {
     into.clear();
     into.swap(outcomes_);
@@ -126,6 +130,7 @@ void Fetcher::cancel_outstanding(std::uint32_t place) {
         Flow* flow = flow_of(target, key);
         if (flow == nullptr) continue;
         flow->detector().forget(key);
+        room_left_ = true;
         bool wanted_elsewhere = false;
         targets_.for_each(target.namer.tensor(), segment, [&](std::uint32_t other) {
             wanted_elsewhere |= outstanding(targets_[other], TargetTable::key(other, segment));

@@ -24,6 +24,8 @@ class Fetcher {
     /// Ends an operation; nothing of it stays outstanding.
     void end(OperationState& operation, OperationStatus status, std::string detail,
              bool names_late = false);
+    /// Asks for what waits for the room that operations have left which ended since the last call.
+    void use_room_left(TimePoint now);
     /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
     void take_outcomes(std::vector<Outcome>& into);
 
@@ -88,6 +90,7 @@ class Fetcher {
     TargetTable targets_;
     FlowTable<Asker> askers_;  ///< each used by the targets whose home it is
     std::vector<Outcome> outcomes_;
+    bool room_left_ = false;  ///< in windows, by operations that ended with requests outstanding
     // Kept between calls for their capacity.
     std::vector<LostRequest> lost_;
     std::vector<std::uint32_t> matches_;

@@ -413,6 +413,24 @@ TEST_CASE("cancel leaves nothing outstanding and nothing to wait for") {
     CHECK(into == before);
 }
 
+TEST_CASE(
+    "what waits for room in a window is asked for when the operation that had it is cancelled") {
+    Pair pair;
+    std::vector<std::uint8_t> never(50'000);
+    std::vector<std::uint8_t> there(1000);
+    const auto data = pattern(1000, 3);
+    pair.second.endpoint().submit(1, publish_only(publication(1, 9, data)), pair.network.now());
+    pair.first.endpoint().submit(2, fetch_only(fetch(1, 7, never)), pair.network.now());
+    pair.first.endpoint().submit(3, fetch_only(fetch(1, 9, there)), pair.network.now());
+    const std::size_t window = pair.first.expressed_uris.size();
+    CHECK(window == EndpointOptions{}.initial_window);
+
+    pair.first.endpoint().cancel(2, pair.network.now());
+    CHECK(pair.first.expressed_uris.size() == window + 1);
+    REQUIRE(pair.run_until_complete(pair.first, 3));
+    CHECK(there == data);
+}
+
 TEST_CASE("abort ends every operation here and tells those who ask for its tensors") {
     Pair pair;
     const auto tensor = pattern(3000, 14);
