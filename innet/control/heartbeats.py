@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from innet.control.client import ControlClient
 from innet.control.messenger import ConnectToNode
@@ -19,9 +19,8 @@ with fewer threads than silent nodes the others would not be asked meanwhile."""
 
 _log = logging.getLogger(__name__)
 
-_Answer = Future[dict[str, Any] | None]
-_GONE: Final[dict[str, Any]] = {}
-"""In place of the answer of an incarnation that is gone."""
+_Asked = tuple[int, Future[dict[str, Any] | None]]
+"""An incarnation of a node, and what it will have answered; ``None`` when nothing."""
 
 
 class Heartbeats:
@@ -74,42 +73,44 @@ class Heartbeats:
             client.close()
 
     def _watch(self) -> None:
-        asked: dict[str, _Answer] = {}
+        asked: dict[str, _Asked] = {}
         with ThreadPoolExecutor(_MAX_THREADS, "heartbeat") as threads:
             while not self._stop.wait(self._interval_s):
                 with _logged("a round of asking nodes for signs of life"):
                     self._round(asked, threads)
 
-    def _round(self, asked: dict[str, _Answer], threads: ThreadPoolExecutor) -> None:
+    def _round(self, asked: dict[str, _Asked], threads: ThreadPoolExecutor) -> None:
         for node, incarnation in self._nodes().items():
             if node in asked:
                 continue
             if node not in self._clients:
                 self._clients[node] = self._connect(node)
-            asked[node] = threads.submit(self._answer, node, incarnation)
-        wait(asked.values(), timeout=self._interval_s)
+            asked[node] = incarnation, threads.submit(self._answer, node, incarnation)
+        wait([answer for _, answer in asked.values()], timeout=self._interval_s)
         if self._stop.is_set():
             return
-        for node in [node for node, answer in asked.items() if answer.done()]:
+        for node in [node for node, (_, answer) in asked.items() if answer.done()]:
             with _logged(f"what {node} answered, or did not,"):
-                self._note(node, asked.pop(node).result())
+                incarnation, answer = asked.pop(node)
+                if not self._is_gone(node, incarnation):
+                    self._note(node, answer.result())
         self._on_round(set(asked))
 
     def _answer(self, node: str, incarnation: int) -> dict[str, Any] | None:
-        def is_gone() -> bool:
-            return self._nodes().get(node) != incarnation
-
         try:
             answer: dict[str, Any] = self._clients[node].ask(
-                "ping", self._timeout_s, lambda: self._stop.is_set() or is_gone()
+                "ping",
+                self._timeout_s,
+                lambda: self._stop.is_set() or self._is_gone(node, incarnation),
             )
         except ControlError:
-            return _GONE if is_gone() else None
+            return None
         return answer
 
+    def _is_gone(self, node: str, incarnation: int) -> bool:
+        return self._nodes().get(node) != incarnation
+
     def _note(self, node: str, answer: dict[str, Any] | None) -> None:
-        if answer is _GONE:
-            return
         if answer is None:
             if node not in self._silent:
                 self._on_silent(node)
