@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from innet.control.survivors import Loss, Part, Survivors
+from innet.control.survivors import Loss, Part, Survivors, silence_of
 from innet.settings import RecoverySettings
 from innet.telemetry.events import report
 from innet.topology.routes import Ends, ends_of
@@ -140,7 +140,7 @@ class Outages:
                 self._wait_for_witnesses(part, silence, round_s)
             elif not silence.given_up and now_s - silence.since_s >= patience_s:
                 silence.given_up = True
-                self._lose(part, Loss(_silence_of(part, patience_s), returns=False))
+                self._lose(part, Loss(silence_of(part, patience_s), returns=False))
 
     def _wait_for_witnesses(self, ends: Ends, silence: _Silence, round_s: float) -> None:
         """Count no time in which an end may be why the other hears nothing.
@@ -154,7 +154,7 @@ class Outages:
             self._lose(ends, self._cut(ends))
 
     def _cut(self, ends: Ends) -> Loss:
-        return Loss(_silence_of(ends, self._settings.link_timeout_s), returns=True)
+        return Loss(silence_of(ends, self._settings.link_timeout_s), returns=True)
 
     def _restore(self, part: Part) -> None:
         self._change(lambda survivors: survivors.with_again(part))
@@ -165,17 +165,11 @@ class Outages:
     def _without_switch(self, survivors: Survivors, switch: str) -> Survivors:
         if switch in survivors.lost:
             return survivors
-        loss = Loss(_silence_of(switch, self._settings.heartbeat_timeout_s), returns=True)
+        loss = Loss(silence_of(switch, self._settings.heartbeat_timeout_s), returns=True)
         _log.warning("switch %s; the network works round it", loss.why)
         report("switch_lost", f"the network works round {loss.why}", node=switch, returns=True)
         self._silent[switch] = _Silence(self._clock())
         return survivors.without(switch, loss)
-
-
-def _silence_of(part: Part, time_s: float) -> str:
-    if isinstance(part, str):
-        return f"{part} has not answered for {time_s:g} s"
-    return f"{'--'.join(part)} has carried nothing for {time_s:g} s"
 
 
 def _with_switch_again(survivors: Survivors, switch: str) -> Survivors:

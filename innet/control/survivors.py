@@ -24,6 +24,13 @@ class Loss:
     returns: bool
 
 
+def silence_of(part: Part, time_s: float) -> str:
+    """Why a part is gone of which nothing has been heard for ``time_s``."""
+    if isinstance(part, str):
+        return f"{part} has not answered for {time_s:g} s"
+    return f"{'--'.join(part)} has carried nothing for {time_s:g} s"
+
+
 class Survivors:
     """The nodes that are left, the routes between them, and where they make sums.
 

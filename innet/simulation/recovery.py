@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from innet.control.survivors import Loss, Part, Survivors
+from innet.control.survivors import Loss, Part, Survivors, silence_of
 from innet.settings import RecoverySettings
 
 _END_NOTICED_S = 0.01
@@ -61,9 +61,8 @@ class Recovery:
         link = not isinstance(part, str)
         patience_s = self._settings.partition_timeout_s
         known_s = self._settings.link_timeout_s if link else self._settings.heartbeat_timeout_s
-        what = f"{'--'.join(part)} has carried nothing" if link else f"{part} has not answered"
-        gone = Loss(f"{what} for {known_s:g} s", returns=True)
-        given_up = Loss(f"{what} for {patience_s:g} s", returns=False)
+        gone = Loss(silence_of(part, known_s), returns=True)
+        given_up = Loss(silence_of(part, patience_s), returns=False)
         self._later(part, known_s, lambda left: left.without(part, gone))
         if patience_s != float("inf"):
             self._also_later(part, known_s + patience_s, lambda left: left.without(part, given_up))
