@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -110,6 +111,13 @@ LogLevel = Annotated[
         rich_help_panel=OBSERVATION_PANEL,
         show_default=False,
     ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Decides everything that is random")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
+]
+Output = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="For the results: JSON, a report, logs")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 

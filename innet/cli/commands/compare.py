@@ -56,10 +56,7 @@ def compare(
     quick: Annotated[
         bool, typer.Option("--quick", help=f"Only {_QUICK_SIZES}, {_QUICK_REPETITIONS} turns each")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="For the JSON, the report and the logs"),
-    ] = None,
+    output: options.Output = None,
     as_json: options.AsJson = False,
     rate: options.Rate = None,
     delay: options.Delay = None,

@@ -62,13 +62,9 @@ def replay(
     requests: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="The first so many; all of them")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random")] = 1,
-    processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="For the JSON and the report")
-    ] = None,
+    seed: options.Seed = 1,
+    processes: options.Processes = None,
+    output: options.Output = None,
     as_json: options.AsJson = False,
     rate: options.Rate = None,
     delay: options.Delay = None,

@@ -56,7 +56,7 @@ def sim(
             metavar="SIZE,…", help="Of a collective, or a replay's memory, one after the other"
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random")] = 1,
+    seed: options.Seed = 1,
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Run with N seeds, from --seed on")
     ] = 1,
@@ -70,9 +70,7 @@ def sim(
         int | None,
         typer.Option(min=1, help="Timed operations or steps, in place of the workload's"),
     ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
-    ] = None,
+    processes: options.Processes = None,
     payloads: Annotated[
         Literal["auto", "real", "virtual"],
         typer.Option(
@@ -97,9 +95,7 @@ def sim(
             rich_help_panel=_CAPTURE_PANEL,
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="For the JSON and the report")
-    ] = None,
+    output: options.Output = None,
     as_json: options.AsJson = False,
     rate: options.Rate = None,
     delay: options.Delay = None,
