@@ -13,17 +13,7 @@ import zmq
 from innet.control.controller_socket import ControllerClient, ControllerServer
 from innet.errors import ControlError, NoAnswer
 from tests.control.descriptors import no_descriptors_left
-
-
-def echo(**words: object) -> dict[str, object]:
-    return words
-
-
-def fail() -> None:
-    raise ControlError("not today")
-
-
-HANDLERS = {"echo": echo, "fail": fail, "pid": os.getpid}
+from tests.control.handlers import HANDLERS
 
 
 @pytest.fixture

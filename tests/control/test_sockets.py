@@ -15,17 +15,7 @@ from innet.control.protocol import Request
 from innet.control.server import ControlServer
 from innet.errors import ControlError, NoAnswer
 from tests.control.descriptors import no_descriptors_left
-
-
-def echo(**words: object) -> dict[str, object]:
-    return words
-
-
-def fail() -> None:
-    raise ControlError("not today")
-
-
-HANDLERS = {"echo": echo, "fail": fail, "pid": os.getpid}
+from tests.control.handlers import HANDLERS
 
 
 @pytest.fixture
