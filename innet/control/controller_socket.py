@@ -22,6 +22,9 @@ from innet.control.answering import Answering, Handler
 from innet.control.asking import Asker, Wait
 from innet.errors import ControlError
 
+CONTROLLER_SOCKET_NAME = "controller.ctl"
+"""In the directory of its run."""
+
 _MAX_REQUEST_BYTES = 64 << 20
 _NEEDED_DESCRIPTORS = 8
 """Of a socket and, the first time, of what a process needs for all of them."""

@@ -33,6 +33,7 @@ from innet.emulation.routing import NextHops, next_hops
 from innet.emulation.runs import (
     RecordedProcess,
     RunRecord,
+    control_socket_name,
     create_run,
     new_run_id,
     remove_run,
@@ -316,7 +317,7 @@ class Network:
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
-            control_socket=self._socket_path(f"{name}.ctl"),
+            control_socket=self._socket_path(control_socket_name(name)),
             seed=int.from_bytes(digest[:6], "big"),
             ip_address=fabric.ip_address(name),
         )

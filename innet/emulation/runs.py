@@ -46,6 +46,11 @@ class RecordedProcess(BaseModel):
     identity: ProcessIdentity
 
 
+def control_socket_name(node: str) -> str:
+    """What ``node`` answers on, in the directory of its run."""
+    return f"{node}.ctl"
+
+
 class RunRecord(BaseModel):
     """What ``run.json`` says about a run."""
 
@@ -77,7 +82,7 @@ class RunRecord(BaseModel):
 
     def control_socket(self, node: str) -> Path:
         """What ``node`` answers on; nothing is there while it does not run."""
-        return self.run_dir / f"{node}.ctl"
+        return self.run_dir / control_socket_name(node)
 
     @property
     def is_stale(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Self
 
 from innet.control.__main__ import ControllerConfig
+from innet.control.controller_socket import CONTROLLER_SOCKET_NAME
 from innet.control.remote import RemoteController
 from innet.emulation.network import Network
 from innet.emulation.processes import ProcessSpec, SupervisedProcess
@@ -17,7 +18,6 @@ from innet.launch.restart_pause import pause_before_restart_s
 from innet.settings import SETTINGS_NAME, RecoverySettings
 from innet.topology import dump_yaml
 
-CONTROLLER_SOCKET_NAME = "controller.ctl"
 _LABEL = "controller"
 _FIRST_PAUSE_S = 0.1
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from innet.control.client import ControlClient
-from innet.control.controller_socket import ControllerClient
+from innet.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.emulation.link_counters import DirectedLink, LinkCounters
 from innet.emulation.runs import RunRecord
 from innet.errors import ControlError, EmulationError
@@ -106,7 +106,7 @@ def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str,
 
 def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
     """What the controller lists; nothing when there is none, or it does not answer."""
-    socket = record.run_dir / "controller.ctl"
+    socket = record.run_dir / CONTROLLER_SOCKET_NAME
     if record.is_stale or not socket.exists():
         return []
     try:

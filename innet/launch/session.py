@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from innet.control.client import ControlClient
+from innet.control.controller_socket import CONTROLLER_SOCKET_NAME
 from innet.control.jobs import Job
 from innet.control.protocol import job_of
 from innet.control.remote import RemoteController
@@ -21,7 +22,7 @@ from innet.emulation.processes import SupervisedProcess
 from innet.emulation.runs import find_run, writing_into
 from innet.emulation.segmentation import segment_bytes
 from innet.errors import EmulationError
-from innet.launch.controller_process import CONTROLLER_SOCKET_NAME, ControllerProcess
+from innet.launch.controller_process import ControllerProcess
 from innet.launch.jobs import JobAdmission, Place
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.run_status import read_run_status

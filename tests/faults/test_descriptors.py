@@ -9,9 +9,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from innet.control.controller_socket import ControllerClient
+from innet.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.errors import NoAnswer
-from innet.launch.controller_process import CONTROLLER_SOCKET_NAME
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 
 pytestmark = pytest.mark.faults
