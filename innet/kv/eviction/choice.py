@@ -14,12 +14,12 @@ PolicyName = Literal["lru", "lfu", "s3fifo", "prefix-depth"]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 
 
-def make_policy(name: PolicyName, capacity_blocks: int) -> EvictionPolicy:
-    """The policy of that name, for a store of so many blocks."""
+def make_policy(name: PolicyName, capacity: int) -> EvictionPolicy:
+    """The policy of that name, for a store of that capacity, in the unit of its blocks' sizes."""
     if name == "lru":
         return Lru()
     if name == "lfu":
         return Lfu()
     if name == "s3fifo":
-        return S3Fifo(capacity_blocks)
+        return S3Fifo(capacity)
     return PrefixDepth()

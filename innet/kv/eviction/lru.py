@@ -13,7 +13,7 @@ class Lru(EvictionPolicy):
     def __init__(self) -> None:
         self._order: OrderedDict[bytes, None] = OrderedDict()
 
-    def insert(self, block: bytes, depth: int) -> None:
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
         """See :class:`EvictionPolicy`."""
         self._order[block] = None
 

@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 class EvictionPolicy(ABC):
     """Knows the blocks of one store, and says which of them goes next.
 
-    Blocks are named by their hashes; all are of one size. ``depth`` is a block's place in its
-    prompt, 0 for the first.
+    Blocks have names, any bytes that tell them apart. ``depth`` is a block's place in its prompt,
+    0 for the first; ``size`` what it takes of the store's capacity, in the capacity's unit.
     """
 
     @abstractmethod
-    def insert(self, block: bytes, depth: int) -> None:
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
         """A block that was not there is kept from now on."""
 
     @abstractmethod

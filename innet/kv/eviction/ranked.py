@@ -38,7 +38,7 @@ class RankedPolicy(EvictionPolicy):
     def forget(self, block: bytes) -> None:
         """The block is there no longer."""
 
-    def insert(self, block: bytes, depth: int) -> None:
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
         """See :class:`EvictionPolicy`."""
         self._set(block, self.rank_of_new(block, depth))
 

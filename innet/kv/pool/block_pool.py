@@ -1,0 +1,322 @@
+"""A pool of blocks that many nodes have together, as one of them uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+import numpy as np
+
+from innet.errors import KVError
+from innet.kv.names import BlockKey, tenant_prefix
+from innet.kv.pool.asker import Asker
+from innet.kv.pool.finding import Finder, Found
+from innet.kv.pool.giving import Giver
+from innet.kv.pool.home import Home
+from innet.kv.pool.leases import Leases
+from innet.kv.pool.members import Members
+from innet.kv.pool.network import BlockNetwork, Contents
+from innet.kv.pool.offered_store import OfferedStore
+from innet.kv.pool.pinning import Pinning
+from innet.kv.pool.publications import Publications
+from innet.kv.pool.settings import PoolSettings
+from innet.kv.pool.statistics import PoolStatistics
+from innet.kv.pool.tiers.memory import MemoryTier
+from innet.kv.pool.tiers.tiered import TieredStore
+from innet.kv.pool.verified_store import VerifiedStore
+from innet.kv.requests import MAX_NUMBER
+
+Result = TypeVar("Result")
+
+
+class BlockPool:
+    """Blocks by their keys: whatever goes wrong with one is a miss, counted by its cause.
+
+    All methods are called in one event loop, and as often at once as the caller likes: a window
+    bounds how many blocks are on their way.
+
+    Example::
+
+        local, offered = TieredStore(MemoryTier(1 << 30)), TieredStore(MemoryTier(4 << 30))
+        async with BlockPool(network, local=local, offered=offered) as pool:
+            await pool.put(key, contents)
+            found = await pool.get(key)      # None: compute it
+    """
+
+    def __init__(
+        self,
+        network: BlockNetwork,
+        *,
+        local: TieredStore,
+        offered: TieredStore | None = None,
+        settings: PoolSettings | None = None,
+    ) -> None:
+        """
+        Args:
+            network: of this node, for one tenant.
+            local: for blocks that this node uses itself.
+            offered: for blocks that others ask this node for, as large as the network tells them;
+                ``None``: it is home to no block.
+            settings: see there.
+        """
+        self._settings = settings = PoolSettings() if settings is None else settings
+        self._network = network
+        self._counts = PoolStatistics()
+        self._publications = Publications(network)
+        self._local = VerifiedStore(local, self._publications)
+        offered = TieredStore(MemoryTier(0)) if offered is None else offered
+        self._offered = OfferedStore(offered, self._publications, settings.answer_s)
+        members = Members(network, settings.replicas, settings.leave_out_s)
+        self._window = asyncio.Semaphore(settings.window)
+        self._finder = Finder(network, self._local, self._offered, members, self._window)
+        asker = Asker(network, members)
+        self._giver = Giver(
+            network,
+            self._local,
+            self._offered,
+            self._publications,
+            members,
+            asker,
+            settings.put_timeout_s,
+        )
+        self._home = Home(network, self._offered, members, settings, self._counts)
+        self._pinning = Pinning(
+            network.node,
+            Leases(local, settings.longest_lease_s),
+            self._home.leases,
+            members,
+            asker,
+            settings.put_timeout_s,
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Serve others from now on, with what the disk has from before."""
+        if self._serving is None:
+            self._offered.start(f"{tenant_prefix(self._network.tenant)}/")
+            self._serving = asyncio.ensure_future(self._home.serve())
+
+    async def close(self) -> None:
+        """Serve nothing any more, and let the disks write what they have not."""
+        serving, self._serving = self._serving, None
+        if serving is None:
+            return
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        self._pinning.close()
+        self._offered.close()
+        self._publications.close()
+        await self._local.tiers.close()
+        await self._offered.tiers.close()
+
+    async def put(self, key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
+        """Keep a block here and at its homes, as far as there is room.
+
+        Of a name that is here already, the first block stays: equal names mean equal blocks.
+
+        Args:
+            key: of the block.
+            contents: its bytes, in one dimension; they may change when this has returned.
+            depth: its place in its prompt, from 0; the policy ``prefix-depth`` looks at it.
+
+        Returns:
+            How many homes have it.
+
+        Raises:
+            KVError: ``contents`` are no bytes in one dimension, or the pool is closed.
+        """
+        self._check(key)
+        if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
+            raise KVError(
+                f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
+                f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"
+            )
+        if not 0 <= depth <= MAX_NUMBER:
+            raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
+        async with self._window:
+            ends = await self._giver.put(key, np.ascontiguousarray(contents), depth)
+        self._counts.puts += 1
+        self._counts.put_bytes += contents.nbytes
+        copies = ends.count(None)
+        self._counts.copies += copies
+        self._counts.lost_copies.update(end for end in ends if end is not None)
+        return copies
+
+    async def put_many(
+        self, blocks: Sequence[tuple[BlockKey, Contents]], *, first_depth: int = 0
+    ) -> list[int]:
+        """Keep blocks that follow each other in a prompt; see :meth:`put`."""
+        return await asyncio.gather(
+            *(
+                self.put(key, contents, depth=first_depth + index)
+                for index, (key, contents) in enumerate(blocks)
+            )
+        )
+
+    async def get(
+        self, key: BlockKey, *, into: Contents | None = None, timeout_s: float | None = None
+    ) -> Contents | None:
+        """A block as it was put, or ``None``, whatever the cause.
+
+        Args:
+            key: of the block.
+            into: where its bytes go; by default they are shared with the pool, and read-only.
+            timeout_s: to the end of it all; by default the settings' one.
+
+        Returns:
+            The block's bytes; with ``into``, so much of its beginning.
+
+        Raises:
+            KVError: ``into`` is smaller than the block, or the pool is closed.
+        """
+        self._check(key)
+        found = await self._finder.find(key, self._timeout(timeout_s))
+        if not isinstance(found, Found):
+            self._counts.misses[found] += 1
+            return None
+        contents = found.block.contents
+        self._counts.hits[found.place] += 1
+        self._counts.hit_bytes += contents.nbytes
+        if into is None:
+            shared = contents.view()
+            shared.flags.writeable = False
+            return shared
+        if into.nbytes < contents.nbytes:
+            raise KVError(f"a block of {contents.nbytes} bytes is to go into {into.nbytes}")
+        into[: contents.nbytes] = contents
+        return into[: contents.nbytes]
+
+    async def get_many(
+        self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
+    ) -> list[Contents | None]:
+        """Blocks as they were put, with ``None`` for each that is missed; see :meth:`get`."""
+        return await asyncio.gather(*(self.get(key, timeout_s=timeout_s) for key in keys))
+
+    async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
+        """Whether a block is here, or at a home, or in a cache on the way there."""
+        self._check(key)
+        return await self._finder.exists(key, self._timeout(timeout_s))
+
+    async def exists_many(
+        self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
+    ) -> list[bool]:
+        """See :meth:`exists`."""
+        return await asyncio.gather(*(self.exists(key, timeout_s=timeout_s) for key in keys))
+
+    async def count_prefix(
+        self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
+    ) -> int:
+        """How many of ``keys``, from the first on, exist without a gap.
+
+        Args:
+            keys: of a prompt's blocks, in order.
+            timeout_s: for all together; what is not known by then does not exist.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + self._timeout(timeout_s)
+        window = self._settings.window
+        for start in range(0, len(keys), window):
+            left_s = max(0.0, end_s - loop.time())
+            found = await self.exists_many(keys[start : start + window], timeout_s=left_s)
+            if not all(found):
+                return start + found.index(False)
+        return len(keys)
+
+    async def prefetch(
+        self,
+        keys: Sequence[BlockKey],
+        *,
+        nodes: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[bool]:
+        """Bring blocks nearer before they are needed; for each, whether it is there now.
+
+        Args:
+            keys: of the blocks.
+            nodes: members that are to keep them beside their homes; by default this node does.
+            timeout_s: for each, when they come to this node; by default the settings' one.
+        """
+        if nodes is None:
+            for key in keys:
+                self._check(key)
+            time_s = self._timeout(timeout_s)
+            found = await asyncio.gather(*(self._finder.find(key, time_s) for key in keys))
+            return [isinstance(one, Found) for one in found]
+        return await self._each(keys, lambda key: self._giver.replicate(key, nodes))
+
+    async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:
+        """Let blocks stay for ``lease_s``, whatever else has to go; for each, whether one does.
+
+        They stay where they are, here and at their homes. Half of a tier can be pinned, and a
+        lease is cut to the settings' ``longest_lease_s``; pinning again begins a new one.
+
+        Raises:
+            KVError: the lease is not above 0.
+        """
+        if not 0 < lease_s < math.inf:
+            raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
+        return await self._each(keys, lambda key: self._pinning.pin(key, lease_s))
+
+    async def unpin(self, keys: Sequence[BlockKey]) -> None:
+        """End this node's leases."""
+        await self._each(keys, self._pinning.unpin)
+
+    async def evict(self, keys: Sequence[BlockKey]) -> list[bool]:
+        """Drop blocks here and at their homes; for each, whether it is gone from all of them.
+
+        A home keeps what another node has pinned. Caches on the way may have it for a while.
+        """
+        return await self._each(keys, self._pinning.evict)
+
+    def statistics(self) -> PoolStatistics:
+        """What this node's pool has done since it was opened."""
+        counted = copy.deepcopy(self._counts)
+        counted.shared = self._finder.shared
+        for what, store in (("local", self._local.tiers), ("home", self._offered.tiers)):
+            counted.tiers[f"{what} memory"] = store.memory.statistics()
+            if store.disk is not None:
+                counted.tiers[f"{what} disk"] = store.disk.statistics()
+        return counted
+
+    async def _each(
+        self, keys: Sequence[BlockKey], work: Callable[[BlockKey], Awaitable[Result]]
+    ) -> list[Result]:
+        for key in keys:
+            self._check(key)
+
+        async def one(key: BlockKey) -> Result:
+            async with self._window:
+                return await work(key)
+
+        return await asyncio.gather(*map(one, keys))
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        if timeout_s is None:
+            return self._settings.timeout_s
+        if not 0 <= timeout_s < math.inf:
+            raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
+        return timeout_s
+
+    def _check(self, key: BlockKey) -> None:
+        if self._serving is None:
+            raise KVError("the pool is not open; use `async with`, or await start() first")
+        if key.family.tenant != self._network.tenant:
+            raise KVError(
+                f"{key.name} is a block of another tenant than the pool's, {self._network.tenant}"
+            )

@@ -1,0 +1,136 @@
+"""Where a block is found: here, or at one of its homes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from innet.kv.names import BlockKey
+from innet.kv.pool.members import Members
+from innet.kv.pool.network import BlockNetwork, Outcome, Sealed
+from innet.kv.pool.offered_store import OfferedStore
+from innet.kv.pool.single_flight import SingleFlight
+from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause, Place
+from innet.kv.pool.tiers.tiered import Tier
+from innet.kv.pool.verified_store import VerifiedStore
+
+_LOCAL = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
+_OFFERED = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A block, and where it was."""
+
+    block: Sealed
+    place: Place
+
+
+class Finder:
+    """Finds blocks: in this node's memory, on its disk, at their homes, in this order.
+
+    Who asks for a block that is already on its way waits for that.
+    """
+
+    def __init__(
+        self,
+        network: BlockNetwork,
+        local: VerifiedStore,
+        offered: OfferedStore,
+        members: Members,
+        window: asyncio.Semaphore,
+    ) -> None:
+        """
+        Args:
+            network: of this node.
+            local: what this node keeps for itself.
+            offered: what it keeps for others.
+            members: of the pool.
+            window: of blocks that are on their way at once.
+        """
+        self._network = network
+        self._local = local
+        self._offered = offered
+        self._members = members
+        self._window = window
+        self._flights: SingleFlight[str, Sealed | Cause] = SingleFlight()
+        self.shared = 0
+
+    async def find(self, key: BlockKey, timeout_s: float) -> Found | Cause:
+        """A block, or why it is not there. What came from a home is kept here.
+
+        Args:
+            key: of the block.
+            timeout_s: from now to the end.
+        """
+        name = key.name
+        end_s = self._now_s() + timeout_s
+        try:
+            async with asyncio.timeout_at(end_s):
+                return await self._find_here(name) or await self._find_at_homes(key, end_s)
+        except TimeoutError:
+            return Cause.LATE
+
+    def is_here(self, name: str) -> bool:
+        """Whether this node has a block, without using it."""
+        return any(store.tiers.tier(name) for store in (self._local, self._offered))
+
+    async def exists(self, key: BlockKey, timeout_s: float) -> bool:
+        """Whether a block is here or at a home."""
+        if self.is_here(key.name):
+            return True
+        end_s = self._now_s() + timeout_s
+        try:
+            async with asyncio.timeout_at(end_s), self._window:
+                for home, time_s in self._turns(key, end_s):
+                    with self._members.asking(home) as asked:
+                        asked.outcome = await self._network.probe(key.name, home, time_s)
+                    if asked.outcome is Outcome.HERE:
+                        return True
+        except TimeoutError:
+            pass
+        return False
+
+    async def _find_here(self, name: str) -> Found | None:
+        stores = ((self._local, _LOCAL), (self._offered, _OFFERED))
+        # What is in any memory is nearer than what is on any disk.
+        for store, places in sorted(stores, key=lambda pair: pair[0].tiers.tier(name) is Tier.DISK):
+            found = await store.get(name)
+            if found is not None:
+                block, tier = found
+                return Found(block, places[tier])
+        return None
+
+    async def _find_at_homes(self, key: BlockKey, end_s: float) -> Found | Cause:
+        while True:
+            joined = key.name in self._flights
+            self.shared += joined
+            found = await self._flights.run(key.name, lambda: self._fetch(key, end_s))
+            if isinstance(found, Sealed):
+                return Found(found, Place.NETWORK)
+            if not joined:
+                return found
+            # Another's time was over, perhaps: this one has its own.
+
+    async def _fetch(self, key: BlockKey, end_s: float) -> Sealed | Cause:
+        cause: Cause | None = None
+        async with self._window:
+            for home, time_s in self._turns(key, end_s):
+                with self._members.asking(home) as asked:
+                    asked.outcome, block = await self._network.fetch(key.name, home, time_s)
+                if block is not None:
+                    self._local.put(key.name, block, 0)
+                    return block
+                cause = cause or OUTCOME_CAUSES[asked.outcome]
+        return cause or Cause.NO_HOME
+
+    def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
+        """The other nodes to ask for a block one after the other, and how long each: so long that
+        there is as much time for each of the rest."""
+        homes = [h for h in self._members.homes(key.block_hash) if h != self._network.node]
+        for index, home in enumerate(homes):
+            yield home, max(0.0, end_s - self._now_s()) / (len(homes) - index)
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()

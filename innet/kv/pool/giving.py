@@ -1,0 +1,120 @@
+"""How blocks come to their homes, and to other members."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from innet.kv.names import BlockKey
+from innet.kv.pool.asker import Asker
+from innet.kv.pool.members import Members
+from innet.kv.pool.network import BlockNetwork, Contents, Sealed
+from innet.kv.pool.offered_store import OfferedStore
+from innet.kv.pool.publications import Publications
+from innet.kv.pool.statistics import Cause
+from innet.kv.pool.verified_store import VerifiedStore
+from innet.kv.requests import Keep
+
+
+class Giver:
+    """Serves a block for as long as those that are to keep it need to fetch it."""
+
+    def __init__(
+        self,
+        network: BlockNetwork,
+        local: VerifiedStore,
+        offered: OfferedStore,
+        publications: Publications,
+        members: Members,
+        asker: Asker,
+        timeout_s: float,
+    ) -> None:
+        """
+        Args:
+            network: of this node.
+            local: what this node keeps for itself.
+            offered: what it keeps for others.
+            publications: of this node.
+            members: of the pool.
+            asker: of this node.
+            timeout_s: for a member to get a block.
+        """
+        self._network = network
+        self._local = local
+        self._offered = offered
+        self._publications = publications
+        self._members = members
+        self._asker = asker
+        self._timeout_s = timeout_s
+
+    async def put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
+        """Sign a block and bring it to its homes; it stays here, too, as far as there is room.
+
+        Returns:
+            For each home why it has not got it, or ``None`` where it has.
+        """
+        homes = self._members.homes(key.block_hash)
+        node = self._network.node
+        if self._local.tiers.capacity_bytes or node in homes:
+            # The caller may change its array when this returns.
+            contents = contents.copy()
+        name = key.name
+        block = await self._seal(name, contents)
+        try:
+            ends = await asyncio.gather(
+                *(self._keep_here(name, block, depth) for home in homes if home == node),
+                *(self._bring(key, home, depth, node) for home in homes if home != node),
+            )
+        finally:
+            self._publications.release(name)
+        if self._offered.tiers.tier(name) is None:
+            self._local.put(name, block, depth)
+        return ends
+
+    async def replicate(self, key: BlockKey, nodes: Sequence[str]) -> bool:
+        """Let other members keep a block as well; whether all have it."""
+        name, node = key.name, self._network.node
+        block = await self._block_here(name)
+        if block is None or not await self._publications.add(name, block):
+            sources = [home for home in self._members.homes(key.block_hash) if home != node]
+            return await self._replicate_from(key, nodes, sources)
+        try:
+            return await self._replicate_from(key, nodes, [node])
+        finally:
+            self._publications.release(name)
+
+    async def _replicate_from(
+        self, key: BlockKey, nodes: Sequence[str], sources: Sequence[str]
+    ) -> bool:
+        async def bring(node: str) -> bool:
+            for source in sources:
+                if await self._bring(key, node, 0, source) is None:
+                    return True
+            return False
+
+        return all(await asyncio.gather(*map(bring, nodes)))
+
+    async def _block_here(self, name: str) -> Sealed | None:
+        for store in (self._local, self._offered):
+            found = await store.get(name)
+            if found is not None:
+                return found[0]
+        return None
+
+    async def _seal(self, name: str, contents: Contents) -> Sealed:
+        """The block that is served under ``name`` from now on.
+
+        What is here under this name already is served: two different blocks of one name would get
+        mixed in the caches on the way.
+        """
+        block = await self._block_here(name)
+        if block is not None and await self._publications.add(name, block):
+            return block
+        return await self._publications.sign(name, contents)
+
+    async def _keep_here(self, name: str, block: Sealed, depth: int) -> Cause | None:
+        kept = await self._offered.keep(name, block, self._members.own_depth(depth))
+        return None if kept else Cause.REFUSED
+
+    async def _bring(self, key: BlockKey, member: str, depth: int, source: str) -> Cause | None:
+        return await self._asker.ask(member, Keep(key, depth, source), self._timeout_s)

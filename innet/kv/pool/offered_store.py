@@ -1,0 +1,82 @@
+"""Blocks that this node keeps for others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.publications import Publications
+from innet.kv.pool.tiers.tiered import Tier, TieredStore
+from innet.kv.pool.verified_store import VerifiedStore
+
+_MOST_LINGERING = 8
+
+
+class OfferedStore(VerifiedStore):
+    """What is in memory is served; who asks for what is on disk waits until it is loaded."""
+
+    def __init__(self, tiers: TieredStore, publications: Publications, linger_s: float) -> None:
+        """
+        Args:
+            tiers: where the blocks are.
+            publications: of this node.
+            linger_s: how long a block from disk is served that memory has no room for.
+        """
+        super().__init__(tiers, publications)
+        self._linger_s = linger_s
+        self._served: set[str] = set()
+        self._lingering: deque[tuple[str, asyncio.TimerHandle]] = deque()
+        tiers.on_change = self._changed
+
+    def start(self, prefix: str) -> None:
+        """Serve what the disk has from before, of all names that begin with ``prefix``."""
+        for name in self.tiers.disk_names():
+            if name.startswith(prefix):
+                self._publications.expect(name)
+
+    async def keep(self, name: str, block: Sealed, depth: int) -> bool:
+        """Keep a block and serve it; false: there is no room, or it is damaged."""
+        if not await self._publications.add(name, block):
+            return False
+        try:
+            return self.put(name, block, depth)
+        finally:
+            self._publications.release(name)
+
+    def loaded(self, name: str) -> None:
+        """See :class:`VerifiedStore`."""
+        if name in self._served:
+            return
+        self._publications.hold(name)
+        timer = asyncio.get_running_loop().call_later(self._linger_s, self._stop_lingering)
+        self._lingering.append((name, timer))
+        if len(self._lingering) > _MOST_LINGERING:
+            self._stop_lingering()
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        for _, timer in self._lingering:
+            timer.cancel()
+        self._lingering.clear()
+        self.tiers.on_change = lambda name, tier: None
+
+    def _stop_lingering(self) -> None:
+        """The first that lingers: all linger equally long."""
+        name, timer = self._lingering.popleft()
+        timer.cancel()
+        self._publications.release(name)
+
+    def _changed(self, name: str, tier: Tier | None) -> None:
+        if tier is Tier.MEMORY:
+            if name not in self._served:
+                self._served.add(name)
+                self._publications.hold(name)
+            return
+        if tier is Tier.DISK:
+            self._publications.expect(name)
+        else:
+            self._publications.forget(name)
+        if name in self._served:
+            self._served.remove(name)
+            self._publications.release(name)

@@ -1,0 +1,70 @@
+"""Leases and evictions: here, and at a block's homes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from innet.kv.names import BlockKey
+from innet.kv.pool.asker import Asker
+from innet.kv.pool.leases import Leases
+from innet.kv.pool.members import Members
+from innet.kv.requests import MAX_NUMBER, Action, Drop, Pin, Unpin
+
+
+class Pinning:
+    """Does to a block what one node wants, at all places where the block is."""
+
+    def __init__(
+        self,
+        node: str,
+        local: Leases,
+        offered: Leases,
+        members: Members,
+        asker: Asker,
+        timeout_s: float,
+    ) -> None:
+        """
+        Args:
+            node: this node.
+            local: leases of what it keeps for itself.
+            offered: leases of what it keeps for others.
+            members: of the pool.
+            asker: of this node.
+            timeout_s: for a member's answer.
+        """
+        self._node = node
+        self._own = (local, offered)
+        self._members = members
+        self._asker = asker
+        self._timeout_s = timeout_s
+
+    async def pin(self, key: BlockKey, lease_s: float) -> bool:
+        """Whether a block is pinned now, at least at one place."""
+        here = [leases.pin(key.name, self._node, lease_s) for leases in self._own]
+        lease_ms = min(MAX_NUMBER, max(1, round(lease_s * 1000)))
+        return any(await self._ask_homes(key, Pin(key, lease_ms))) or any(here)
+
+    async def unpin(self, key: BlockKey) -> None:
+        """End this node's leases of a block."""
+        for leases in self._own:
+            leases.unpin(key.name, self._node)
+        await self._ask_homes(key, Unpin(key))
+
+    async def evict(self, key: BlockKey) -> bool:
+        """Whether a block is gone from all places, but those where another has pinned it."""
+        here = [leases.drop(key.name, self._node) for leases in self._own]
+        return all(await self._ask_homes(key, Drop(key))) and all(here)
+
+    def close(self) -> None:
+        """End the leases of this node's own blocks."""
+        for leases in self._own:
+            leases.close()
+
+    async def _ask_homes(self, key: BlockKey, action: Action) -> list[bool]:
+        """Whether each of the other homes has done it."""
+
+        async def ask(home: str) -> bool:
+            return await self._asker.ask(home, action, self._timeout_s) is None
+
+        homes = self._members.homes(key.block_hash)
+        return await asyncio.gather(*(ask(home) for home in homes if home != self._node))

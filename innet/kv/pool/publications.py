@@ -1,0 +1,105 @@
+"""What a node serves, and for how many of its parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from innet.kv.pool.network import BlockNetwork, Contents, Sealed
+
+
+@dataclass
+class _Publication:
+    task: asyncio.Task[Sealed | None]
+    holders: int = 0
+
+
+class Publications:
+    """Blocks that this node serves while at least one part of it holds them.
+
+    Of two that publish under one name at the same time, the second holds what the first published.
+    """
+
+    def __init__(self, network: BlockNetwork) -> None:
+        self._network = network
+        self._publications: dict[str, _Publication] = {}
+        self._expected: set[str] = set()
+
+    async def sign(self, name: str, contents: Contents) -> Sealed:
+        """Sign and serve a block, and hold it."""
+
+        async def publish() -> Sealed:
+            return Sealed(contents, await self._network.publish(name, contents))
+
+        while True:
+            held = await self._hold(name, publish)
+            if held is not None:
+                return held
+
+    async def add(self, name: str, block: Sealed) -> bool:
+        """Serve a block that was signed before, and hold it; false: it is damaged."""
+
+        async def publish() -> Sealed | None:
+            return block if await self._network.publish_sealed(name, block) else None
+
+        return await self._hold(name, publish) is not None
+
+    def hold(self, name: str) -> None:
+        """Hold a block that somebody holds already."""
+        self._publications[name].holders += 1
+
+    def release(self, name: str) -> None:
+        """Hold a block no longer."""
+        # After close, nobody holds anything.
+        publication = self._publications.get(name)
+        if publication is not None:
+            self._release(name, publication)
+
+    def expect(self, name: str) -> None:
+        """Whoever asks for the block shall wait, when nobody holds it."""
+        self._expected.add(name)
+        if name not in self._publications:
+            self._network.expect(name)
+
+    def forget(self, name: str) -> None:
+        """Whoever asks for the block shall be refused, when nobody holds it."""
+        self._expected.discard(name)
+        if name not in self._publications:
+            self._network.withdraw(name)
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        for name, publication in self._publications.items():
+            publication.task.cancel()
+            self._network.withdraw(name)
+        for name in self._expected - set(self._publications):
+            self._network.withdraw(name)
+        self._publications.clear()
+        self._expected.clear()
+
+    async def _hold(
+        self, name: str, publish: Callable[[], Coroutine[Any, Any, Sealed | None]]
+    ) -> Sealed | None:
+        publication = self._publications.get(name)
+        if publication is None:
+            publication = self._publications[name] = _Publication(asyncio.ensure_future(publish()))
+        publication.holders += 1
+        held = None
+        try:
+            held = await asyncio.shield(publication.task)
+        finally:
+            if held is None:
+                self._release(name, publication)
+        return held
+
+    def _release(self, name: str, publication: _Publication) -> None:
+        publication.holders -= 1
+        if publication.holders or self._publications.get(name) is not publication:
+            return
+        del self._publications[name]
+        publication.task.cancel()
+        self._network.withdraw(name)
+        if name in self._expected:
+            self._network.expect(name)

@@ -1,0 +1,225 @@
+"""Blocks in a SQLite database: one file, one process."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from innet.errors import KVError
+from innet.kv.pool.network import Sealed
+
+PAGE_BYTES: Final = 16384
+_PAGES_OF_ITS_OWN = 8
+"""What SQLite needs beside records: the first page, and tables of pages."""
+_OVERHEAD_BYTES = 64
+"""Of a record, at most, beside its columns' contents."""
+_LINK_BYTES = 4
+"""Of each page of a chain, which lead to the next."""
+_CHECKPOINT_PAGES = 1024
+_LAST_ROW = 1 << 62
+_FAULTS_OF_THE_DISK = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS block (
+        id INTEGER PRIMARY KEY, name BLOB, depth INTEGER, root BLOB, contents BLOB
+    ) STRICT
+"""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A record, without its contents.
+
+    Attributes:
+        row: where it is.
+        name: of its block.
+        depth: of its block in its prompt.
+        size: what it takes, see :func:`record_bytes`.
+    """
+
+    row: int
+    name: str
+    depth: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is to be written."""
+
+    row: int
+    name: str
+    depth: int
+    block: Sealed
+
+
+def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
+    """What a record takes of the file: whole pages.
+
+    >>> record_bytes("/kv/a", 100, 1000), record_bytes("/kv/a", 100, 16384)
+    (16384, 32768)
+    """
+    payload = len(name) + root_bytes + contents_bytes + _OVERHEAD_BYTES
+    return -(-payload // (PAGE_BYTES - _LINK_BYTES)) * PAGE_BYTES
+
+
+class BlockDatabase:
+    """Reads and writes records; its calls block, and are made by one thread at a time.
+
+    The file does not grow over its capacity, whatever is asked of it. It survives the death of
+    the process and of the machine at any moment: what was written last may then be missing. A file
+    that cannot be read as a database, or is larger than the capacity, is replaced by an empty one.
+    """
+
+    def __init__(self, path: Path, capacity_bytes: int) -> None:
+        """
+        Args:
+            path: of the file.
+            capacity_bytes: the most that it grows to; a journal beside it has some MB.
+
+        Raises:
+            KVError: another process has it open, or the file cannot be made.
+        """
+        self._path = path
+        self._pages = capacity_bytes // PAGE_BYTES + _PAGES_OF_ITS_OWN
+        self._connection = self._opened()
+
+    def records(self) -> list[Listed]:
+        """All records, those first that were written first; damaged ones are left out."""
+        columns = "id, name, depth, length(root), length(contents)"
+        try:
+            rows = self._connection.execute(f"SELECT {columns} FROM block ORDER BY id").fetchall()
+        except sqlite3.Error:
+            self.reset()
+            return []
+        return [listed for row in rows if (listed := _listed(row)) is not None]
+
+    def read(self, row: int) -> Sealed | None:
+        """The block of a record, not verified; ``None``: it cannot be read."""
+        try:
+            found = self._connection.execute(
+                "SELECT root, contents FROM block WHERE id = ?", (row,)
+            ).fetchone()
+        except (sqlite3.Error, MemoryError, OverflowError):
+            return None
+        if found is None or not all(isinstance(column, bytes) for column in found):
+            return None
+        root, contents = found
+        return Sealed(np.frombuffer(contents, np.uint8), root)
+
+    def write(self, dropped: Sequence[int], added: Sequence[Record]) -> bool:
+        """Delete and add records, all or none; false: none, for want of room or a fault.
+
+        A database that is damaged where it is written to is begun anew before that.
+        """
+        try:
+            try:
+                self._write(dropped, added)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    return False
+                self.reset()
+                self._write((), added)
+        except (sqlite3.Error, KVError):
+            return False
+        return True
+
+    def reset(self) -> None:
+        """Begin anew, with no records."""
+        self._connection.close()
+        self._delete()
+        self._connection = self._opened()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _write(self, dropped: Sequence[int], added: Sequence[Record]) -> None:
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "DELETE FROM block WHERE id = ?", [(row,) for row in dropped]
+            )
+            self._connection.executemany(
+                "INSERT INTO block VALUES (?, ?, ?, ?, ?)",
+                [(r.row, r.name.encode(), r.depth, r.block.root, r.block.contents) for r in added],
+            )
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            if self._path.exists() and self._path.stat().st_size > self._pages * PAGE_BYTES:
+                self._delete()
+            try:
+                return self._connected()
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+            self._delete()
+            return self._connected()
+        except (OSError, sqlite3.Error) as error:
+            raise KVError(
+                f"blocks cannot be kept in {self._path}: {error}. Give each pool of each process a "
+                "folder of its own that it can write to"
+            ) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_PAGES * PAGE_BYTES}")
+            connection.execute(_SCHEMA)
+            # A lock for the process, even before the first record.
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("COMMIT")
+            connection.execute(f"PRAGMA max_page_count = {self._pages}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _delete(self) -> None:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file, and not the disk or another process, is at fault."""
+    # The low byte of a code is its kind.
+    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return kind not in _FAULTS_OF_THE_DISK
+
+
+def _listed(row: tuple[object, ...]) -> Listed | None:
+    row_id, name, depth, root_bytes, contents_bytes = row
+    if not isinstance(name, bytes) or not isinstance(row_id, int) or not isinstance(depth, int):
+        return None
+    if not isinstance(root_bytes, int) or not isinstance(contents_bytes, int):
+        return None
+    if not 0 < row_id < _LAST_ROW:
+        return None
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return None
+    return Listed(row_id, text, depth, record_bytes(text, root_bytes, contents_bytes))

@@ -1,0 +1,187 @@
+"""Several nodes of a pool in one process and in virtual time, which fail as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from innet.errors import KVError
+from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.simulation.event_loop import VirtualTimeLoop
+
+Result = TypeVar("Result")
+
+TENANT = "a1b2"
+HOP_S = 0.001
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of ``work`` in virtual time; waiting for what can never happen is an error."""
+    now_s = 0.0
+
+    def advance(timeout_s: float | None) -> None:
+        nonlocal now_s
+        if timeout_s is None:
+            raise AssertionError("everything waits, and nothing is left to happen")
+        now_s += timeout_s
+
+    loop = VirtualTimeLoop(lambda: now_s, advance)
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
+@dataclass
+class Node:
+    """What a node serves, and how it is.
+
+    Attributes:
+        serves: blocks by their names.
+        expected: names that will be published or withdrawn.
+        alive: whether it answers at all; one that does not is late.
+        reachable: whether a path leads to it.
+        forges: whether what it gives is not what was signed.
+        fetched: names that others have got from it.
+    """
+
+    serves: dict[str, Sealed] = field(default_factory=dict)
+    expected: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    alive: bool = True
+    reachable: bool = True
+    forges: bool = False
+    closed: bool = False
+    fetched: list[str] = field(default_factory=list)
+
+    def change(self) -> None:
+        """Wake whoever waits for something of this node."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class FakeFabric:
+    """All nodes.
+
+    Attributes:
+        nodes: by name.
+        members: those that offer memory, and bytes of each.
+    """
+
+    def __init__(self, members: Mapping[str, int], others: tuple[str, ...] = ()) -> None:
+        self.members = dict(members)
+        self.nodes = {name: Node() for name in (*members, *others)}
+
+    def network(self, node: str) -> FakeNetwork:
+        """The network as ``node`` sees it."""
+        return FakeNetwork(self, node)
+
+
+class FakeNetwork:
+    """See :class:`innet.kv.pool.network.BlockNetwork`."""
+
+    def __init__(self, fabric: FakeFabric, node: str) -> None:
+        self.node = node
+        self.tenant = TENANT
+        self._fabric = fabric
+        self._own = fabric.nodes[node]
+
+    def members(self) -> Mapping[str, int]:
+        return self._fabric.members
+
+    async def publish(self, name: str, contents: Contents) -> bytes:
+        self._require_open()
+        await asyncio.sleep(0)
+        root = _signed(name, contents)
+        self._serve(name, Sealed(contents, root))
+        return root
+
+    async def publish_sealed(self, name: str, block: Sealed) -> bool:
+        self._require_open()
+        await asyncio.sleep(0)
+        if block.root != _signed(name, block.contents):
+            return False
+        self._serve(name, block)
+        return True
+
+    def expect(self, name: str) -> None:
+        self._own.expected.add(name)
+
+    def withdraw(self, name: str) -> None:
+        self._own.serves.pop(name, None)
+        self._own.expected.discard(name)
+        self._own.change()
+
+    async def fetch(
+        self, name: str, source: str, timeout_s: float, into: Contents | None = None
+    ) -> tuple[Outcome, Sealed | None]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                outcome, block = await self._answer(name, source)
+        except TimeoutError:
+            return Outcome.LATE, None
+        if block is None:
+            return outcome, None
+        self._fabric.nodes[source].fetched.append(name)
+        contents = block.contents.copy()
+        if self._fabric.nodes[source].forges:
+            contents[0] ^= 1
+        if block.root != _signed(name, contents):
+            return Outcome.UNTRUSTED, None
+        if into is not None:
+            into[: contents.nbytes] = contents
+            contents = into[: contents.nbytes]
+        return Outcome.HERE, Sealed(contents, block.root)
+
+    async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return (await self._answer(name, source))[0]
+        except TimeoutError:
+            return Outcome.LATE
+
+    async def asked(self) -> list[str]:
+        while not self._own.asked:
+            self._require_open()
+            await self._own.changed.wait()
+        self._require_open()
+        asked, self._own.asked = self._own.asked, []
+        return asked
+
+    async def _answer(self, name: str, source: str) -> tuple[Outcome, Sealed | None]:
+        await asyncio.sleep(HOP_S)
+        node = self._fabric.nodes.get(source)
+        if node is None or not node.reachable or not self._own.reachable:
+            return Outcome.UNREACHABLE, None
+        if "/request/" in name or name in node.serves or name in node.expected:
+            node.asked.append(name)
+            node.change()
+        while name not in node.serves or not node.alive:
+            waits = name in node.expected or "/request/" in name or not node.alive
+            if not waits:
+                return Outcome.ABSENT, None
+            await node.changed.wait()
+        block = node.serves[name]
+        await asyncio.sleep(HOP_S)
+        return Outcome.HERE, block
+
+    def _serve(self, name: str, block: Sealed) -> None:
+        self._own.expected.discard(name)
+        self._own.serves[name] = block
+        self._own.change()
+
+    def _require_open(self) -> None:
+        if self._own.closed:
+            raise KVError("the network is closed")
+
+
+def _signed(name: str, contents: Contents) -> bytes:
+    """A signature of one name and its contents, of the length of a real one."""
+    return hashlib.sha256(name.encode() + b"\0" + contents.tobytes()).digest()

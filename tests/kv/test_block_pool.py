@@ -1,0 +1,279 @@
+"""A pool of blocks, with nodes that fail: who asks gets what was put, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from innet.errors import KVError
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool import Cause, Place, PoolSettings
+from tests.kv.pools import ROOM, SIZE, Pools, contents, key, with_pools
+
+
+def test_what_one_puts_another_gets() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(*range(20)) == [1] * 20
+        assert [await pools.got(n) for n in range(21)] == [True] * 20 + [False]
+        statistics = pools["other"].statistics()
+        assert statistics.hits == {Place.NETWORK: 20}
+        assert statistics.misses == {Cause.ABSENT: 1}
+        assert statistics.hit_bytes == 20 * SIZE
+
+    with_pools(work)
+
+
+def test_each_block_is_at_its_homes_alone_and_every_member_is_some_blocks_home() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(*range(30)) == [2] * 30
+        assert {len(pools.serving(n)) for n in range(30)} == {2}
+        assert {home for n in range(30) for home in pools.serving(n)} == {"h0", "h1", "h2"}
+
+    with_pools(work, settings=PoolSettings(replicas=2))
+
+
+def test_members_use_the_pool_as_others_do() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(10), at="h0")
+        assert all([await pools.got(n, at="h1") for n in range(10)])
+        hits = pools["h1"].statistics().hits
+        assert hits[Place.HOME_MEMORY] > 0
+        assert hits[Place.NETWORK] > 0
+
+    with_pools(work)
+
+
+def test_what_came_once_is_here_afterwards() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools.got(1)
+        for node in pools.fabric.nodes.values():
+            node.reachable = False
+        assert await pools.got(1)
+        assert await pools.got(1, at="user")
+        assert pools["other"].statistics().hits == {Place.NETWORK: 1, Place.LOCAL_MEMORY: 1}
+
+    with_pools(work, local_blocks=4)
+
+
+def test_blocks_stay_as_they_were_put_whatever_becomes_of_the_arrays() -> None:
+    async def work(pools: Pools) -> None:
+        array = contents(1)
+        await pools["user"].put(key(1), array)
+        array[:] = 0
+        assert await pools.got(1, at="user")
+        assert await pools.got(1)
+        found = await pools["user"].get(key(1))
+        assert found is not None
+        with pytest.raises(ValueError, match="read-only"):
+            found[0] = 0
+        into = np.zeros(SIZE + 5, np.uint8)
+        filled = await pools["user"].get(key(1), into=into)
+        assert filled is not None
+        assert filled.base is into
+        into[:] = 0
+        assert await pools.got(1, at="user")
+
+    with_pools(work, local_blocks=4)
+
+
+def test_equal_gets_at_once_are_one_fetch() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        [home] = pools.serving(1)
+        before = pools.fabric.nodes[home].fetched.count(key(1).name)
+        assert all(await asyncio.gather(*(pools.got(1) for _ in range(15))))
+        assert pools.fabric.nodes[home].fetched.count(key(1).name) == before + 1
+        assert pools["other"].statistics().shared == 14
+
+    with_pools(work)
+
+
+def test_who_gives_up_does_not_end_the_fetch_of_another() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        hasty = asyncio.ensure_future(pools.got(1, timeout_s=0.001))
+        patient = asyncio.ensure_future(pools.got(1))
+        cancelled = asyncio.ensure_future(pools.got(1))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        assert not await hasty
+        assert await patient
+
+    with_pools(work)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [
+        ({"reachable": False}, Cause.UNREACHABLE),
+        ({"alive": False}, Cause.LATE),
+        ({"forges": True}, Cause.UNTRUSTED),
+    ],
+)
+def test_a_home_that_fails_is_a_miss_unless_another_has_the_block(
+    failure: dict[str, bool], cause: Cause, replicas: int
+) -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(1) == [replicas]
+        vars(pools.first_home(1)).update(failure)
+        assert await pools.got(1) == (replicas == 2)
+        assert pools["other"].statistics().misses == ({cause: 1} if replicas == 1 else {})
+
+    with_pools(work, settings=PoolSettings(replicas=replicas))
+
+
+def test_a_home_that_does_not_answer_is_left_out_for_a_while() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        dead = pools.first_home(1)
+        dead.alive = False
+        assert not await pools.got(1)
+        # Another is its home now.
+        assert await pools.put(1, at="other") == [1]
+        assert await pools.got(1)
+        dead.alive = True
+        await asyncio.sleep(10)
+        assert await pools.got(1)
+        assert dead.fetched.count(key(1).name) == 1
+
+    with_pools(work, settings=PoolSettings(leave_out_s=9))
+
+
+def test_a_get_with_little_time_says_nothing_of_a_home() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert not await pools.got(1, timeout_s=0.001)
+        assert await pools.got(1)
+
+    with_pools(work)
+
+
+def test_without_homes_a_node_has_its_own_blocks_alone() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(1) == [0]
+        assert await pools.got(1, at="user")
+        assert not await pools.got(1)
+        assert pools["other"].statistics().misses == {Cause.NO_HOME: 1}
+
+    with_pools(work, members=0, local_blocks=4)
+
+
+def test_who_joins_or_leaves_moves_its_own_blocks_alone() -> None:
+    async def work(pools: Pools) -> None:
+        size = pools.fabric.members.pop("h2")
+        await pools.put(*range(30))
+        before = [pools.serving(n) for n in range(30)]
+        pools.fabric.members["h2"] = size
+        found = [await pools.got(n) for n in range(30)]
+        assert {False, True} == set(found)
+        await pools.put(*(n for n in range(30) if not found[n]))
+        assert all([await pools.got(n) for n in range(30)])
+        del pools.fabric.members["h2"]
+        assert all([await pools.got(n, at="user") for n in range(30)])
+        assert all(set(before[n]) <= set(pools.serving(n)) for n in range(30))
+
+    with_pools(work)
+
+
+def test_a_full_home_keeps_what_was_asked_for_last() -> None:
+    async def work(pools: Pools) -> None:
+        for n in range(6):
+            await pools.put(n)
+            assert await pools.got(0)
+        assert pools.serving(0) == ["h0"]
+        assert sum(bool(pools.serving(n)) for n in range(6)) == 3
+        tier = pools["h0"].statistics().tiers["home memory"]
+        assert (tier.blocks, tier.used_bytes, tier.evicted) == (3, 3 * ROOM, 3)
+
+    with_pools(work, members=1, blocks=3)
+
+
+def test_a_block_larger_than_a_home_is_refused() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools["user"].put(key(1), np.zeros(5 * SIZE, np.uint8)) == 0
+        assert pools["user"].statistics().lost_copies == {Cause.REFUSED: 1}
+        assert pools["h0"].statistics().refused == {"no room": 1}
+
+    with_pools(work, members=1, blocks=3)
+
+
+def test_a_prefix_ends_at_the_first_block_that_is_missing() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(20), *range(21, 30))
+        keys = [key(n) for n in range(30)]
+        assert await pools["other"].count_prefix(keys) == 20
+        assert await pools["other"].count_prefix(keys[:7]) == 7
+        assert await pools["other"].count_prefix(keys[20:]) == 0
+        assert await pools["other"].exists_many(keys[19:22]) == [True, False, True]
+
+    with_pools(work)
+
+
+def test_blocks_are_prefetched_to_this_node_or_to_others() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1, 2)
+        assert await pools["other"].prefetch([key(1), key(3)]) == [True, False]
+        members = list(pools.fabric.members)
+        assert await pools["user"].prefetch([key(1), key(2)], nodes=members) == [True, True]
+        assert pools.serving(1) == pools.serving(2) == members
+        pools.fabric.nodes["other"].reachable = False
+        assert await pools.got(1)
+        assert not await pools.got(2)
+
+    with_pools(work, local_blocks=4)
+
+
+def test_a_hot_block_is_replicated_from_a_home_by_one_that_has_it_not() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools["other"].prefetch([key(1), key(2)], nodes=["h0", "h1", "h2"]) == [
+            True,
+            False,
+        ]
+        assert pools.serving(1) == ["h0", "h1", "h2"]
+
+    with_pools(work)
+
+
+def test_wrong_use_is_told() -> None:
+    async def work(pools: Pools) -> None:
+        pool = pools["user"]
+        stranger = BlockKey(BlockFamily("beef", "00ff", "raw", 0, 1), bytes(32))
+        await pools.put(1)
+        with pytest.raises(KVError, match="another tenant"):
+            await pool.get(stranger)
+        with pytest.raises(KVError, match="one dimension"):
+            await pool.put(key(1), np.zeros((2, 2), np.uint8))
+        with pytest.raises(KVError, match="one dimension"):
+            await pool.put(key(1), np.zeros(4, np.float32))  # type: ignore[arg-type]
+        with pytest.raises(KVError, match="is to go into 10"):
+            await pool.get(key(1), into=np.zeros(10, np.uint8))
+        with pytest.raises(KVError, match="timeout"):
+            await pool.get(key(1), timeout_s=-1)
+        with pytest.raises(KVError, match="lease"):
+            await pool.pin([key(1)], 0)
+        await pool.close()
+        with pytest.raises(KVError, match="not open"):
+            await pool.get(key(1))
+
+    with_pools(work, local_blocks=4)
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    for wrong in ({"replicas": 0}, {"window": 0}, {"timeout_s": 0.0}, {"answer_s": float("inf")}):
+        with pytest.raises(KVError, match=next(iter(wrong))):
+            PoolSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_members_that_bring_each_other_blocks_do_not_wait_for_each_other() -> None:
+    async def work(pools: Pools) -> None:
+        ends = await asyncio.gather(
+            pools.put(*range(100), at="h0"), pools.put(*range(100, 200), at="h1")
+        )
+        assert ends == [[1] * 100, [1] * 100]
+
+    with_pools(work, members=2, settings=PoolSettings(window=2))

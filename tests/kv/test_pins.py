@@ -1,0 +1,62 @@
+"""Pins, leases and evictions of a pool's blocks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from innet.kv.pool import PoolSettings
+from tests.kv.pools import ROOM, Pools, key, with_pools
+
+
+def test_what_is_pinned_stays_until_its_lease_ends() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(0)
+        assert await pools["user"].pin([key(0), key(7)], 60) == [True, False]
+        await pools.put(*range(1, 8))
+        assert await pools.got(0)
+        assert await pools["other"].evict([key(0)]) == [False]
+        assert await pools.got(0)
+        await asyncio.sleep(61)
+        await pools.put(*range(8, 16))
+        assert not await pools.got(0)
+
+    with_pools(work, members=1, blocks=4)
+
+
+def test_pins_take_half_of_a_home_at_most_and_can_be_ended() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(4))
+        keys = [key(n) for n in range(4)]
+        assert await pools["user"].pin(keys, 60) == [True, True, False, False]
+        # The same again takes no more room.
+        assert await pools["user"].pin(keys[:2], 60) == [True, True]
+        assert await pools["other"].pin(keys[:2], 60) == [True, True]
+        await pools["user"].unpin(keys)
+        assert await pools["user"].pin(keys[2:], 60) == [False, False]
+        await pools["other"].unpin(keys)
+        assert await pools["user"].pin(keys[2:], 60) == [True, True]
+        assert pools["h0"].statistics().tiers["home memory"].pinned_bytes == 2 * ROOM
+
+    with_pools(work, members=1, blocks=4)
+
+
+def test_a_lease_is_cut_to_the_longest() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(0)
+        assert await pools["user"].pin([key(0)], 1e9) == [True]
+        await asyncio.sleep(601)
+        assert pools["h0"].statistics().tiers["home memory"].pinned_bytes == 0
+
+    with_pools(work, members=1)
+
+
+def test_what_is_evicted_is_gone_from_all_homes_and_here() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1, 2)
+        assert await pools["user"].pin([key(1)], 60) == [True]
+        assert await pools["user"].evict([key(1), key(3)]) == [True, True]
+        assert not await pools.got(1)
+        assert not await pools.got(1, at="user")
+        assert await pools.got(2)
+
+    with_pools(work, local_blocks=4, settings=PoolSettings(replicas=2))
