@@ -142,9 +142,9 @@ void bind_control(nb::class_<NodeHandle>& node) {
             "remove_group",
             [](NodeHandle& self, const std::string& group) {
                 const wire::Name name = name_from_uri(group);
-                self.call([&](Engine& engine) { engine.node.reducer().remove_group(name); });
+                self.call([&](Engine& engine) { engine.node.remove_group(name); });
             },
-            "group"_a)
+            "group"_a, "Takes away the group's rules and slots, and what is cached of it.")
         .def(
             "drop_cache",
             [](NodeHandle& self) {

@@ -102,7 +102,8 @@ void bind_operations(nb::module_& module) {
             nb::arg("blocks"), nb::arg("block_bytes"), nb::arg("segment_bytes"))
         .def_prop_ro("segments", &Segmentation::segments)
         .def_prop_ro("segments_per_block", &Segmentation::segments_per_block);
-    nb::class_<Targets>(module, "Targets", "Who answers for a value: (name, hint, is an interval).")
+    nb::class_<Targets>(module, "Targets", nb::is_weak_referenceable(),
+                        "Who answers for a value: (name, hint, is an interval).")
         .def(
             "__init__",
             [](Targets* self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from innet._native import _core
 from innet.collectives.lazy_list import LazyList
@@ -92,10 +92,16 @@ class Variants:
         return self._chooser.choose(size_bytes).why
 
 
-@lru_cache(maxsize=256)
+_shared: WeakValueDictionary[tuple[str, tuple[Placed, ...]], _core.Targets] = WeakValueDictionary()
+
+
 def _targets(prefix: str, roots: tuple[Placed, ...]) -> _core.Targets:
     """The same object for all ranks of a group that are in one process, as in a simulation."""
-    return _core.Targets([_root(prefix, root) for root in roots])
+    targets = _shared.get((prefix, roots))
+    if targets is None:
+        targets = _core.Targets([_root(prefix, root) for root in roots])
+        _shared[prefix, roots] = targets
+    return targets
 
 
 def _root(prefix: str, root: Placed) -> tuple[str, str, bool]:

@@ -100,6 +100,11 @@ wire::NameView Node::last_unroutable() const {
     return wire::NameView::trusted(state_->last_unroutable);
 }
 
+void Node::remove_group(const wire::Name& prefix) {
+    state_->reducer.remove_group(prefix);
+    state_->content_store.drop_below(prefix.view());
+}
+
 std::size_t Node::drop_cache() { return state_->content_store.clear(); }
 
 reduction::Reducer& Node::reducer() { return state_->reducer; }

@@ -123,6 +123,9 @@ class Node final : public Forwarder {
     /// Where the last Interest that was refused as NoRoute wanted to go (its hint, or else its
     /// name); empty while there was none. Valid until the next packet.
     wire::NameView last_unroutable() const;
+    /// Takes the group's rules and slots away, and what is cached below its prefix: the group is
+    /// over, and nobody asks for that any more.
+    void remove_group(const wire::Name& prefix);
     /// Empties the content store; how many entries that were.
     std::size_t drop_cache();
 

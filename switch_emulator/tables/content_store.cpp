@@ -145,6 +145,20 @@ std::size_t ContentStore::clear() {
     return dropped;
 }
 
+std::size_t ContentStore::drop_below(wire::NameView prefix) {
+    if (entries_ == 0) return 0;
+    const wire::NameHash hash = prefix.hash();
+    std::size_t dropped = 0;
+    // With the last Data the branch goes, and its top with it.
+    while (Node* node = find_node(hash, prefix)) {
+        while (!node->packet) node = node->first_child;
+        policy_of(*node).on_remove(*node);
+        remove_packet(*node);
+        ++dropped;
+    }
+    return dropped;
+}
+
 std::size_t ContentStore::drop_all_of(jobs::JobId job) {
     std::size_t dropped = 0;
     if (policies_[job] == nullptr) return dropped;

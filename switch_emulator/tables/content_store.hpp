@@ -53,6 +53,8 @@ class ContentStore {
 
     /// Forgets everything; how many entries that were. They do not count as evictions.
     std::size_t clear();
+    /// Forgets what is named at or below `prefix`, likewise. Takes time for what it forgets alone.
+    std::size_t drop_below(wire::NameView prefix);
 
     /// A job comes, or has another weight.
     void set_weight(jobs::JobId job, std::uint32_t weight);

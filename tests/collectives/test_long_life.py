@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import numpy as np
 
+from innet._native import _core
 from innet.collectives import Communicator
+from innet.plans import Placed
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
@@ -40,11 +43,16 @@ def test_nodes_keep_nothing_of_groups_that_have_ended():
                     status["endpoint"]["flows"],
                     status["endpoint"]["retained_bytes"],
                     status["reducer"]["flows"],
+                    status["node"]["cache_entries"],
                     status["reducer"]["slots_in_use"],
                     len(status["rules"]),
                     len(status["operations"]),
                 ]
             return found
+
+        def names_of_sums() -> int:
+            gc.collect()
+            return sum(isinstance(it, _core.Targets | Placed) for it in gc.get_objects())
 
         def live_and_end(number: int) -> None:
             name = f"g{number}"
@@ -59,6 +67,8 @@ def test_nodes_keep_nothing_of_groups_that_have_ended():
 
         live_and_end(1)
         after_one = sizes()
+        names_after_one = names_of_sums()
         for number in range(2, 100):
             live_and_end(number)
         assert sizes() == after_one
+        assert names_of_sums() == names_after_one

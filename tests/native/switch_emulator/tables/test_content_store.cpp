@@ -108,6 +108,25 @@ TEST_CASE("CanBePrefix with MustBeFresh passes over what is stale") {
     CHECK_FALSE(cache.find("/a", true).empty());
 }
 
+TEST_CASE("what is below a name can be dropped, and nothing else goes") {
+    for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
+        Cache cache(1 << 20, policy);
+        for (const char* name : {"/a/g1/0/1", "/a/g1/0/2", "/a/g1/0-3/1", "/a/g1", "/a/g2/0/1"}) {
+            cache.insert(name);
+        }
+        CHECK(cache.store.drop_below(wire::Name::from_uri("/a/g1").value().view()) == 4);
+        CHECK(cache.find("/a/g1", true).empty());
+        CHECK(cache.has("/a/g2/0/1"));
+        CHECK(cache.store.entries() == 1);
+        CHECK(cache.store.evictions() == 0);
+        CHECK(cache.store.drop_below(wire::Name::from_uri("/a/g1").value().view()) == 0);
+        CHECK(cache.store.drop_below(wire::Name::from_uri("/a").value().view()) == 1);
+        CHECK(cache.store.size_bytes() == 0);
+        cache.insert("/a/g1/0/1");
+        CHECK(cache.has("/a/g1/0/1"));
+    }
+}
+
 TEST_CASE("a store without room keeps nothing") {
     Cache cache(0);
     cache.insert("/a");
