@@ -3,39 +3,55 @@
 The hash is the one that vLLM computes with ``--prefix-caching-hash-algo sha256_cbor``, so that both
 give a block the same name::
 
-    root   = SHA-256(CBOR(seed))                        seed: text, vLLM's PYTHONHASHSEED
+    root   = SHA-256(CBOR(seed))                        seed: text
     hash_i = SHA-256(CBOR([parent, tokens, extra]))     parent: hash_(i-1), or root
+
+The seed is vLLM's ``PYTHONHASHSEED`` or, where that is not set, :data:`DEFAULT_SEED`.
 
 The bytes that are hashed are CBOR in its canonical form (RFC 8949, section 4.2.1):
 
 * an array of three, ``0x83``;
 * the parent, a byte string of 32: ``0x58 0x20`` and its bytes;
 * the block's token ids in an array, each an unsigned integer in its shortest form;
-* what else the block depends on: ``0xf6`` (null) for nothing, or an array of texts, integers and
-  byte strings. vLLM puts the name of a LoRA adapter here and, in a prompt's first block, the
-  request's cache salt.
+* what else the block depends on: ``0xf6`` (null) for nothing, or an array of texts, integers, byte
+  strings and arrays of these. vLLM puts here, in this order, ``["lora", name, path]`` of an
+  adapter, ``["mm", identifier, offset]`` of each picture or sound in the block, and in a prompt's
+  first block ``["cache_salt", salt]`` of the request. (Versions before 0.33 had the bare name and
+  salt, and the seed 0 unless told another; :func:`block_hash` makes theirs as well.)
 
 Only full blocks have a hash.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from innet.errors import KVError
 
 HASH_BYTES: Final = 32
 
-Extra = tuple[str | int | bytes, ...]
+DEFAULT_SEED: Final = "vllm-none-hash"
+"""Of vLLM's chains, where nobody chooses another."""
+
+Extra = tuple["str | int | bytes | Extra", ...]
 """What a block depends on beside its tokens."""
 
-_UNSIGNED, _BYTES, _TEXT, _ARRAY = 0, 2, 3, 4
+TokenIds = Sequence[int] | npt.NDArray[np.integer]
+"""Ids of tokens: a sequence, or an array of one dimension."""
+
+_UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY = 0, 1, 2, 3, 4
+_SHORT = 24
+"""Arguments below it stand in the first byte itself; above, in 1, 2, 4 or 8 bytes behind it."""
 _NULL = b"\xf6"
 
 
-def root_hash(seed: str = "0") -> bytes:
+def root_hash(seed: str = DEFAULT_SEED) -> bytes:
     """What stands in place of the first block's parent.
 
     >>> root_hash("0").hex()[:16]
@@ -44,7 +60,7 @@ def root_hash(seed: str = "0") -> bytes:
     return hashlib.sha256(_encoded(seed)).digest()
 
 
-def block_hash(parent: bytes, tokens: Sequence[int], extra: Extra = ()) -> bytes:
+def block_hash(parent: bytes, tokens: TokenIds, extra: Extra = ()) -> bytes:
     """The hash of a block behind the one whose hash is ``parent``.
 
     Args:
@@ -55,13 +71,11 @@ def block_hash(parent: bytes, tokens: Sequence[int], extra: Extra = ()) -> bytes
     Raises:
         KVError: a token id is negative, or larger than 64 bits.
     """
-    encoded = _head(_ARRAY, 3) + _encoded(parent) + _array(tokens)
-    return hashlib.sha256(encoded + (_array(extra) if extra else _NULL)).digest()
+    encoded, _ = _encoded_ids(_checked_ids(tokens))
+    return _hash(parent, _head(_ARRAY, len(tokens)) + encoded, extra)
 
 
-def chain(
-    tokens: Sequence[int], block_tokens: int, *, root: bytes, salt: str = ""
-) -> Iterator[bytes]:
+def chain(tokens: TokenIds, block_tokens: int, *, root: bytes, salt: str = "") -> Iterator[bytes]:
     """The hashes of a prompt's full blocks, from the first on.
 
     Args:
@@ -74,38 +88,85 @@ def chain(
         KVError: ``block_tokens`` is not at least 1, or a token id is out of range.
 
     Example:
-        >>> [h.hex()[:8] for h in chain(range(9), 4, root=root_hash())]
+        >>> [h.hex()[:8] for h in chain(range(9), 4, root=root_hash("0"))]
         ['8d4c7c82', 'ed6fa5d3']
     """
     if block_tokens < 1:
         raise KVError(f"a block has at least one token, not {block_tokens}")
     parent = root
-    for end in range(block_tokens, len(tokens) + 1, block_tokens):
-        first = end == block_tokens
-        parent = block_hash(
-            parent, tokens[end - block_tokens : end], (salt,) if first and salt else ()
-        )
+    extra: Extra = (("cache_salt", salt),) if salt else ()
+    head = _head(_ARRAY, block_tokens)
+    encoded, ends = _encoded_ids(_checked_ids(tokens))
+    start = 0
+    for end in ends[block_tokens - 1 :: block_tokens].tolist():
+        parent = _hash(parent, head + encoded[start:end], extra)
+        start, extra = end, ()
         yield parent
 
 
-def _encoded(value: str | int | bytes) -> bytes:
+def _hash(parent: bytes, encoded_tokens: bytes, extra: Extra) -> bytes:
+    encoded_extra = _encoded(extra) if extra else _NULL
+    return hashlib.sha256(_BEFORE_PARENT + parent + encoded_tokens + encoded_extra).digest()
+
+
+def _encoded(value: str | int | bytes | Extra) -> bytes:
     if isinstance(value, bytes):
         return _head(_BYTES, len(value)) + value
     if isinstance(value, str):
         text = value.encode()
         return _head(_TEXT, len(text)) + text
-    return _head(_UNSIGNED, value)
+    if isinstance(value, tuple):
+        return _head(_ARRAY, len(value)) + b"".join(map(_encoded, value))
+    return _head(_UNSIGNED, value) if value >= 0 else _head(_NEGATIVE, -1 - value)
 
 
-def _array(values: Sequence[str | int | bytes]) -> bytes:
-    return _head(_ARRAY, len(values)) + b"".join(map(_encoded, values))
+def _checked_ids(tokens: TokenIds) -> npt.NDArray[np.uint64]:
+    """
+    Raises:
+        KVError: there is something among them that is no token id.
+    """
+    if not len(tokens):
+        return np.empty(0, np.uint64)
+    with contextlib.suppress(OverflowError, ValueError):
+        ids = np.asarray(tokens)
+        if ids.dtype.kind not in "iu" and all(isinstance(token, int) for token in tokens):
+            # NumPy takes integers on both sides of 2^63 for floating-point numbers.
+            ids = np.array(tokens, np.uint64 if min(tokens) >= 0 else np.int64)
+        if ids.ndim == 1 and ids.dtype.kind in "iu" and ids.min() >= 0:
+            return ids.astype(np.uint64)
+    raise KVError("token ids are integers from 0 to 2^64 - 1, in one dimension; got others")
+
+
+def _encoded_ids(ids: npt.NDArray[np.uint64]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """All ids in CBOR one after the other, and where each ends.
+
+    A prompt has many: as rows of an array, they are encoded together.
+    """
+    rows = np.empty((len(ids), 9), np.uint8)
+    lengths = np.ones(len(ids), np.int64)
+    rows[:, 0] = ids  # below 24; the others are written over
+    least = _SHORT
+    for exponent in range(4):
+        size = 1 << exponent
+        (here,) = np.nonzero(ids >= least)
+        big_endian = ids[here].astype(">u8").view(np.uint8).reshape(-1, 8)
+        rows[here, 0] = _UNSIGNED << 5 | _SHORT + exponent
+        rows[here, 1 : 1 + size] = big_endian[:, 8 - size :]
+        lengths[here] = 1 + size
+        least = 1 << 8 * size
+        if not len(here):
+            break
+    return rows[np.arange(9) < lengths[:, None]].tobytes(), np.cumsum(lengths)
 
 
 def _head(major: int, argument: int) -> bytes:
     """A data item's first bytes: its major type and its argument in the shortest form."""
-    if 0 <= argument < 24:
+    if 0 <= argument < _SHORT:
         return bytes([major << 5 | argument])
     for exponent in range(4):
         if 0 <= argument < 1 << (8 << exponent):
-            return bytes([major << 5 | 24 + exponent]) + argument.to_bytes(1 << exponent, "big")
-    raise KVError(f"a token id is an integer from 0 to 2^64 - 1; got {argument}")
+            return bytes([major << 5 | _SHORT + exponent]) + argument.to_bytes(1 << exponent, "big")
+    raise KVError(f"what a block depends on has integers of 64 bits; {argument} is too large")
+
+
+_BEFORE_PARENT: Final = _head(_ARRAY, 3) + _head(_BYTES, HASH_BYTES)

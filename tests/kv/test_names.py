@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import KVError
-from innet.kv.hash_chain import block_hash, chain, root_hash
+from innet.kv.hash_chain import Extra, block_hash, chain, root_hash
 from innet.kv.names import BlockFamily, tenant_component
 
 TOKENS = st.lists(st.integers(0, 2**32), max_size=40)
@@ -24,13 +26,37 @@ def test_the_bytes_that_are_hashed_are_those_documented() -> None:
     assert block_hash(parent, tokens) == hashlib.sha256(encoded).digest()
 
 
-def test_hashes_are_those_of_a_cbor_library() -> None:
-    # Computed with cbor2 in its canonical form and hashlib, as vLLM's sha256_cbor does.
-    expected = {
-        block_hash(root_hash("0"), [1, 2, 3]): "cda40c7574ea4613",
-        block_hash(root_hash("0"), range(512), ("salt",)): "f7ec3ffa3e71ca49",
-    }
-    assert {digest.hex()[:16] for digest in expected} == set(expected.values())
+EXTRA = (("lora", "adapter", "/models/a"), ("mm", "picture", -7), ("prompt_embeds", b"\1" * 32))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "extra", "expected"),
+    [
+        ([1, 2, 3], (), "e1af50ac0c00965b5980f03c1ec32a46e34ef9fcb43f2ee8b75f1d0f08813da7"),
+        (
+            range(512),
+            (("cache_salt", "salt"),),
+            "1bc66f70c86a9c48916ed8429549c67f0bf01d0406b0b8703a29feca3bba3654",
+        ),
+        (
+            [0, 23, 24, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**64 - 1],
+            (),
+            "d0631411d6e1f3ca1161afcf84d3f379430a70a9a9f2bba91df1e78b98464356",
+        ),
+        ([5] * 16, EXTRA, "13a8278f95b93ff8a4987a24c36652e0ee910eb6d35a586607c9a8591016a5da"),
+        ([7], ("name",), "b5be8165581a77206f32ca66c9fe0b358e80597dea07528793019e198bb8e6bc"),
+    ],
+)
+def test_hashes_are_those_of_vllm(tokens: Sequence[int], extra: Extra, expected: str) -> None:
+    # Computed by hash_block_tokens(sha256_cbor, ...) of vLLM 0.33.0 itself.
+    assert block_hash(root_hash(), tokens, extra).hex() == expected
+
+
+def test_a_prompts_chain_is_that_of_vllm() -> None:
+    # As above, the third block of 16.
+    expected = "117dad852830e0103c12d7c7f8b7cf58434ea8751d1f42ee07b1c93711e4da6c"
+    for tokens in (range(50), np.arange(50), np.arange(50, dtype=np.uint8)):
+        assert [digest.hex() for digest in chain(tokens, 16, root=root_hash())][2:] == [expected]
 
 
 @given(TOKENS, TOKENS, st.integers(1, 7))
@@ -50,7 +76,15 @@ def test_a_salt_changes_all_hashes() -> None:
     assert not set(plain) & set(salted)
 
 
-@pytest.mark.parametrize("tokens", [[-1], [1 << 64]])
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20), st.integers(1, 5))
+def test_a_chain_has_the_hashes_of_its_blocks(tokens: list[int], block_tokens: int) -> None:
+    parent = root_hash()
+    for number, digest in enumerate(chain(tokens, block_tokens, root=parent)):
+        parent = block_hash(parent, tokens[number * block_tokens :][:block_tokens])
+        assert digest == parent
+
+
+@pytest.mark.parametrize("tokens", [[-1], [1 << 64], [0, 2**64 - 1, -1], [1.5], ["a"], [[1], [2]]])
 def test_what_is_no_token_is_refused(tokens: list[int]) -> None:
     with pytest.raises(KVError, match="token id"):
         block_hash(root_hash(), tokens)

@@ -1,0 +1,193 @@
+"""The bytes of a block: keys and values of some tokens in some layers.
+
+A block is an array of the shape ``(layers, 2, block_tokens, kv_heads, head_dim)`` in C order: the
+layers of a range, of each the keys and then the values, of each token in turn, all heads. Elements
+are little-endian.
+
+A prompt's keys and values are ``(layers, 2, tokens, kv_heads, head_dim)``, with any strides.
+Cutting a block out of them copies it once, as bytes that are signed may not change; joining copies
+each block once, to where it belongs in the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from innet.errors import KVError
+from innet.kv.model import ModelIdentity
+from innet.kv.names import BlockFamily
+from innet.plans.element_types import ELEMENT_TYPES
+
+KVArray = npt.NDArray[Any]
+"""Keys and values: ``(layers, 2, tokens, kv_heads, head_dim)``."""
+
+_ORDER: Final = "l2nhd"
+"""Of the dimensions: layers, keys and values, tokens (n), heads, elements of one."""
+
+
+@dataclass(frozen=True)
+class LayerRange:
+    """Layers that are in a block together.
+
+    Attributes:
+        first: of them.
+        end: the layer behind the last.
+    """
+
+    first: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockLayout:
+    """How a model's blocks are cut.
+
+    Attributes:
+        layers: of the model.
+        kv_heads: of a layer's cache.
+        head_dim: elements of a key, and of a value.
+        cache_type: of the elements, a name such as ``bf16``.
+        block_tokens: tokens of a block.
+        layers_per_block: 1 lets decoding start soonest; all make the fewest blocks. The last range
+            of layers may have fewer.
+
+    Example:
+        >>> layout = BlockLayout(
+        ...     layers=5, kv_heads=2, head_dim=8, cache_type="bf16", block_tokens=16,
+        ...     layers_per_block=2,
+        ... )
+        >>> layout.component, len(layout.ranges), layout.shape(layout.ranges[0])
+        ('bf16-l2nhd-16', 3, (2, 2, 16, 2, 8))
+    """
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    cache_type: str
+    block_tokens: int
+    layers_per_block: int
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            KVError: there are no such blocks.
+        """
+        for name in ("layers", "kv_heads", "head_dim", "block_tokens", "layers_per_block"):
+            if getattr(self, name) < 1:
+                raise KVError(f"{name} of a block is at least 1, not {getattr(self, name)}")
+        if self.cache_type not in ELEMENT_TYPES:
+            raise KVError(
+                f"blocks have no elements of {self.cache_type!r}; types: {', '.join(ELEMENT_TYPES)}"
+            )
+
+    @classmethod
+    def of_model(
+        cls, model: ModelIdentity, block_tokens: int, layers_per_block: int | None = None
+    ) -> BlockLayout:
+        """The layout of a model's blocks; by default all layers are in one block."""
+        return cls(
+            layers=model.layers,
+            kv_heads=model.kv_heads,
+            head_dim=model.head_dim,
+            cache_type=model.cache_type,
+            block_tokens=block_tokens,
+            layers_per_block=model.layers if layers_per_block is None else layers_per_block,
+        )
+
+    @property
+    def component(self) -> str:
+        """How it is called in names: type, order of the dimensions, tokens of a block.
+
+        The layers of a block have a component of their own, heads and their size are in the model's
+        digest.
+        """
+        return f"{self.cache_type}-{_ORDER}-{self.block_tokens}"
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements."""
+        return ELEMENT_TYPES[self.cache_type].dtype
+
+    @cached_property
+    def ranges(self) -> tuple[LayerRange, ...]:
+        """The ranges of layers, from the first layer on."""
+        step = self.layers_per_block
+        return tuple(
+            LayerRange(first, min(first + step, self.layers))
+            for first in range(0, self.layers, step)
+        )
+
+    def families(self, tenant: str, model_digest: str) -> tuple[BlockFamily, ...]:
+        """The blocks of each range of layers, as they are named."""
+        return tuple(
+            BlockFamily(tenant, model_digest, self.component, layers.first, layers.end)
+            for layers in self.ranges
+        )
+
+    def shape(self, layers: LayerRange) -> tuple[int, ...]:
+        """Of a block of those layers."""
+        return (len(layers), 2, self.block_tokens, self.kv_heads, self.head_dim)
+
+    def size_bytes(self, layers: LayerRange) -> int:
+        """Of a block of those layers."""
+        return math.prod(self.shape(layers)) * self.dtype.itemsize
+
+    @property
+    def token_bytes(self) -> int:
+        """Of a token in all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+    def empty(self, tokens: int) -> KVArray:
+        """Memory for the keys and values of so many tokens in all layers."""
+        return np.empty((self.layers, 2, tokens, self.kv_heads, self.head_dim), self.dtype)
+
+    def require_fitting(self, kv: KVArray, tokens: int) -> None:
+        """
+        Raises:
+            KVError: ``kv`` is none of the keys and values of so many tokens.
+        """
+        expected = (self.layers, 2, tokens, self.kv_heads, self.head_dim)
+        if kv.shape != expected or kv.dtype != self.dtype:
+            raise KVError(
+                f"keys and values of {tokens} tokens have the shape {expected} (layers, 2, tokens, "
+                f"kv_heads, head_dim) and the type {self.dtype}; got {kv.shape} of {kv.dtype}"
+            )
+
+    def cut(self, kv: KVArray, number: int, layers: LayerRange) -> npt.NDArray[np.uint8]:
+        """The bytes of a block, which are a copy.
+
+        Args:
+            kv: keys and values, of all layers.
+            number: of the block among those of ``kv``, from 0.
+            layers: of the block.
+        """
+        part = kv[layers.first : layers.end, :, self._tokens_of(number)]
+        block = np.empty(self.shape(layers), self.dtype)
+        block[...] = part
+        return block.reshape(-1).view(np.uint8)
+
+    def join(
+        self, kv: KVArray, number: int, layers: LayerRange, contents: npt.NDArray[np.uint8]
+    ) -> bool:
+        """Put a block's bytes to where they belong in ``kv``, as :meth:`cut` takes it.
+
+        Returns:
+            ``False``, and nothing is written, where the block has another size.
+        """
+        if contents.size != self.size_bytes(layers):
+            return False
+        block = contents.view(self.dtype).reshape(self.shape(layers))
+        kv[layers.first : layers.end, :, self._tokens_of(number)] = block
+        return True
+
+    def _tokens_of(self, number: int) -> slice:
+        return slice(number * self.block_tokens, (number + 1) * self.block_tokens)

@@ -1,0 +1,95 @@
+"""Blocks are cut out of a prompt's keys and values, and joined to them again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.errors import KVError
+from innet.kv.layout import BlockLayout
+from innet.kv.model import ModelIdentity
+
+LAYOUTS = st.builds(
+    BlockLayout,
+    layers=st.integers(1, 5),
+    kv_heads=st.integers(1, 3),
+    head_dim=st.integers(1, 4),
+    cache_type=st.sampled_from(["f32", "f16", "bf16", "f8e4m3fn"]),
+    block_tokens=st.integers(1, 4),
+    layers_per_block=st.integers(1, 6),
+)
+
+
+def _numbered(layout: BlockLayout, tokens: int) -> np.ndarray:
+    """Keys and values whose bytes all differ from their neighbours'."""
+    kv = layout.empty(tokens)
+    size_bytes = kv.nbytes
+    kv.reshape(-1).view(np.uint8)[:] = np.arange(size_bytes) % 251
+    return kv
+
+
+@given(LAYOUTS, st.integers(0, 3), st.booleans())
+def test_what_was_cut_is_joined_to_the_same_bits(
+    layout: BlockLayout, blocks: int, strided: bool
+) -> None:
+    kv = _numbered(layout, blocks * layout.block_tokens)
+    source = np.asfortranarray(kv) if strided else kv
+    joined = layout.empty(blocks * layout.block_tokens)
+    for number in range(blocks):
+        for layers in layout.ranges:
+            contents = layout.cut(source, number, layers)
+            assert contents.nbytes == layout.size_bytes(layers)
+            assert not np.shares_memory(contents, source)
+            assert layout.join(joined, number, layers, contents)
+    assert joined.tobytes() == kv.tobytes()
+    assert kv.nbytes == layout.token_bytes * blocks * layout.block_tokens
+
+
+def test_the_bytes_of_a_block_are_those_documented() -> None:
+    layout = BlockLayout(
+        layers=3, kv_heads=2, head_dim=4, cache_type="bf16", block_tokens=2, layers_per_block=2
+    )
+    kv = _numbered(layout, 6)
+    last = layout.ranges[-1]
+    assert (last.first, last.end) == (2, 3)
+    assert layout.cut(kv, 1, last).tobytes() == kv[2:3, :, 2:4].tobytes()
+    families = layout.families("a1", "00ff")
+    assert [f.prefix for f in families] == [
+        "/kv/a1/00ff/bf16-l2nhd-2/0-1",
+        "/kv/a1/00ff/bf16-l2nhd-2/2-2",
+    ]
+
+
+def test_a_block_of_another_size_is_joined_to_nothing() -> None:
+    layout = BlockLayout(
+        layers=1, kv_heads=1, head_dim=2, cache_type="f32", block_tokens=2, layers_per_block=1
+    )
+    kv = _numbered(layout, 2)
+    before = kv.copy()
+    for size in (0, 8, 31, 33):
+        assert not layout.join(kv, 0, layout.ranges[0], np.zeros(size, np.uint8))
+    assert (kv == before).all()
+
+
+def test_arrays_of_other_shapes_and_types_are_refused() -> None:
+    layout = BlockLayout.of_model(
+        ModelIdentity(
+            architecture="llama", weights="w", compute="f32", cache_type="f32",
+            layers=2, kv_heads=1, head_dim=2,
+        ),
+        block_tokens=2,
+    )  # fmt: skip
+    layout.require_fitting(layout.empty(3), 3)
+    for wrong in (layout.empty(2), layout.empty(3).view(np.int32), layout.empty(3)[0]):
+        with pytest.raises(KVError, match=r"\(2, 2, 3, 1, 2\)"):
+            layout.require_fitting(wrong, 3)
+    with pytest.raises(KVError, match="block_tokens"):
+        BlockLayout.of_model(
+            ModelIdentity(
+                architecture="llama", weights="w", compute="f32", cache_type="f32",
+                layers=2, kv_heads=1, head_dim=2,
+            ),
+            block_tokens=0,
+        )  # fmt: skip
