@@ -1,6 +1,6 @@
-"""Trains a small GPT once per layout and saves what each rank has in the end.
+"""Trains a small GPT once per backend and layout and saves what each rank has in the end.
 
-parallelism.py BACKEND FOLDER LAYOUT...
+parallelism.py FOLDER LAYOUT@LAYERS...
 """
 
 import sys
@@ -23,8 +23,9 @@ EXPERTS = 4
 OPTIONS = ParallelOptions(microbatches=4, bucket_bytes=20_000)
 
 
-def train(layout):
-    shape = Shape(layers=4, width=32, heads=4, context=16, experts=EXPERTS * ("ep" in str(layout)))
+def train(layout, layers):
+    experts = EXPERTS * ("ep" in str(layout))
+    shape = Shape(layers=layers, width=32, heads=4, context=16, experts=experts)
     parallel = ParallelModel(GPT(shape, seed=3), layout, OPTIONS)
     optimizer = torch.optim.SGD(parallel.model.parameters(), lr=0.1, momentum=0.9, foreach=False)
     corpus = Corpus.of_standard_library(limit_bytes=100_000)
@@ -50,21 +51,27 @@ def parts(parallel):
             yield name, ((), parameter.detach())
 
 
-def main():
-    name, folder, *layouts = sys.argv[1:]
-    torch.set_num_threads(1)
-    backend.start(name)
-    for text in layouts:
+def train_each(folder, cases):
+    for case in cases:
+        layout, layers = case.split("@")
         try:
-            found = train(Layout.parse(text, dist.get_world_size()))
+            found = train(Layout.parse(layout, dist.get_world_size()), int(layers))
         except Exception:
             found = {"error": traceback.format_exc()}
-        target = Path(folder) / text / f"{dist.get_rank()}.pt"
+        target = folder / case / f"{dist.get_rank()}.pt"
         target.parent.mkdir(parents=True, exist_ok=True)
         torch.save(found, target)
         if "error" in found:
-            print(text, found["error"])
-    dist.destroy_process_group()
+            print(case, found["error"])
+
+
+def main():
+    folder, *cases = sys.argv[1:]
+    torch.set_num_threads(1)
+    for name in backend.BACKENDS:
+        backend.start(name)
+        train_each(Path(folder) / name, cases)
+        dist.destroy_process_group()
 
 
 main()
