@@ -8,6 +8,7 @@ follows the block:
 
 * ``keep/…/<depth>/<source>``: have the block, from the node ``source``; it is ``depth`` blocks deep
   in its prompt;
+* ``note/…/<depth>/<source>``: the same when somebody asks for it, and not before;
 * ``pin/…/<lease_ms>``: keep it for so long, whatever else has to go;
 * ``unpin/…``: that is over; ``drop/…``: have it no longer.
 
@@ -47,6 +48,15 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """The node ``source`` has a block, which is ``depth`` blocks deep in its prompt."""
+
+    block: BlockKey
+    depth: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Let nothing else take a block's place for ``lease_ms``."""
 
@@ -68,7 +78,7 @@ class Drop:
     block: BlockKey
 
 
-Action: TypeAlias = Keep | Pin | Unpin | Drop
+Action: TypeAlias = Keep | Note | Pin | Unpin | Drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ class Request:
         Raises:
             KVError: a part cannot stand in a name.
         """
-        source = (self.action.source,) if isinstance(self.action, Keep) else ()
+        source = (self.action.source,) if isinstance(self.action, Keep | Note) else ()
         for node in (self.member, self.asker, *source):
             if not re.fullmatch(NAME_PATTERN, node):
                 raise KVError(f"a request names nodes of a network; got {shown(node)}")
@@ -148,24 +158,32 @@ def requests_prefix(tenant: str, member: str) -> str:
     return f"{tenant_prefix(tenant)}/{REQUEST_COMPONENT}/{member}"
 
 
-_VERBS: Final[dict[type[Action], str]] = {Keep: "keep", Pin: "pin", Unpin: "unpin", Drop: "drop"}
+_VERBS: Final[dict[type[Action], str]] = {
+    Keep: "keep",
+    Note: "note",
+    Pin: "pin",
+    Unpin: "unpin",
+    Drop: "drop",
+}
 
 
 def _numbers_of(action: Action) -> Sequence[int]:
-    if isinstance(action, Keep):
+    if isinstance(action, Keep | Note):
         return (action.depth,)
     return (action.lease_ms,) if isinstance(action, Pin) else ()
 
 
 def _arguments_of(action: Action) -> Sequence[str]:
     numbers = map(str, _numbers_of(action))
-    return (*numbers, action.source) if isinstance(action, Keep) else tuple(numbers)
+    return (*numbers, action.source) if isinstance(action, Keep | Note) else tuple(numbers)
 
 
 def _action(verb: str, block: BlockKey, arguments: Sequence[str]) -> Action:
     match verb, arguments:
         case "keep", [depth, source] if _NUMBER.fullmatch(depth):
             return Keep(block, int(depth), source)
+        case "note", [depth, source] if _NUMBER.fullmatch(depth):
+            return Note(block, int(depth), source)
         case "pin", [lease_ms] if _NUMBER.fullmatch(lease_ms):
             return Pin(block, int(lease_ms))
         case "unpin", []:

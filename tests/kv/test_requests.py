@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from innet._native import _core
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.requests import Drop, Keep, Pin, Request, Unpin, is_request
+from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 
 HEXADECIMAL = st.from_regex(r"[0-9a-f]{2,40}", fullmatch=True)
 NODES = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,31}", fullmatch=True)
@@ -28,6 +28,7 @@ FAMILIES = st.builds(
 BLOCKS = st.builds(BlockKey, FAMILIES, st.binary(min_size=32, max_size=32))
 ACTIONS = st.one_of(
     st.builds(Keep, BLOCKS, NUMBERS, NODES),
+    st.builds(Note, BLOCKS, NUMBERS, NODES),
     st.builds(Pin, BLOCKS, NUMBERS),
     st.builds(Unpin, BLOCKS),
     st.builds(Drop, BLOCKS),

@@ -17,9 +17,11 @@ from innet.kv.pool.asker import Asker
 from innet.kv.pool.finding import Finder, Found
 from innet.kv.pool.giving import Giver
 from innet.kv.pool.home import Home
+from innet.kv.pool.intake import Intake
 from innet.kv.pool.leases import Leases
 from innet.kv.pool.members import Members
 from innet.kv.pool.network import BlockNetwork, Contents
+from innet.kv.pool.notes import Notes
 from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.pinning import Pinning
 from innet.kv.pool.publications import Publications
@@ -67,12 +69,30 @@ class BlockPool:
         self._network = network
         self._counts = PoolStatistics()
         self._publications = Publications(network)
-        self._local = VerifiedStore(local, self._publications)
+        when_asked = settings.puts == "when-asked"
+        self._local = (
+            OfferedStore(local, self._publications, settings.answer_s)
+            if when_asked
+            else VerifiedStore(local, self._publications)
+        )
         offered = TieredStore(MemoryTier(0)) if offered is None else offered
         self._offered = OfferedStore(offered, self._publications, settings.answer_s)
+        self._served = [s for s in (self._offered, self._local) if isinstance(s, OfferedStore)]
         members = Members(network, settings.replicas, settings.leave_out_s)
         self._window = asyncio.Semaphore(settings.window)
-        self._finder = Finder(network, self._local, self._offered, members, self._window)
+        intake = Intake(network, self._offered, asyncio.Semaphore(settings.window))
+        notes = Notes(offered, intake, self._publications, settings.timeout_s / 2)
+        for store in self._served:
+            store.wait_for(notes.__contains__)
+        self._finder = Finder(
+            network,
+            self._local,
+            self._offered,
+            notes,
+            members,
+            self._window,
+            keeps_fetched=settings.keeps_fetched,
+        )
         asker = Asker(network, members)
         self._giver = Giver(
             network,
@@ -82,8 +102,18 @@ class BlockPool:
             members,
             asker,
             settings.put_timeout_s,
+            when_asked=when_asked,
         )
-        self._home = Home(network, self._offered, members, settings, self._counts)
+        self._home = Home(
+            network,
+            self._offered,
+            self._local if when_asked else None,
+            intake,
+            notes,
+            members,
+            settings,
+            self._counts,
+        )
         self._pinning = Pinning(
             network.node,
             Leases(local, settings.longest_lease_s),
@@ -109,7 +139,8 @@ class BlockPool:
     async def start(self) -> None:
         """Serve others from now on, with what the disk has from before."""
         if self._serving is None:
-            self._offered.start(f"{tenant_prefix(self._network.tenant)}/")
+            for store in self._served:
+                store.start(f"{tenant_prefix(self._network.tenant)}/")
             self._serving = asyncio.ensure_future(self._home.serve())
 
     async def close(self) -> None:
@@ -120,7 +151,8 @@ class BlockPool:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         self._pinning.close()
-        self._offered.close()
+        for store in self._served:
+            store.close()
         self._publications.close()
         await self._local.tiers.close()
         await self._offered.tiers.close()

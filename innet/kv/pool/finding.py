@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from innet.kv.names import BlockKey
 from innet.kv.pool.members import Members
 from innet.kv.pool.network import BlockNetwork, Outcome, Sealed
+from innet.kv.pool.notes import Notes
 from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.single_flight import SingleFlight
 from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause, Place
@@ -38,27 +39,34 @@ class Finder:
         network: BlockNetwork,
         local: VerifiedStore,
         offered: OfferedStore,
+        notes: Notes,
         members: Members,
         window: asyncio.Semaphore,
+        *,
+        keeps_fetched: bool,
     ) -> None:
         """
         Args:
             network: of this node.
             local: what this node keeps for itself.
             offered: what it keeps for others.
+            notes: of blocks that this node is home to, and that are elsewhere.
             members: of the pool.
             window: of blocks that are on their way at once.
+            keeps_fetched: whether what comes from elsewhere is kept here.
         """
         self._network = network
         self._local = local
         self._offered = offered
+        self._notes = notes
         self._members = members
         self._window = window
+        self._keeps_fetched = keeps_fetched
         self._flights: SingleFlight[str, Sealed | Cause] = SingleFlight()
         self.shared = 0
 
     async def find(self, key: BlockKey, timeout_s: float) -> Found | Cause:
-        """A block, or why it is not there. What came from a home is kept here.
+        """A block, or why it is not there.
 
         Args:
             key: of the block.
@@ -68,7 +76,11 @@ class Finder:
         end_s = self._now_s() + timeout_s
         try:
             async with asyncio.timeout_at(end_s):
-                return await self._find_here(name) or await self._find_at_homes(key, end_s)
+                return (
+                    await self._find_here(name)
+                    or await self._find_noted(name)
+                    or await self._find_at_homes(key, end_s)
+                )
         except TimeoutError:
             return Cause.LATE
 
@@ -83,6 +95,8 @@ class Finder:
         end_s = self._now_s() + timeout_s
         try:
             async with asyncio.timeout_at(end_s), self._window:
+                if key.name in self._notes and await self._notes.bring(key.name):
+                    return True
                 for home, time_s in self._turns(key, end_s):
                     with self._members.asking(home) as asked:
                         asked.outcome = await self._network.probe(key.name, home, time_s)
@@ -102,6 +116,13 @@ class Finder:
                 return Found(block, places[tier])
         return None
 
+    async def _find_noted(self, name: str) -> Found | None:
+        """This node is home to the block, and knows who has it."""
+        if name not in self._notes or not await self._notes.bring(name):
+            return None
+        found = await self._find_here(name)
+        return None if found is None else Found(found.block, Place.NETWORK)
+
     async def _find_at_homes(self, key: BlockKey, end_s: float) -> Found | Cause:
         while True:
             joined = key.name in self._flights
@@ -120,7 +141,8 @@ class Finder:
                 with self._members.asking(home) as asked:
                     asked.outcome, block = await self._network.fetch(key.name, home, time_s)
                 if block is not None:
-                    self._local.put(key.name, block, 0)
+                    if self._keeps_fetched:
+                        self._local.put(key.name, block, 0)
                     return block
                 cause = cause or OUTCOME_CAUSES[asked.outcome]
         return cause or Cause.NO_HOME

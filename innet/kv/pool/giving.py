@@ -13,7 +13,7 @@ from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.publications import Publications
 from innet.kv.pool.statistics import Cause
 from innet.kv.pool.verified_store import VerifiedStore
-from innet.kv.requests import Keep
+from innet.kv.requests import Keep, Note
 
 
 class Giver:
@@ -28,6 +28,8 @@ class Giver:
         members: Members,
         asker: Asker,
         timeout_s: float,
+        *,
+        when_asked: bool,
     ) -> None:
         """
         Args:
@@ -38,6 +40,8 @@ class Giver:
             members: of the pool.
             asker: of this node.
             timeout_s: for a member to get a block.
+            when_asked: homes are told of a block, and get it when somebody asks for it; ``local``
+                is served then.
         """
         self._network = network
         self._local = local
@@ -46,12 +50,14 @@ class Giver:
         self._members = members
         self._asker = asker
         self._timeout_s = timeout_s
+        self._when_asked = when_asked
 
     async def put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
-        """Sign a block and bring it to its homes; it stays here, too, as far as there is room.
+        """Sign a block and bring it to its homes, or tell them of it; it stays here, too, as far as
+        there is room.
 
         Returns:
-            For each home why it has not got it, or ``None`` where it has.
+            For each home why it has not got it, or ``None`` where it has, or knows who has.
         """
         homes = self._members.homes(key.block_hash)
         node = self._network.node
@@ -60,16 +66,20 @@ class Giver:
             contents = contents.copy()
         name = key.name
         block = await self._seal(name, contents)
+        others = [home for home in homes if home != node]
         try:
+            if self._when_asked and self._local.put(name, block, depth):
+                told = await asyncio.gather(*(self._tell(key, home, depth) for home in others))
+                return [*told, *(None for home in homes if home == node)]
             ends = await asyncio.gather(
                 *(self._keep_here(name, block, depth) for home in homes if home == node),
-                *(self._bring(key, home, depth, node) for home in homes if home != node),
+                *(self._bring(key, home, depth, node) for home in others),
             )
+            if self._offered.tiers.tier(name) is None:
+                self._local.put(name, block, depth)
+            return ends
         finally:
             self._publications.release(name)
-        if self._offered.tiers.tier(name) is None:
-            self._local.put(name, block, depth)
-        return ends
 
     async def replicate(self, key: BlockKey, nodes: Sequence[str]) -> bool:
         """Let other members keep a block as well; whether all have it."""
@@ -115,6 +125,9 @@ class Giver:
     async def _keep_here(self, name: str, block: Sealed, depth: int) -> Cause | None:
         kept = await self._offered.keep(name, block, self._members.own_depth(depth))
         return None if kept else Cause.REFUSED
+
+    async def _tell(self, key: BlockKey, home: str, depth: int) -> Cause | None:
+        return await self._asker.ask(home, Note(key, depth, self._network.node), self._timeout_s)
 
     async def _bring(self, key: BlockKey, member: str, depth: int, source: str) -> Cause | None:
         return await self._asker.ask(member, Keep(key, depth, source), self._timeout_s)

@@ -7,17 +7,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 from innet.errors import KVError
-from innet.kv.names import BlockKey
 from innet.kv.pool.answers import Answer
+from innet.kv.pool.intake import Intake
 from innet.kv.pool.leases import Leases
 from innet.kv.pool.members import Members
-from innet.kv.pool.network import BlockNetwork, Outcome
+from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool.notes import Notes
 from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.single_flight import SingleFlight
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.tiers.tiered import Tier
-from innet.kv.requests import Drop, Keep, Pin, Request, Unpin, is_request
+from innet.kv.pool.verified_store import VerifiedStore
+from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 
 _DONE = Answer(True)
 _MOST_REQUESTS = 4096
@@ -25,12 +26,16 @@ _MOST_REQUESTS = 4096
 
 
 class Home:
-    """Answers what this node is asked: blocks that are on disk are loaded, requests are done."""
+    """Answers what this node is asked: requests are done, and blocks that are not in memory come
+    there, from disk or from where it is noted that they are."""
 
     def __init__(
         self,
         network: BlockNetwork,
         store: OfferedStore,
+        local: VerifiedStore | None,
+        intake: Intake,
+        notes: Notes,
         members: Members,
         settings: PoolSettings,
         counts: PoolStatistics,
@@ -39,17 +44,21 @@ class Home:
         Args:
             network: of this node.
             store: for blocks that others may ask for.
+            local: what this node keeps for itself, if that is served as well.
+            intake: brings blocks into the store.
+            notes: of blocks that are elsewhere.
             members: of the pool.
             settings: of the pool.
             counts: where to count what is done.
         """
         self.leases = Leases(store.tiers, settings.longest_lease_s)
         self._network = network
-        self._store = store
+        self._stores = (store,) if local is None else (store, local)
+        self._intake = intake
+        self._notes = notes
         self._members = members
         self._settings = settings
         self._counts = counts
-        self._keeping: SingleFlight[str, Answer] = SingleFlight()
         self._window = asyncio.Semaphore(settings.window)
         self._requests: dict[str, asyncio.TimerHandle | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,26 +74,25 @@ class Home:
         finally:
             self._close()
 
-    async def keep(self, key: BlockKey, depth: int, source: str) -> Answer:
-        """Have a block, from ``source`` if it is not here."""
-        name = key.name
-        if self._store.tiers.tier(name) is not None:
-            self._store.tiers.use(name)
-            return _DONE
-        return await self._keeping.run(name, lambda: self._fetch(name, depth, source))
-
     def _on_asked(self, name: str) -> None:
         if is_request(name):
             if name not in self._requests and len(self._requests) < _MOST_REQUESTS:
                 self._requests[name] = None
                 self._begin(self._answer(name))
             return
-        tier = self._store.tiers.tier(name)
-        if tier is not None:
-            self._counts.served += 1
-            self._store.tiers.use(name)
-        if tier is Tier.DISK:
-            self._begin(self._load(name))
+        tiers = {store: store.tiers.tier(name) for store in self._stores}
+        self._counts.served += any(tiers.values())
+        for store, tier in tiers.items():
+            if tier is not None:
+                store.tiers.use(name)
+        if Tier.MEMORY in tiers.values():
+            return
+        for store, tier in tiers.items():
+            if tier is Tier.DISK:
+                self._begin(self._load(store, name))
+                return
+        if name in self._notes:
+            self._begin(self._bring(name))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -99,9 +107,12 @@ class Home:
                 timer.cancel()
                 self._network.withdraw(name)
 
-    async def _load(self, name: str) -> None:
+    async def _load(self, store: VerifiedStore, name: str) -> None:
         async with self._window:
-            await self._store.load(name)
+            await store.load(name)
+
+    async def _bring(self, name: str) -> None:
+        self._counts.brought += await self._notes.bring(name)
 
     async def _answer(self, name: str) -> None:
         try:
@@ -124,26 +135,24 @@ class Home:
     async def _done(self, request: Request) -> Answer:
         name, action = request.action.block.name, request.action
         match action:
-            case Keep(block, depth, source):
-                answer = await self.keep(block, self._members.own_depth(depth), source)
-                self._counts.kept[request.asker] += answer.done
-                return answer
+            case Keep(_, depth, source):
+                own_depth = self._members.own_depth(depth)
+                lack = await self._intake.keep(
+                    name, own_depth, source, self._settings.put_timeout_s
+                )
+                self._counts.kept[request.asker] += lack is None
+                return _DONE if lack is None else Answer(False, lack)
+            case Note(_, depth, source):
+                self._notes.add(name, self._members.own_depth(depth), source)
+                return _DONE
             case Pin(_, lease_ms):
+                await self._notes.bring(name)
                 pinned = self.leases.pin(name, request.asker, lease_ms / 1000)
                 return _DONE if pinned else Answer(False, "no such block, or too much is pinned")
             case Unpin():
                 self.leases.unpin(name, request.asker)
                 return _DONE
             case Drop():
+                self._notes.drop(name)
                 gone = self.leases.drop(name, request.asker)
                 return _DONE if gone else Answer(False, "another has pinned it")
-
-    async def _fetch(self, name: str, depth: int, source: str) -> Answer:
-        if not self._store.tiers.capacity_bytes:
-            return Answer(False, "no memory is offered")
-        async with self._window:
-            outcome, block = await self._network.fetch(name, source, self._settings.put_timeout_s)
-        if block is None or outcome is not Outcome.HERE:
-            return Answer(False, f"the block is {outcome.value}")
-        kept = await self._store.keep(name, block, depth)
-        return _DONE if kept else Answer(False, "no room")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.publications import Publications
@@ -26,6 +27,7 @@ class OfferedStore(VerifiedStore):
         super().__init__(tiers, publications)
         self._linger_s = linger_s
         self._served: set[str] = set()
+        self._may_return: Callable[[str], bool] = lambda name: False
         self._lingering: deque[tuple[str, asyncio.TimerHandle]] = deque()
         tiers.on_change = self._changed
 
@@ -34,6 +36,10 @@ class OfferedStore(VerifiedStore):
         for name in self.tiers.disk_names():
             if name.startswith(prefix):
                 self._publications.expect(name)
+
+    def wait_for(self, may_return: Callable[[str], bool]) -> None:
+        """Let those who ask for a block that is here no longer wait if ``may_return(name)``."""
+        self._may_return = may_return
 
     async def keep(self, name: str, block: Sealed, depth: int) -> bool:
         """Keep a block and serve it; false: there is no room, or it is damaged."""
@@ -73,7 +79,7 @@ class OfferedStore(VerifiedStore):
                 self._served.add(name)
                 self._publications.hold(name)
             return
-        if tier is Tier.DISK:
+        if tier is Tier.DISK or self._may_return(name):
             self._publications.expect(name)
         else:
             self._publications.forget(name)

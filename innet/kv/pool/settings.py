@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from innet.errors import KVError
 
@@ -21,6 +22,11 @@ class PoolSettings:
         leave_out_s: how long a home that could not be reached is taken for absent.
         answer_s: how long the answer to a request can be asked for again.
         longest_lease_s: a lease that asks for more ends after this.
+        puts: when a block goes to its homes: ``at-once``, as it is put; or ``when-asked``: they are
+            told that this node has it, and get it from here when somebody asks. Until then it is
+            lost if this node drops it or dies.
+        keeps_fetched: whether this node keeps what it gets from others. Where caches on the way
+            have it, that memory is better used for what is nowhere else.
 
     Raises:
         KVError: a value is out of its range.
@@ -33,6 +39,8 @@ class PoolSettings:
     leave_out_s: float = 5.0
     answer_s: float = 5.0
     longest_lease_s: float = 600.0
+    puts: Literal["at-once", "when-asked"] = "at-once"
+    keeps_fetched: bool = True
 
     def __post_init__(self) -> None:
         for what in ("replicas", "window"):

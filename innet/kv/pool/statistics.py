@@ -79,6 +79,7 @@ class PoolStatistics:
         copies: how many homes have kept them, all together.
         lost_copies: homes that did not keep one.
         kept: blocks that this node keeps as a home at others' request, by asker.
+        brought: blocks that this node got as a home when somebody asked for them first.
         refused: requests of others that were not done, by what the answer says.
         served: times that blocks of this node were asked for by others.
         tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``.
@@ -93,6 +94,7 @@ class PoolStatistics:
     copies: int = 0
     lost_copies: Counter[Cause] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
+    brought: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     served: int = 0
     tiers: dict[str, TierStatistics] = field(default_factory=dict)

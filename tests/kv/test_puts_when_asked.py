@@ -1,0 +1,123 @@
+"""Homes that are only told of a block get it when somebody asks, from who has it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from innet.kv.pool import PoolSettings
+from tests.kv.pools import Pools, key, with_pools
+
+WHEN_ASKED = PoolSettings(puts="when-asked", keeps_fetched=False)
+
+
+def test_a_block_that_nobody_asks_for_stays_where_it_was_put() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(1, 2, 3) == [1, 1, 1]
+        assert not any("/request/" not in name for name in pools.fabric.nodes["user"].fetched)
+        assert pools.serving(1) == ["user"]
+
+    with_pools(work, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_a_hot_block_leaves_its_producer_once_however_many_ask() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        askers = [node for node in pools.pools if node != "user"]
+        assert all(await asyncio.gather(*(pools.got(1, at=node) for node in askers)))
+        assert all(await asyncio.gather(*(pools.got(1, at=node) for node in askers)))
+        assert pools.fabric.nodes["user"].fetched.count(key(1).name) == 1
+
+    with_pools(work, members=14, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_what_its_producer_has_dropped_is_a_miss_at_once_and_again() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1, 2, 3)
+        begin_s = asyncio.get_running_loop().time()
+        assert [await pools.got(n) for n in (1, 2, 3)] == [False, True, True]
+        assert not await pools.got(1)
+        assert asyncio.get_running_loop().time() - begin_s < 0.1
+
+    with_pools(work, local_blocks=2, settings=WHEN_ASKED)
+
+
+def test_a_home_that_had_to_drop_a_block_gets_it_again() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1, 2)
+        for number in (1, 2, 1):
+            assert await pools.got(number)
+        assert pools.fabric.nodes["user"].fetched.count(key(1).name) == 2
+
+    with_pools(work, members=1, blocks=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_the_home_itself_finds_what_it_was_told_of() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools.got(1, at="h0")
+        assert await pools["h0"].exists(key(1))
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_a_producer_that_died_is_waited_for_once_and_its_homes_are_not_taken_for_dead() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(6))
+        pools.fabric.nodes["user"].alive = False
+        assert not await pools.got(0)
+        begin_s = asyncio.get_running_loop().time()
+        assert not any([await pools.got(n) for n in range(6)])
+        assert asyncio.get_running_loop().time() - begin_s < 0.1
+        pools.fabric.nodes["user"].alive = True
+        await pools.put(7, at="h0")
+        assert await pools.got(7)
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_without_memory_of_its_own_a_producer_brings_its_blocks_home_at_once() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(1) == [1]
+        assert pools.serving(1) == ["h0"]
+        assert await pools.got(1)
+
+    with_pools(work, members=1, local_blocks=0, settings=WHEN_ASKED)
+
+
+def test_forged_blocks_are_kept_by_no_home() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        pools.fabric.nodes["user"].forges = True
+        assert not await pools.got(1)
+        assert pools.serving(1) == ["user"]
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_what_was_evicted_is_asked_of_nobody() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools["user"].evict([key(1)]) == [True]
+        assert not await pools.got(1)
+        assert key(1).name not in pools.first_home(1).expected
+
+    with_pools(work, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_a_pin_brings_the_block_home() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools["other"].pin([key(1)], 60) == [True]
+        assert sorted(pools.serving(1)) == ["h0", "user"]
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_who_keeps_nothing_fetched_asks_again() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools.got(1)
+        assert await pools.got(1)
+        assert pools.first_home(1).fetched.count(key(1).name) == 2
+
+    with_pools(work, local_blocks=10, settings=WHEN_ASKED)
