@@ -85,7 +85,7 @@ class Giver:
         """Let other members keep a block as well; whether all have it."""
         name, node = key.name, self._network.node
         block = await self._block_here(name)
-        if block is None or not await self._publications.add(name, block):
+        if block is None or await self._publications.add(name, block) is None:
             sources = [home for home in self._members.homes(key.block_hash) if home != node]
             return await self._replicate_from(key, nodes, sources)
         try:
@@ -118,8 +118,9 @@ class Giver:
         mixed in the caches on the way.
         """
         block = await self._block_here(name)
-        if block is not None and await self._publications.add(name, block):
-            return block
+        served = None if block is None else await self._publications.add(name, block)
+        if served is not None:
+            return served
         return await self._publications.sign(name, contents)
 
     async def _keep_here(self, name: str, block: Sealed, depth: int) -> Cause | None:

@@ -43,10 +43,11 @@ class OfferedStore(VerifiedStore):
 
     async def keep(self, name: str, block: Sealed, depth: int) -> bool:
         """Keep a block and serve it; false: there is no room, or it is damaged."""
-        if not await self._publications.add(name, block):
+        served = await self._publications.add(name, block)
+        if served is None:
             return False
         try:
-            return self.put(name, block, depth)
+            return self.put(name, served, depth)
         finally:
             self._publications.release(name)
 

@@ -38,13 +38,16 @@ class Publications:
             if held is not None:
                 return held
 
-    async def add(self, name: str, block: Sealed) -> bool:
-        """Serve a block that was signed before, and hold it; false: it is damaged."""
+    async def add(self, name: str, block: Sealed) -> Sealed | None:
+        """Serve a block that was signed before, and hold it; the one that is served.
+
+        That may be another than ``block``, which nobody has verified then. ``None``: it is damaged.
+        """
 
         async def publish() -> Sealed | None:
             return block if await self._network.publish_sealed(name, block) else None
 
-        return await self._hold(name, publish) is not None
+        return await self._hold(name, publish)
 
     def hold(self, name: str) -> None:
         """Hold a block that somebody holds already."""

@@ -49,10 +49,11 @@ class VerifiedStore:
         """A block has come from disk, is served at this moment, and may not be in memory."""
 
     async def _load(self, name: str) -> Sealed | None:
-        block = await self.tiers.read_disk(name)
-        if block is None:
+        read = await self.tiers.read_disk(name)
+        if read is None:
             return None
-        if not await self._publications.add(name, block):
+        block = await self._publications.add(name, read)
+        if block is None:
             self.tiers.remove_damaged(name)
             return None
         try:
