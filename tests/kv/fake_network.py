@@ -71,11 +71,15 @@ class FakeFabric:
     """All nodes.
 
     Attributes:
+        tenant: whose blocks they have.
         nodes: by name.
         members: those that offer memory, and bytes of each.
     """
 
-    def __init__(self, members: Mapping[str, int], others: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, members: Mapping[str, int], others: tuple[str, ...] = (), tenant: str = TENANT
+    ) -> None:
+        self.tenant = tenant
         self.members = dict(members)
         self.nodes = {name: Node() for name in (*members, *others)}
 
@@ -89,7 +93,7 @@ class FakeNetwork:
 
     def __init__(self, fabric: FakeFabric, node: str) -> None:
         self.node = node
-        self.tenant = TENANT
+        self.tenant = fabric.tenant
         self._fabric = fabric
         self._own = fabric.nodes[node]
 
@@ -173,6 +177,8 @@ class FakeNetwork:
         return Outcome.HERE, block
 
     def _serve(self, name: str, block: Sealed) -> None:
+        if name in self._own.serves:
+            raise KVError(f"{name} is published already")
         self._own.expected.discard(name)
         self._own.serves[name] = block
         self._own.change()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.placement import Placement
-from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool import BlockPool, DiskTier, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
+from innet.kv.pool.tiers.block_database import record_bytes
+from innet.kv.pool.tiers.disk_work import InlineDisk
 from tests.kv.fake_network import TENANT, FakeFabric, Node, run
 
 SIZE = 1000
@@ -26,20 +30,30 @@ def contents(number: int) -> Contents:
     return np.random.default_rng(number).integers(0, 256, SIZE, np.uint8)
 
 
+@dataclass(frozen=True)
+class Disks:
+    """A disk for each node, beside its memory.
+
+    Attributes:
+        folder: of all disks.
+        blocks: that each has room for.
+    """
+
+    folder: Path
+    blocks: int = 100
+
+    async def tier(self, name: str) -> DiskTier:
+        """A node's disk."""
+        capacity_bytes = self.blocks * record_bytes(key(0).name, ROOM - SIZE, SIZE)
+        return await DiskTier.open(self.folder / name, capacity_bytes, work=InlineDisk())
+
+
 class Pools:
     """A pool at each node, by the node's name."""
 
-    def __init__(self, fabric: FakeFabric, settings: PoolSettings, local_blocks: int) -> None:
+    def __init__(self, fabric: FakeFabric, pools: dict[str, BlockPool]) -> None:
         self.fabric = fabric
-        self.pools = {
-            node: BlockPool(
-                fabric.network(node),
-                local=TieredStore(MemoryTier(local_blocks * ROOM)),
-                offered=TieredStore(MemoryTier(fabric.members.get(node, 0))),
-                settings=settings,
-            )
-            for node in fabric.nodes
-        }
+        self.pools = pools
 
     def __getitem__(self, node: str) -> BlockPool:
         return self.pools[node]
@@ -70,19 +84,50 @@ def with_pools(
     members: int = 3,
     blocks: int = 100,
     local_blocks: int = 0,
+    disks: Disks | None = None,
     settings: PoolSettings | None = None,
+    tenant: str = TENANT,
 ) -> None:
-    """Run ``work`` with pools at ``user`` and ``other``, and at members ``h0`` and so on."""
+    """Run ``work`` with pools at ``user`` and ``other``, and at members ``h0`` and so on.
+
+    Args:
+        work: what to do with them.
+        members: how many.
+        blocks: that a member's memory has room for.
+        local_blocks: that each node keeps in memory for itself.
+        disks: behind whatever memory a node has.
+        settings: of all pools.
+        tenant: whose they are.
+    """
+
+    async def tiers(name: str, capacity_bytes: int, disks: Disks | None) -> TieredStore:
+        disk = None if disks is None else await disks.tier(name)
+        return TieredStore(MemoryTier(capacity_bytes), disk)
+
+    async def local_tiers(node: str) -> TieredStore:
+        return await tiers(f"{node}-local", local_blocks * ROOM, disks if local_blocks else None)
+
+    async def offered_tiers(node: str) -> TieredStore | None:
+        size = offered_bytes.get(node)
+        return None if size is None else await tiers(node, size, disks)
+
+    offered_bytes = {f"h{i}": blocks * ROOM for i in range(members)}
 
     async def whole() -> None:
-        fabric = FakeFabric(
-            {f"h{i}": blocks * ROOM for i in range(members)}, others=("user", "other")
-        )
-        pools = Pools(fabric, settings or PoolSettings(), local_blocks)
+        fabric = FakeFabric(offered_bytes, others=("user", "other"), tenant=tenant)
+        pools = {
+            node: BlockPool(
+                fabric.network(node),
+                local=await local_tiers(node),
+                offered=await offered_tiers(node),
+                settings=settings,
+            )
+            for node in fabric.nodes
+        }
         async with AsyncExitStack() as stack:
-            for pool in pools.pools.values():
+            for pool in pools.values():
                 await stack.enter_async_context(pool)
-            await work(pools)
+            await work(Pools(fabric, pools))
         assert not any(node.serves or node.expected for node in fabric.nodes.values())
 
     run(whole())

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-import numpy as np
-
 from innet.errors import KVError
 from innet.kv.names import BlockKey, tenant_prefix
+from innet.kv.pool.arguments import (
+    checked_contents,
+    checked_depth,
+    checked_lease,
+    checked_timeout,
+    filled,
+)
 from innet.kv.pool.asker import Asker
 from innet.kv.pool.finding import Finder, Found
 from innet.kv.pool.giving import Giver
@@ -30,7 +34,6 @@ from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.tiers.memory import MemoryTier
 from innet.kv.pool.tiers.tiered import TieredStore
 from innet.kv.pool.verified_store import VerifiedStore
-from innet.kv.requests import MAX_NUMBER
 
 Result = TypeVar("Result")
 
@@ -174,15 +177,9 @@ class BlockPool:
             KVError: ``contents`` are no bytes in one dimension, or the pool is closed.
         """
         self._check(key)
-        if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
-            raise KVError(
-                f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
-                f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"
-            )
-        if not 0 <= depth <= MAX_NUMBER:
-            raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
+        contents, depth = checked_contents(contents), checked_depth(depth)
         async with self._window:
-            ends = await self._giver.put(key, np.ascontiguousarray(contents), depth)
+            ends = await self._giver.put(key, contents, depth)
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
         copies = ends.count(None)
@@ -225,14 +222,11 @@ class BlockPool:
         contents = found.block.contents
         self._counts.hits[found.place] += 1
         self._counts.hit_bytes += contents.nbytes
-        if into is None:
-            shared = contents.view()
-            shared.flags.writeable = False
-            return shared
-        if into.nbytes < contents.nbytes:
-            raise KVError(f"a block of {contents.nbytes} bytes is to go into {into.nbytes}")
-        into[: contents.nbytes] = contents
-        return into[: contents.nbytes]
+        if into is not None:
+            return filled(into, contents)
+        shared = contents.view()
+        shared.flags.writeable = False
+        return shared
 
     async def get_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
@@ -301,9 +295,8 @@ class BlockPool:
         Raises:
             KVError: the lease is not above 0.
         """
-        if not 0 < lease_s < math.inf:
-            raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
-        return await self._each(keys, lambda key: self._pinning.pin(key, lease_s))
+        checked_s = checked_lease(lease_s)
+        return await self._each(keys, lambda key: self._pinning.pin(key, checked_s))
 
     async def unpin(self, keys: Sequence[BlockKey]) -> None:
         """End this node's leases."""
@@ -339,11 +332,7 @@ class BlockPool:
         return await asyncio.gather(*map(one, keys))
 
     def _timeout(self, timeout_s: float | None) -> float:
-        if timeout_s is None:
-            return self._settings.timeout_s
-        if not 0 <= timeout_s < math.inf:
-            raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
-        return timeout_s
+        return checked_timeout(timeout_s, self._settings.timeout_s)
 
     def _check(self, key: BlockKey) -> None:
         if self._serving is None:

@@ -99,10 +99,16 @@ class Publications:
 
     def _release(self, name: str, publication: _Publication) -> None:
         publication.holders -= 1
+        if publication.task.done():
+            self._end(name, publication)
+        else:
+            # What is half published cannot be withdrawn, but can be held again until then.
+            publication.task.add_done_callback(lambda _: self._end(name, publication))
+
+    def _end(self, name: str, publication: _Publication) -> None:
         if publication.holders or self._publications.get(name) is not publication:
             return
         del self._publications[name]
-        publication.task.cancel()
         self._network.withdraw(name)
         if name in self._expected:
             self._network.expect(name)

@@ -15,7 +15,8 @@ from innet.kv.pool.network import Sealed
 
 PAGE_BYTES: Final = 16384
 _PAGES_OF_ITS_OWN = 8
-"""What SQLite needs beside records: the first page, and tables of pages."""
+_PAGES_IN_A_TABLE = 256
+"""What SQLite needs beside records: the first page, and tables of pages, of four times as many."""
 _OVERHEAD_BYTES = 64
 """Of a record, at most, beside its columns' contents."""
 _LINK_BYTES = 4
@@ -79,22 +80,25 @@ def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
 class BlockDatabase:
     """Reads and writes records; its calls block, and are made by one thread at a time.
 
-    The file does not grow over its capacity, whatever is asked of it. It survives the death of
-    the process and of the machine at any moment: what was written last may then be missing. A file
-    that cannot be read as a database, or is larger than the capacity, is replaced by an empty one.
+    The file does not grow over what its capacity needs, whatever is asked of it. It survives the
+    death of the process and of the machine at any moment: what was written last may then be
+    missing. A file that cannot be read as a database, or is larger than it may grow, is replaced by
+    an empty one.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
         """
         Args:
             path: of the file.
-            capacity_bytes: the most that it grows to; a journal beside it has some MB.
+            capacity_bytes: of records, see :func:`record_bytes`; the file grows to 1/256 more, and
+                a journal beside it has some MB.
 
         Raises:
             KVError: another process has it open, or the file cannot be made.
         """
         self._path = path
-        self._pages = capacity_bytes // PAGE_BYTES + _PAGES_OF_ITS_OWN
+        pages = capacity_bytes // PAGE_BYTES
+        self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
         self._connection = self._opened()
 
     def records(self) -> list[Listed]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.statistics import TierStatistics
@@ -83,6 +84,7 @@ class DiskTier:
         work = DiskThread() if work is None else work
 
         def read() -> tuple[BlockDatabase, list[Listed]]:
+            _make(folder)
             database = BlockDatabase(folder / FILE_NAME, capacity_bytes)
             return database, database.records()
 
@@ -261,3 +263,12 @@ class DiskTier:
 
 def _size(record: Record) -> int:
     return record_bytes(record.name, len(record.block.root), record.block.contents.nbytes)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KVError(
+            f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that can be made"
+        ) from error

@@ -1,0 +1,272 @@
+"""Blocks on disk: they survive the process, and whatever becomes of the file is a miss at worst."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from innet.errors import KVError
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.tiers.block_database import PAGE_BYTES, record_bytes
+from innet.kv.pool.tiers.disk import FILE_NAME, DiskTier
+from innet.kv.pool.tiers.disk_work import InlineDisk
+from tests.kv.fake_network import run
+
+CAPACITY = 1 << 20
+
+
+def block(number: int, size: int = 20000) -> Sealed:
+    contents = np.random.default_rng(number).integers(0, 256, size, np.uint8)
+    return Sealed(contents, hashlib.sha256(contents.data).digest())
+
+
+def is_whole(found: Sealed) -> bool:
+    return hashlib.sha256(found.contents.data).digest() == found.root
+
+
+async def opened(folder: Path, capacity: int = CAPACITY) -> DiskTier:
+    return await DiskTier.open(folder, capacity, work=InlineDisk())
+
+
+async def filled(folder: Path, blocks: int, capacity: int = CAPACITY) -> None:
+    tier = await opened(folder, capacity)
+    for number in range(blocks):
+        tier.put(str(number), block(number), number)
+    await tier.close()
+
+
+async def whole_blocks(folder: Path, capacity: int = CAPACITY) -> set[int]:
+    """The blocks that can be read and are as they were."""
+    tier = await opened(folder, capacity)
+    found = {name: await tier.get(name) for name in tier.names()}
+    await tier.close()
+    whole = {name for name, sealed in found.items() if sealed is not None and is_whole(sealed)}
+    return {n for n in range(1000) if str(n) in whole and found[str(n)].root == block(n).root}  # type: ignore[union-attr]
+
+
+def test_blocks_are_there_again_when_the_folder_is_opened_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        await filled(tmp_path / "new" / "folder", 20)
+        tier = await opened(tmp_path / "new" / "folder")
+        assert [tier.depth(str(n)) for n in range(20)] == list(range(20))
+        for number in range(20):
+            found = await tier.get(str(number))
+            assert found is not None
+            assert np.array_equal(found.contents, block(number).contents)
+            assert found.root == block(number).root
+        assert tier.remove("3")
+        await tier.close()
+        assert await whole_blocks(tmp_path / "new" / "folder") == set(range(20)) - {3}
+
+    run(work())
+
+
+def test_a_full_tier_drops_what_its_policy_says_and_the_file_does_not_grow(tmp_path: Path) -> None:
+    async def work() -> None:
+        tier = await opened(tmp_path)
+        gone: list[str] = []
+        tier.on_gone = gone.append
+        room = CAPACITY // record_bytes("0", 32, 20000)
+        for number in range(4 * room):
+            tier.put(str(number), block(number), 0)
+            await tier.flush()
+            assert tier.statistics().used_bytes <= CAPACITY
+            assert await tier.get("0") is not None
+        assert len(tier.names()) == room
+        assert gone == [str(n) for n in range(1, 1 + 3 * room)]
+        assert tier.statistics().failed == 0
+        await tier.close()
+        assert (tmp_path / FILE_NAME).stat().st_size <= CAPACITY + 8 * PAGE_BYTES
+
+    run(work())
+
+
+SIZES = st.sampled_from([1, 40, 8000, PAGE_BYTES - 200, PAGE_BYTES]) | st.integers(1, 50000)
+
+
+# No two of these fit into one page.
+@example(sizes=[PAGE_BYTES // 2 + 100] * 60, seed=0)
+@given(sizes=st.lists(SIZES, min_size=30, max_size=60), seed=st.integers(0, 9))
+@settings(max_examples=12, deadline=None)
+def test_blocks_of_any_sizes_fit_into_the_file_as_counted(sizes: list[int], seed: int) -> None:
+    async def work(folder: Path) -> None:
+        tier = await opened(folder, 20 * PAGE_BYTES)
+        for number, size in enumerate(sizes):
+            tier.put(str(number), block(number, size), 0)
+            if number % 7 == seed:
+                tier.remove(str(number // 2))
+            if number % 3 == 0:
+                await tier.flush()
+        await tier.flush()
+        assert tier.statistics().failed == 0
+        for name in tier.names():
+            found = await tier.get(name)
+            assert found is not None
+            assert found.root == block(int(name), sizes[int(name)]).root
+        await tier.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        run(work(Path(folder)))
+
+
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_what_is_damaged_is_missed_and_the_tier_goes_on(data: st.DataObject) -> None:
+    async def work(folder: Path) -> None:
+        await filled(folder, 8)
+        path = folder / FILE_NAME
+        content = bytearray(path.read_bytes())
+        # The first bytes of pages tell what they are: most others are blocks' contents.
+        offsets = st.one_of(
+            st.integers(0, len(content) - 1),
+            st.builds(
+                lambda page, byte: page * PAGE_BYTES + byte,
+                st.integers(0, len(content) // PAGE_BYTES - 1),
+                st.integers(0, 120),
+            ),
+        )
+        for offset in data.draw(st.lists(offsets, max_size=4)):
+            content[offset] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(content[: data.draw(st.integers(0, len(content)) | st.none())])
+        assert await whole_blocks(folder) <= set(range(8))
+        await filled(folder, 12)
+        assert await whole_blocks(folder) >= set(range(8, 12))
+
+    with tempfile.TemporaryDirectory() as folder:
+        run(work(Path(folder)))
+
+
+def test_one_flipped_byte_of_contents_costs_that_block_alone(tmp_path: Path) -> None:
+    async def work() -> None:
+        await filled(tmp_path, 8)
+        path = tmp_path / FILE_NAME
+        content = bytearray(path.read_bytes())
+        content[content.index(block(5).contents.tobytes()[:64]) + 10] ^= 1
+        path.write_bytes(content)
+        assert await whole_blocks(tmp_path) == set(range(8)) - {5}
+
+    run(work())
+
+
+@contextmanager
+def disk_full_beyond(size_bytes: int) -> Iterator[None]:
+    """No file of this process can grow larger."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def test_what_a_full_disk_does_not_take_is_lost_and_counted(tmp_path: Path) -> None:
+    async def work() -> None:
+        await filled(tmp_path, 4)
+        tier = await opened(tmp_path)
+        gone: list[str] = []
+        tier.on_gone = gone.append
+        with disk_full_beyond(100_000):
+            for number in range(4, 30):
+                tier.put(str(number), block(number), 0)
+                await tier.flush()
+        assert tier.statistics().failed == len(gone) > 0
+        assert not any(name in tier for name in gone)
+        assert all([await tier.get(str(n)) is not None for n in range(4)])
+        tier.put("99", block(99), 0)
+        await tier.close()
+        assert await whole_blocks(tmp_path) >= {0, 1, 2, 3, 99}
+
+    run(work())
+
+
+def test_a_folder_is_one_pools_alone(tmp_path: Path) -> None:
+    async def work() -> None:
+        tier = await opened(tmp_path)
+        with pytest.raises(KVError, match="folder of its own"):
+            await opened(tmp_path)
+        await tier.close()
+        await (await opened(tmp_path)).close()
+
+    run(work())
+
+
+def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KVError, match="blocks cannot be kept"):
+        run(opened(tmp_path / "file"))
+
+
+def test_a_smaller_capacity_begins_anew_and_a_larger_one_does_not(tmp_path: Path) -> None:
+    async def work() -> None:
+        await filled(tmp_path, 20)
+        assert await whole_blocks(tmp_path, 2 * CAPACITY) == set(range(20))
+        assert await whole_blocks(tmp_path, CAPACITY // 8) == set()
+        await filled(tmp_path, 1, CAPACITY // 8)
+        assert (tmp_path / FILE_NAME).stat().st_size <= CAPACITY // 8 + 8 * PAGE_BYTES
+
+    run(work())
+
+
+_WRITES_FOR_EVER = """
+import asyncio, sys
+from hashlib import sha256
+from pathlib import Path
+import numpy as np
+from innet.kv.pool import DiskTier
+from innet.kv.pool.network import Sealed
+
+def block(number):
+    contents = np.random.default_rng(number).integers(0, 256, 20000, np.uint8)
+    return Sealed(contents, sha256(contents).digest())
+
+async def work():
+    tier = await DiskTier.open(Path(sys.argv[1]), 1 << 20)
+    for number in range(1000):
+        tier.put(str(number), block(number), 0)
+        if number >= 10:
+            await tier.flush()
+        if number == 20:
+            print("go", flush=True)
+
+asyncio.run(work())
+"""
+
+
+def test_what_was_written_before_a_kill_is_there_afterwards(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _WRITES_FOR_EVER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"go\n"
+        process.kill()
+    whole = run(whole_blocks(tmp_path))
+    assert len(whole) > 10
+    assert max(whole) >= 20
+
+
+async def test_a_thread_does_what_would_block(tmp_path: Path) -> None:
+    tier = await DiskTier.open(tmp_path, CAPACITY)
+    for number in range(10):
+        tier.put(str(number), block(number), 0)
+        # Written or not.
+        found = await tier.get(str(number))
+        assert found is not None
+        assert is_whole(found)
+    assert tier.remove("0")
+    found_all = await asyncio.gather(*(tier.get(str(n)) for n in range(10)))
+    assert [found is not None for found in found_all] == [False] + [True] * 9
+    await tier.close()

@@ -1,0 +1,116 @@
+"""Disks behind the memory of a pool's nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from innet.kv.pool import Place
+from innet.kv.pool.tiers.disk import FILE_NAME
+from tests.kv.pools import Disks, Pools, contents, key, with_pools
+
+
+def test_what_a_homes_memory_has_no_room_for_is_given_from_its_disk(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools.put(*range(10)) == [1] * 10
+        assert sum(bool(pools.serving(n)) for n in range(10)) == 2
+        assert all([await pools.got(n) for n in range(10)])
+        assert not await pools.got(10)
+        tiers = pools["h0"].statistics().tiers
+        assert (tiers["home memory"].blocks, tiers["home disk"].blocks) == (2, 10)
+
+    with_pools(work, members=1, blocks=2, disks=Disks(tmp_path))
+
+
+def test_what_this_nodes_memory_has_no_room_for_is_on_its_disk(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(10))
+        for node in pools.fabric.nodes.values():
+            node.reachable = False
+        assert all([await pools.got(n, at="user") for n in range(10)])
+        # What was asked for last is in memory again.
+        assert await pools.got(9, at="user")
+        hits = pools["user"].statistics().hits
+        assert (hits[Place.LOCAL_DISK], hits[Place.LOCAL_MEMORY]) == (10, 1)
+        assert not any(pools.serving(n) == ["user"] for n in range(10))
+
+    with_pools(work, local_blocks=2, disks=Disks(tmp_path))
+
+
+def test_a_node_that_comes_back_has_what_its_disk_has(tmp_path: Path) -> None:
+    async def before(pools: Pools) -> None:
+        await pools.put(*range(10))
+
+    async def after(pools: Pools) -> None:
+        found = [await pools.got(n) for n in range(10)]
+        # Two were in memory alone.
+        assert sum(found) == 8
+
+    for work in (before, after):
+        with_pools(work, members=1, blocks=2, disks=Disks(tmp_path))
+
+
+def test_blocks_of_others_in_a_folder_are_not_served(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(10))
+
+    async def after(pools: Pools) -> None:
+        assert not pools.fabric.nodes["h0"].expected
+
+    with_pools(work, members=1, blocks=2, disks=Disks(tmp_path))
+    with_pools(after, members=1, blocks=2, disks=Disks(tmp_path), tenant="beef")
+
+
+def test_a_block_damaged_on_disk_is_a_miss_and_is_dropped(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(10))
+
+    async def after(pools: Pools) -> None:
+        assert not await pools.got(3)
+        assert await pools.got(4)
+        assert key(3).name not in pools.fabric.nodes["h0"].expected
+        assert pools["h0"].statistics().tiers["home disk"].damaged == 1
+        assert await pools.put(3) == [1]
+        assert await pools.got(3)
+
+    with_pools(work, members=1, blocks=2, disks=Disks(tmp_path))
+    for path in tmp_path.glob(f"*/{FILE_NAME}"):
+        content = bytearray(path.read_bytes())
+        place = content.find(contents(3).tobytes()[:64])
+        if place >= 0:
+            content[place] ^= 1
+            path.write_bytes(content)
+    with_pools(after, members=1, blocks=2, disks=Disks(tmp_path))
+
+
+def test_a_full_disk_drops_blocks_and_those_who_ask_are_refused(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(20))
+        found = [n for n in range(20) if await pools.got(n)]
+        assert len(found) >= 5
+        assert pools["h0"].statistics().tiers["home disk"].evicted > 0
+        assert set(pools.fabric.nodes["h0"].expected) <= {key(n).name for n in range(20)}
+
+    with_pools(work, members=1, blocks=2, disks=Disks(tmp_path, blocks=5))
+
+
+def test_a_pinned_block_stays_on_disk(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(5))
+        assert pools.serving(0) == []
+        assert await pools["user"].pin([key(0)], 60) == [True]
+        await pools.put(*range(5, 30))
+        assert await pools.got(0)
+        assert not await pools.got(1)
+        assert await pools["user"].evict([key(0)]) == [True]
+        assert not await pools.got(0)
+
+    with_pools(work, members=1, blocks=2, disks=Disks(tmp_path, blocks=5))
+
+
+def test_a_home_with_a_disk_alone_gives_its_blocks(tmp_path: Path) -> None:
+    async def work(pools: Pools) -> None:
+        pools.fabric.members["h0"] = 1
+        assert await pools.put(*range(30)) == [1] * 30
+        assert all([await pools.got(n) for n in range(30)])
+
+    with_pools(work, members=1, blocks=0, disks=Disks(tmp_path))
