@@ -48,17 +48,26 @@ void bind_face(NodeHandle& self, FaceId face, const std::optional<std::string>& 
     self.call([&](Engine& engine) { engine.node.bind_face(face, name); });
 }
 
+void admit_face(NodeHandle& self, FaceId face, const std::string& prefix) {
+    const wire::Name name = name_from_uri(prefix);
+    self.call([&](Engine& engine) { engine.node.admit_face(face, name); });
+}
+
 }  // namespace
 
 void bind_jobs_of(nb::class_<NodeHandle>& node) {
     node.def("install_job", &install_job, "prefix"_a, "weight"_a, "signing_key"_a.none(),
              "trusted_keys"_a,
-             "Serves the job of that prefix: its sums are signed with its key (None: with the "
+             "Serves the job of that prefix (/j1, or two components as /kv/7f3a): its sums are "
+             "signed with its key (None: with the "
              "node's own), and the trusted keys vouch for its names alone.")
         .def("remove_job", &remove_job, "prefix"_a,
              "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
         .def("bind_face", &bind_face, "face"_a, "prefix"_a.none(),
-             "From now on the face carries names of that job alone; None: names of no job.");
+             "From now on the face carries names of that job alone; None: names of no job.")
+        .def("admit_face", &admit_face, "face"_a, "prefix"_a,
+             "The face carries names of that job, too, until it is bound to another or the job is "
+             "removed.");
 }
 
 }  // namespace innet::bindings

@@ -41,21 +41,38 @@ void Node::State::remove_job(const wire::Name& prefix, TimePoint now) {
     content_store.remove_job(job);
     for (Face& face : faces) {
         if (face.bound_to == job) face.bound_to = jobs::kNoJob;
+        face.admitted.reset(job);
     }
     job_parts[job] = {};
     job_table.remove(job);
     run_pending(now);
 }
 
-void Node::State::bind_face(FaceId face, const wire::Name& prefix) {
+Node::State::Face& Node::State::face_at(FaceId face) {
     if (face >= faces.size()) {
         throw std::invalid_argument("there is no face " + std::to_string(face));
     }
+    return faces[face];
+}
+
+jobs::JobId Node::State::installed_job(const wire::Name& prefix) const {
     const jobs::Job* job = job_table.find(prefix);
-    if (job == nullptr && !prefix.view().empty()) {
+    if (job == nullptr) {
         throw std::invalid_argument("no job " + prefix.view().to_uri() + " is installed");
     }
-    faces[face].bound_to = job == nullptr ? jobs::kNoJob : job->id;
+    return job->id;
+}
+
+void Node::State::bind_face(FaceId face, const wire::Name& prefix) {
+    Face& bound = face_at(face);
+    const jobs::JobId job = prefix.view().empty() ? jobs::kNoJob : installed_job(prefix);
+    // What one job's processes were admitted to is not for those of the next.
+    if (bound.bound_to != job) bound.admitted.reset();
+    bound.bound_to = job;
+}
+
+void Node::State::admit_face(FaceId face, const wire::Name& prefix) {
+    face_at(face).admitted.set(installed_job(prefix));
 }
 
 std::vector<JobStatus> Node::State::job_status() const {
@@ -76,13 +93,15 @@ std::vector<JobStatus> Node::State::job_status() const {
 
 jobs::JobId Node::State::job_of(const tables::NamePrefixes& name) const {
     if (job_table.empty() || name.depth() == 0) return jobs::kNoJob;
-    return job_table.of(name.hash(1), name.prefix(1));
+    const jobs::JobId job = job_table.of(name.hash(1), name.prefix(1));
+    if (job != jobs::kNoJob || !job_table.has_prefixes_of_two() || name.depth() < 2) return job;
+    return job_table.of(name.hash(2), name.prefix(2));
 }
 
 bool Node::State::carries(FaceId face, jobs::JobId job) const {
     if (!is_network(face)) return true;
-    const std::optional<jobs::JobId>& bound_to = faces[face].bound_to;
-    return !bound_to || *bound_to == job;
+    const Face& asked = faces[face];
+    return !asked.bound_to || *asked.bound_to == job || asked.admitted.test(job);
 }
 
 void Node::State::on_forbidden_interest(FaceId face, const PacketRef& packet,

@@ -67,6 +67,8 @@ void Node::remove_job(const wire::Name& prefix, TimePoint now) { state_->remove_
 
 void Node::bind_face(FaceId face, const wire::Name& prefix) { state_->bind_face(face, prefix); }
 
+void Node::admit_face(FaceId face, const wire::Name& prefix) { state_->admit_face(face, prefix); }
+
 std::vector<JobStatus> Node::jobs() const { return state_->job_status(); }
 
 void Node::on_peer_gone(FaceId face, TimePoint now) {

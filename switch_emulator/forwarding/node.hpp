@@ -102,9 +102,9 @@ class Node final : public Forwarder {
     /// elsewhere. The face stays open, for whoever comes back.
     void on_peer_gone(FaceId face, TimePoint now);
 
-    /// Serves the job whose names begin with the component `prefix`, beside others, or gives it
-    /// another weight and signer. `signer` signs its sums; null: the node's own does. Throws
-    /// std::invalid_argument as `JobTable::install` and `Reducer::install_job` do.
+    /// Serves the job whose names begin with `prefix` (one component or two), beside others, or
+    /// gives it another weight and signer. `signer` signs its sums; null: the node's own does.
+    /// Throws std::invalid_argument as `JobTable::install` and `Reducer::install_job` do.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);
     /// Takes the job's rules, slots, pending Interests and cached Data away.
@@ -113,6 +113,9 @@ class Node final : public Forwarder {
     /// prefix, names of no job. A face that was never bound carries all names. Throws
     /// std::invalid_argument without such a job or face.
     void bind_face(FaceId face, const wire::Name& prefix);
+    /// From now on `face` carries names of that job beside those that it is bound to, until it is
+    /// bound to another or the job is removed. Throws as `bind_face`.
+    void admit_face(FaceId face, const wire::Name& prefix);
     std::vector<JobStatus> jobs() const;
 
     void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);

@@ -3,6 +3,7 @@
 // per pipeline, named after what happens. README.md shows how they follow each other.
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -52,6 +53,13 @@ struct Answer {
 enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
 
 struct Node::State {
+    struct Face {
+        bool open = true;
+        std::optional<jobs::JobId> bound_to;     ///< unset: carries names of all
+        std::bitset<jobs::kMaxJobIds> admitted;  ///< jobs whose names it carries, too
+        FaceCounters counters;
+    };
+
     State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
           const security::Keyring& verification_keys, security::Signer* reduction_signer);
 
@@ -72,6 +80,9 @@ struct Node::State {
                      std::unique_ptr<security::Signer> signer);
     void remove_job(const wire::Name& prefix, TimePoint now);
     void bind_face(FaceId face, const wire::Name& prefix);
+    void admit_face(FaceId face, const wire::Name& prefix);
+    Face& face_at(FaceId face);
+    jobs::JobId installed_job(const wire::Name& prefix) const;
     std::vector<JobStatus> job_status() const;
     jobs::JobId job_of(const tables::NamePrefixes& name) const;
     bool carries(FaceId face, jobs::JobId job) const;
@@ -103,6 +114,7 @@ struct Node::State {
     static tables::PitKey key_of(const wire::InterestView& interest,
                                  const tables::NamePrefixes& name);
     void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry);
+    bool asks_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
     bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry) const;
 
     // outgoing_interest.cpp
@@ -166,12 +178,6 @@ struct Node::State {
 
     // node.cpp
     void audit_reductions(AuditReport& report) const;
-
-    struct Face {
-        bool open = true;
-        std::optional<jobs::JobId> bound_to;  ///< unset: carries names of all
-        FaceCounters counters;
-    };
 
     NodeOptions options;
     PacketPool& pool;

@@ -195,10 +195,57 @@ TEST_CASE("a job's end leaves nothing of it, and its hosts are free") {
     CHECK(f.sent(kUplink).size() == 1);
 }
 
+TEST_CASE("a face carries the names of jobs that it is admitted to, beside its own") {
+    SharedSwitch f;
+    f.node.install_job(name("/kv/t1"), 1, nullptr);
+    f.node.install_job(name("/kv/t2"), 1, nullptr);
+    f.node.admit_face(kHostOfA, name("/kv/t1"));
+    f.node.admit_face(kHostOfB, name("/kv/t1"));
+    f.receive_interest(kHostOfA, "/kv/t1/block/seg=1", 1, {.hint = "/n/hb"});
+    CHECK(f.sent(kHostOfB).size() == 1);
+    f.receive(kHostOfB, f.data("/kv/t1/block/seg=1", "kv"));
+    CHECK(f.sent(kHostOfA).back().content == "kv");
+    f.receive_interest(kHostOfA, "/a/g0/0/seg=1", 2, {.hint = "/n/s1"});
+    CHECK(f.sent(kUplink).size() == 1);
+    for (const char* foreign : {"/kv/t2/block/seg=1", "/kv/x", "/kv", "/b/g0/0"}) {
+        CAPTURE(foreign);
+        f.receive_interest(kHostOfA, foreign, 3, {.hint = "/n/s1"});
+        CHECK(is_nack(f.sent(kHostOfA), wire::NackReason::kForbidden));
+    }
+    f.receive_interest(kIdleHost, "/kv/t1/block/seg=1", 4);  // which is in the cache
+    CHECK(is_nack(f.sent(kIdleHost), wire::NackReason::kForbidden));
+}
+
+TEST_CASE("an admission ends with its job, and when the face goes to another job") {
+    SharedSwitch f;
+    std::uint32_t nonce = 10;
+    const auto is_carried = [&](FaceId face) {
+        f.receive_interest(face, "/kv/t1/" + std::to_string(nonce), nonce, {.hint = "/n/s1"});
+        ++nonce;
+        return f.sent(face).empty() && f.sent(kUplink).size() == 1;
+    };
+    f.node.install_job(name("/kv/t1"), 1, nullptr);
+    f.node.admit_face(kHostOfA, name("/kv/t1"));
+    f.node.admit_face(kOtherHostOfA, name("/kv/t1"));
+    f.node.bind_face(kHostOfA, name("/a"));
+    CHECK(is_carried(kHostOfA));
+    f.node.bind_face(kHostOfA, name("/b"));
+    CHECK_FALSE(is_carried(kHostOfA));
+    CHECK(is_carried(kOtherHostOfA));
+    f.node.remove_job(name("/kv/t1"), f.now);
+    f.sent_everywhere();
+    f.node.install_job(name("/kv/t2"), 1, nullptr);  // gets the place of the one before
+    f.receive_interest(kOtherHostOfA, "/kv/t2/block", 99, {.hint = "/n/s1"});
+    CHECK(is_nack(f.sent(kOtherHostOfA), wire::NackReason::kForbidden));
+}
+
 TEST_CASE("faces are bound to jobs that are there") {
     SharedSwitch f;
     CHECK_THROWS_AS(f.node.bind_face(17, name("/a")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.bind_face(kHostOfA, name("/x")), std::invalid_argument);
+    CHECK_THROWS_AS(f.node.admit_face(17, name("/a")), std::invalid_argument);
+    CHECK_THROWS_AS(f.node.admit_face(kHostOfA, name("/x")), std::invalid_argument);
+    CHECK_THROWS_AS(f.node.admit_face(kHostOfA, wire::Name()), std::invalid_argument);
     f.node.remove_job(name("/x"), f.now);  // which nobody knows: nothing happens
     CHECK(f.node.jobs().size() == 2);
 }

@@ -29,6 +29,25 @@ TEST_CASE("a name belongs to the job of its first component") {
     CHECK(table.of(name("/b").view()) == b);
 }
 
+TEST_CASE("a job may have two components, and shares the first with others") {
+    JobTable table;
+    const auto t1 = table.install(name("/kv/t1"), 1).id;
+    const auto t2 = table.install(name("/kv/t2"), 1).id;
+    const auto a = table.install(name("/a"), 1).id;
+    CHECK(table.of(name("/kv/t1/model/0").view()) == t1);
+    CHECK(table.of(name("/kv/t2").view()) == t2);
+    CHECK(table.of(name("/a/t1").view()) == a);
+    CHECK(table.of(name("/kv").view()) == jobs::kNoJob);
+    CHECK(table.of(name("/kv/t3/t1").view()) == jobs::kNoJob);
+    CHECK(table.of(name("/t1").view()) == jobs::kNoJob);
+    CHECK(table.has_prefixes_of_two());
+    table.remove(t1);
+    CHECK(table.of(name("/kv/t1/model/0").view()) == jobs::kNoJob);
+    CHECK(table.of(name("/kv/t2/model/0").view()) == t2);
+    table.remove(t2);
+    CHECK_FALSE(table.has_prefixes_of_two());
+}
+
 TEST_CASE("a job that is installed again keeps its place and gets its new weight") {
     JobTable table;
     const auto a = table.install(name("/a"), 1).id;
@@ -39,7 +58,7 @@ TEST_CASE("a job that is installed again keeps its place and gets its new weight
 
 TEST_CASE("what cannot be a job is refused") {
     JobTable table;
-    CHECK_THROWS_AS(table.install(name("/a/b"), 1), std::invalid_argument);
+    CHECK_THROWS_AS(table.install(name("/a/b/c"), 1), std::invalid_argument);
     CHECK_THROWS_AS(table.install(wire::Name(), 1), std::invalid_argument);
     CHECK_THROWS_AS(table.install(name("/a"), 0), std::invalid_argument);
     CHECK_THROWS_AS(table.install(name("/a"), jobs::kMaxWeight + 1), std::invalid_argument);
