@@ -64,15 +64,33 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
 
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
                                      const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
-                                     double timeout_s, bool may_be_absent) {
+                                     double timeout_s, bool may_be_absent, bool root_only) {
     const OperationId id = next_operation_++;
-    ObjectFetchSpec spec{name, hint,         signer, nb::cast<const ObjectBuffer&>(into).memory,
-                         {},   may_be_absent};
+    ObjectFetchSpec spec{name, hint,          signer,   nb::cast<const ObjectBuffer&>(into).memory,
+                         {},   may_be_absent, root_only};
     call([&](Engine& engine) {
         spec.deadline = engine.now + from_seconds(timeout_s);
         engine.endpoint.fetch_object(id, std::move(spec), engine.now);
     });
     owners_[id].push_back(nb::borrow(into));
+    return id;
+}
+
+OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
+                                              nb::bytes root, std::size_t max_packet_bytes) {
+    const OperationId id = next_operation_++;
+    const SealedObjectSpec spec{
+        {name, {bytes.data(), bytes.size()}, max_packet_bytes},
+        {static_cast<const std::uint8_t*>(root.data()), root.size()},
+    };
+    call([&](Engine& engine) { engine.endpoint.publish_sealed_object(id, spec, engine.keyring); });
+    owners_[id].push_back(nb::cast(bytes));  // nobody can wait for it before this returns
+    return id;
+}
+
+OperationId NodeHandle::watch_objects() {
+    const OperationId id = next_operation_++;
+    require_running(post([id](Engine& engine) { engine.endpoint.watch_objects(id); }));
     return id;
 }
 
@@ -232,11 +250,52 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
             "prefix"_a, "why"_a);
 }
 
+void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
+    node.def("watch_objects", &NodeHandle::watch_objects,
+             "An operation that ends as done as soon as `take_objects_asked` has something.")
+        .def(
+            "take_objects_asked",
+            [](NodeHandle& self) {
+                std::vector<wire::Name> asked;
+                self.call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
+                return asked;
+            },
+            "What was asked for here since the last call, in that order: published objects of "
+            "prefixes that refuse each time, objects that are waited for once while an Interest "
+            "waits.")
+        .def(
+            "expect_object",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.call([&](Engine& engine) { engine.endpoint.expect_object(name); });
+            },
+            "name"_a,
+            "The object is on disk, or on its way: who asks for it waits until it is published or "
+            "withdrawn.")
+        .def(
+            "object_root",
+            [](NodeHandle& self, const wire::Name& name) -> std::optional<nb::bytes> {
+                std::vector<std::uint8_t> root;  // packets do not leave their node's thread
+                self.call([&](Engine& engine) {
+                    const PacketRef packet = engine.endpoint.object_root(name);
+                    root.assign(packet.bytes().begin(), packet.bytes().end());
+                });
+                if (root.empty()) return std::nullopt;
+                return nb::bytes(root.data(), root.size());
+            },
+            "name"_a, "The root manifest (a Data packet) of an object published here.")
+        .def(
+            "withdraw_object",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.call([&](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            },
+            "name"_a, "Drops an object or its expectation; who waits for it is refused at once.");
+}
+
 void bind_objects_of(nb::class_<NodeHandle>& node) {
     node.def(
             "register_objects",
             [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait) {
-                using Missing = ObjectPublisher::Missing;
+                using Missing = MissingObject;
                 self.call([&](Engine& engine) {
                     engine.endpoint.register_objects(prefix, label,
                                                      wait ? Missing::kWait : Missing::kRefuse);
@@ -252,23 +311,16 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
              "max_packet_bytes"_a)
+        .def(
+            "publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
+            "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
+            "Publishes bytes under a root manifest that somebody signed earlier; ends as untrusted "
+            "when bytes, name or signature do not fit it.")
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
-             "timeout_s"_a, "may_be_absent"_a = false,
-             "may_be_absent: the object's prefix is registered there with wait=False.")
-        .def(
-            "take_objects_asked",
-            [](NodeHandle& self) {
-                std::vector<wire::Name> asked;
-                self.call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
-                return asked;
-            },
-            "Objects of prefixes that refuse, asked for here since the last call, in that order.")
-        .def(
-            "withdraw_object",
-            [](NodeHandle& self, const wire::Name& name) {
-                self.call([&](Engine& engine) { engine.endpoint.withdraw_object(name); });
-            },
-            "name"_a);
+             "timeout_s"_a, "may_be_absent"_a = false, "root_only"_a = false,
+             "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
+             "ends soon when nobody answers there. root_only: fetches the root manifest alone.");
+    bind_offered_objects_of(node);
 }
 
 }  // namespace

@@ -42,7 +42,10 @@ class NodeHandle {
                                std::size_t max_packet_bytes);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
-                             double timeout_s, bool may_be_absent);
+                             double timeout_s, bool may_be_absent, bool root_only);
+    OperationId publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
+                                      nanobind::bytes root, std::size_t max_packet_bytes);
+    OperationId watch_objects();
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 
   protected:

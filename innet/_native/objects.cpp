@@ -32,7 +32,14 @@ void bind_object_buffer(nb::module_& module) {
                 new (self) ObjectBuffer{std::make_shared<ObjectMemory>(bytes), nb::cast(into)};
             },
             nb::arg("into"))
-        .def("array", &array_of, "The object, once its fetch is done; it shares this memory.");
+        .def("array", &array_of, "The object, once its fetch is done; it shares this memory.")
+        .def(
+            "root",
+            [](const ObjectBuffer& self) {
+                const std::span<const std::uint8_t> root = self.memory->root();
+                return nb::bytes(root.data(), root.size());
+            },
+            "The root manifest (a Data packet) of what was fetched; empty before it came.");
 }
 
 }  // namespace innet::bindings

@@ -70,6 +70,15 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
     }
 }
 
+// Those who wait asked this node, whose application does not have it yet and now asks somebody
+// else: what comes is for all of them.
+bool Node::State::asks_for_others(const IncomingInterest& interest,
+                                  const tables::PitEntry& entry) const {
+    const wire::NameView hint = interest.view.forwarding_hint();
+    return interest.face == kApplicationFace && !entry.in_reduction && !hint.empty() &&
+           !is_own_hint(hint);
+}
+
 bool Node::State::has_circled(const IncomingInterest& interest,
                               const tables::PitEntry* entry) const {
     if (entry != nullptr && is_in_circles(interest, *entry)) return true;
@@ -111,7 +120,7 @@ bool Node::State::must_ask_again(const IncomingInterest& interest,
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
-    if (!entry.last_sent) return record != nullptr;
+    if (!entry.last_sent) return record != nullptr || asks_for_others(interest, entry);
     if (record != nullptr && record->arrived >= *entry.last_sent) return true;
     const Duration interval = entry.held ? kHeldSuppressionInterval : kSuppressionInterval;
     return interest.now - *entry.last_sent >= interval;

@@ -14,6 +14,12 @@ FaceId face_of(RequesterId requester) {
     return requester == RequesterId::kReducer ? kReducerFace : kApplicationFace;
 }
 
+/// The application, for which it was asked upstream, wants it no more, and lets those down whom its
+/// answer would have reached as well.
+bool is_withdrawn(const tables::PitEntry& entry, wire::NackReason reason) {
+    return reason == wire::NackReason::kNoData && entry.find_in_record(kApplicationFace) == nullptr;
+}
+
 /// The most that an Interest's fixed parts take, with room for type and length of everything.
 constexpr std::size_t kInterestOverhead = 64;
 
@@ -75,7 +81,7 @@ void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, Ti
     for (tables::PitEntry* entry : waiting) {
         entry->in_reduction = false;
         entry->held = false;
-        if (entry->has_live_upstream()) continue;
+        if (entry->has_live_upstream() && !is_withdrawn(*entry, reason)) continue;
         entry->fallback_tried = true;  // it was what has just failed
         on_upstreams_exhausted(*entry, reason, now);
     }

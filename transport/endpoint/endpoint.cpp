@@ -57,14 +57,16 @@ std::optional<std::string> refusal(const OperationSpec& spec, const Publisher& p
 }  // namespace
 
 struct Endpoint::State {
-    State(EndpointOptions options_, const wire::Name& own_name, Forwarder& forwarder,
+    State(EndpointOptions options_, const wire::Name& own_name_, Forwarder& forwarder,
           PacketPool& pool, security::Signer& signer)
         : options(options_),
+          own_name(own_name_),
           publisher(options.virtual_scale, forwarder, pool, signer),
           objects(options.virtual_scale, forwarder, pool),
           fetcher(options, own_name, forwarder, counters) {}
 
     EndpointOptions options;
+    wire::Name own_name;
     mutable EndpointCounters counters;
     Publisher publisher;
     ObjectPublisher objects;
@@ -161,7 +163,7 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
 }
 
 void Endpoint::register_objects(const wire::Name& prefix, std::string label,
-                                ObjectPublisher::Missing missing) {
+                                MissingObject missing) {
     state_->objects.register_prefix(prefix, std::move(label), missing);
 }
 
@@ -176,7 +178,20 @@ void Endpoint::publish_object(OperationId id, const ObjectSpec& spec,
 
 void Endpoint::withdraw_object(const wire::Name& object) { state_->objects.withdraw(object); }
 
+void Endpoint::publish_sealed_object(OperationId id, const SealedObjectSpec& spec,
+                                     const security::Keyring& keyring) {
+    state_->objects.publish_sealed(id, spec, keyring);
+}
+
+void Endpoint::expect_object(const wire::Name& object) { state_->objects.expect(object); }
+
+PacketRef Endpoint::object_root(const wire::Name& object) const {
+    return state_->objects.root_of(object);
+}
+
 std::vector<wire::Name> Endpoint::take_objects_asked() { return state_->objects.take_asked(); }
+
+void Endpoint::watch_objects(OperationId id) { state_->objects.watch_asked(id); }
 
 void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now) {
     State& state = *state_;
@@ -266,7 +281,11 @@ std::optional<MissingParts> Endpoint::missing(OperationId id, TimePoint now) con
 }
 
 Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {
-    if (state_->objects.covers(interest.name())) return state_->objects.produce(interest.name());
+    const wire::NameView hint = interest.forwarding_hint();
+    const bool is_for_here = hint.empty() || hint == state_->own_name.view();
+    auto production =
+        state_->objects.produce({interest.name(), is_for_here, now, now + 2 * interest.lifetime()});
+    if (production) return std::move(*production);
     return state_->publisher.produce(interest.name(), for_network, interest.lifetime(), now);
 }
 

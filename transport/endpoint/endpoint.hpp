@@ -95,7 +95,7 @@ class Endpoint final : public Application {
     /// that `label` (a rank) is late; or is refused, and its fetch ends with kAbsent if it
     /// says that it `may_be_absent`.
     void register_objects(const wire::Name& prefix, std::string label,
-                          ObjectPublisher::Missing missing = ObjectPublisher::Missing::kWait);
+                          MissingObject missing = MissingObject::kWait);
     /// Drops the prefix and its objects.
     void unregister_objects(const wire::Name& prefix);
     /// Starts publishing an object. It is cut and hashed in slices by `on_timer`, between packets;
@@ -103,9 +103,21 @@ class Endpoint final : public Application {
     /// registered prefix ends it at once with kAborted.
     void publish_object(OperationId id, const ObjectSpec& spec,
                         std::unique_ptr<security::Signer> root_signer);
+    /// The same with a root manifest that was signed earlier, by a key that `keyring` trusts with
+    /// the name: ends with kUntrusted when bytes, name or signature do not fit it.
+    void publish_sealed_object(OperationId id, const SealedObjectSpec& spec,
+                               const security::Keyring& keyring);
+    /// The object is on disk, or on its way: who asks for it waits, even where what is missing is
+    /// refused, until it is published or withdrawn.
+    void expect_object(const wire::Name& object);
+    /// Drops an object or its expectation; who waits for it is refused at once.
     void withdraw_object(const wire::Name& object);
+    /// The root manifest of an object published here, or an empty packet.
+    PacketRef object_root(const wire::Name& object) const;
     /// What `ObjectPublisher::take_asked` says.
     std::vector<wire::Name> take_objects_asked();
+    /// An operation that ends as done as soon as `take_objects_asked` has something.
+    void watch_objects(OperationId id);
     /// Starts fetching an object; its completion as in `submit`, and as `ObjectFetch::receive`
     /// says.
     void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);

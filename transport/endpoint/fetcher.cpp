@@ -16,6 +16,9 @@ Duration refresh_interval(Duration lifetime) { return lifetime * 7 / 8; }
 
 /// Refusals for want of room in a row (each round waits twice as long) before going round the node.
 constexpr std::uint32_t kRefusalRoundsBeforeSelfEvaluation = 2;
+/// The same, each a dead end, before a fetch of what may be absent ends: routes that are just
+/// changing get a few round trips, and a cache that is gone costs no more.
+constexpr std::uint32_t kRefusalRoundsBeforeGivingUp = 2;
 constexpr std::uint32_t kMaxRefusalDoublings = 10;
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
 
@@ -232,6 +235,12 @@ void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint no
         if (reason == wire::NackReason::kNoData && may_be_absent(*target.operation)) {
             end(*target.operation, OperationStatus::kAbsent,
                 flow->hint().to_uri() + " does not have " + name.to_uri());
+            continue;
+        }
+        if (is_dead_end(reason) && may_be_absent(*target.operation) &&
+            target.refusal_rounds >= kRefusalRoundsBeforeGivingUp && now >= target.retry_at) {
+            end(*target.operation, OperationStatus::kNoRoute,
+                "nobody at " + flow->hint().to_uri() + " answers for " + name.to_uri());
             continue;
         }
         refused(target, *flow, key, reason, now);

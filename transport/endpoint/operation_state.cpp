@@ -44,6 +44,11 @@ bool by_number(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+bool is_dead_end(wire::NackReason reason) {
+    return reason == wire::NackReason::kNoRoute || reason == wire::NackReason::kNoRule ||
+           reason == wire::NackReason::kForbidden;
+}
+
 wire::NameView TargetState::request_name(std::uint64_t segment) {
     const FetchSpec& fetched = spec();
     if (fetched.digests.empty()) return namer.segment(segment);
@@ -75,10 +80,7 @@ void MissingReport::add(const TargetState& target, std::uint64_t missing_segment
         if (entry.last_held < heard_since_) continue;
         if (std::ranges::find(late_, entry.label) == late_.end()) late_.push_back(entry.label);
     }
-    const bool refused = target.last_refusal == wire::NackReason::kNoRoute ||
-                         target.last_refusal == wire::NackReason::kNoRule ||
-                         target.last_refusal == wire::NackReason::kForbidden;
-    if (refused) ++unreachable_;
+    if (target.last_refusal && is_dead_end(*target.last_refusal)) ++unreachable_;
     if (targets_ > kMaxTargetsInText) return;
     const wire::Name& hint = target.spec().targets[target.number].hint;
     if (!unanswered_.empty()) unanswered_ += "; ";

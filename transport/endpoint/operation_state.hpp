@@ -29,6 +29,9 @@ struct OperationState {
     OperationTimes times;
 };
 
+/// The way to whoever should answer ends: no route, nothing registered there, or not for us.
+bool is_dead_end(wire::NackReason reason);
+
 /// How an operation ended.
 struct Outcome {
     OperationState* operation = nullptr;

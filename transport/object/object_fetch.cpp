@@ -20,6 +20,7 @@ AnswerCheck malformed(wire::NameView manifest) {
 std::optional<FetchSpec> ObjectFetch::next_stage() {
     const std::size_t stage = stages_begun_++;
     if (stage == 0) return manifests(kRootLevel);
+    if (spec_.root_only) return std::nullopt;
     const auto levels = verifier_->tree().levels();
     if (stage > levels.size()) return std::nullopt;
     const auto& above = levels[stage - 1];
@@ -64,6 +65,8 @@ AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
     }
     verifier_ = security::ManifestVerifier::from_verified_root(root);
     if (!verifier_ || !verifier_->extent()) return malformed(root.name());
+    spec_.memory->keep_root(root.whole());
+    if (spec_.root_only) return {};
     return make_room(*verifier_->extent());
 }
 

@@ -25,6 +25,8 @@ struct ObjectFetchSpec {
     /// The node that is asked refuses what it does not have: its Nack of reason kNoData ends the
     /// fetch. Where it waits instead, only a link that damages packets makes such a Nack.
     bool may_be_absent = false;
+    /// The root manifest is all that is fetched; the memory stays empty.
+    bool root_only = false;
 };
 
 /// The stages of one fetch. A stage begins when all of the one before has come:

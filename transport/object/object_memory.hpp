@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace innet {
 
@@ -33,10 +34,15 @@ class ObjectMemory {
     std::span<std::uint8_t> bytes() const { return bytes_; }
     bool is_given() const { return given_; }
 
+    void keep_root(std::span<const std::uint8_t> root) { root_.assign(root.begin(), root.end()); }
+    /// The object's root manifest, a Data packet, once that has come.
+    std::span<const std::uint8_t> root() const { return root_; }
+
   private:
     std::unique_ptr<std::uint8_t[]> owned_;
     std::span<std::uint8_t> bytes_;
     bool given_ = false;
+    std::vector<std::uint8_t> root_;
 };
 
 }  // namespace innet

@@ -5,23 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/object/object_cut.hpp"
+#include "transport/object/object_seal.hpp"
 #include "transport/publish/publication.hpp"
 #include "transport/publish/segment_name.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/security/manifest.hpp"
 
 namespace innet {
-
-struct ObjectSpec {
-    wire::Name name;
-    std::span<const std::uint8_t> bytes;  ///< read until the publication is complete
-    std::size_t max_packet_bytes = 0;     ///< of a Data packet, at most
-};
 
 /// Cut, hashed and signed bit by bit, so that a large object does not keep a node from its packets:
 ///
@@ -33,24 +27,17 @@ struct ObjectSpec {
 /// publisher nothing but sending.
 class ObjectPublication {
   public:
-    /// How an object is cut so that no packet exceeds the limit.
-    struct Cut {
-        Segmentation segmentation;
-        std::uint64_t fan_out = 0;
-
-        /// Nothing when the object's name leaves no room in a packet, or it has too many segments.
-        /// A packet's limit counts what its content stands for.
-        static std::optional<Cut> of(const ObjectSpec& spec, const security::Signer& root_signer,
-                                     std::uint32_t virtual_scale);
-    };
-
     /// `pool` outlives the publication. Each byte of a segment stands for `virtual_scale`.
-    ObjectPublication(const ObjectSpec& spec, const Cut& cut, std::uint32_t virtual_scale,
+    ObjectPublication(const ObjectSpec& spec, const ObjectCut& cut, std::uint32_t virtual_scale,
                       PacketPool& pool, std::unique_ptr<security::Signer> root_signer);
+    /// Publishes again what was signed earlier: fails when the bytes are others.
+    ObjectPublication(const ObjectSpec& spec, ObjectSeal seal, std::uint32_t virtual_scale,
+                      PacketPool& pool);
 
     wire::NameView name() const { return object_.view(); }
+    bool is_sealed() const { return seal_.has_value(); }
     /// kComplete: all packets are there, and the caller's bytes are not needed any more. kFailed:
-    /// the key signs no more.
+    /// the key signs no more, or the bytes do not fit the seal.
     enum class Progress : std::uint8_t { kUnderWay, kComplete, kFailed };
     /// Encodes segments of about `budget_bytes`; with the last ones come the manifests. Not to be
     /// called again after its end.
@@ -71,10 +58,12 @@ class ObjectPublication {
     };
 
     bool make_manifests();
+    std::optional<std::vector<PacketRef>> build(const security::ManifestBuilder& builder);
 
     wire::Name object_;
     PacketPool& pool_;
-    std::unique_ptr<security::Signer> root_signer_;
+    std::unique_ptr<security::Signer> root_signer_;  ///< null when sealed
+    std::optional<ObjectSeal> seal_;
     std::unique_ptr<security::Signer> segment_signer_;
     Publication segments_;
     std::vector<security::Sha256Digest> segment_digests_;

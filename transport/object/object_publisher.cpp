@@ -10,147 +10,233 @@ namespace {
 /// Bytes cut and hashed before packets have their turn again.
 constexpr std::size_t kSliceBytes = 128 * 1024;
 
-constexpr std::ptrdiff_t kMaxAsked = 1 << 16;
+std::string too_large(const ObjectSpec& spec) {
+    return spec.name.view().to_uri() + " does not fit into packets of " +
+           std::to_string(spec.max_packet_bytes) + " bytes: the name is too long for them, or " +
+           std::to_string(spec.bytes.size()) + " bytes would need over " +
+           std::to_string(kMaxSegments) + " segments";
+}
+
+/// The object that the packet is of.
+wire::NameView object_of(const SegmentName& packet) {
+    return security::is_manifest_prefix(packet.tensor) ? packet.tensor.parent() : packet.tensor;
+}
+
+/// Asked for by name alone, by who begins to fetch the object.
+bool is_root(const SegmentName& packet) {
+    return packet.segment == 0 && security::is_manifest_prefix(packet.tensor);
+}
 
 }  // namespace
 
 void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string label,
-                                      Missing missing) {
+                                      MissingObject missing) {
     unregister_prefix(prefix);
-    prefixes_.push_back({prefix, std::move(label), missing});
+    prefixes_.add({prefix, std::move(label), missing});
 }
 
 void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
-    std::erase_if(prefixes_, [&](const Prefix& known) { return known.name == prefix; });
+    prefixes_.remove(prefix);
     std::erase_if(objects_, [&](const auto& entry) {
-        return prefix.view().is_prefix_of(entry.second->name());
+        if (!prefix.view().is_prefix_of(entry.second->name())) return false;
+        retained_bytes_ -= entry.second->retained_bytes();
+        return true;
     });
     end_under(prefix, OperationStatus::kCancelled, "nothing is offered any more");
+    refuse(awaited_.take_under(prefix), wire::NackReason::kNoRoute);
 }
 
 void ObjectPublisher::end_under(const wire::Name& prefix, OperationStatus status,
                                 const std::string& detail) {
-    std::erase_if(under_way_, [&](const UnderWay& one) {
-        if (!prefix.view().is_prefix_of(one.object->name())) return false;
-        completions_.push_back({one.id, status, detail});
-        return true;
-    });
+    const auto concerned = [&](const UnderWay& one) {
+        return prefix.view().is_prefix_of(one.object->name());
+    };
+    for (auto one = std::ranges::find_if(under_way_, concerned); one != under_way_.end();
+         one = std::ranges::find_if(under_way_, concerned)) {
+        end(one, status, detail);
+    }
 }
 
-const ObjectPublisher::Prefix* ObjectPublisher::prefix_of(wire::NameView name) const {
-    const auto found = std::ranges::find_if(
-        prefixes_, [&](const Prefix& prefix) { return prefix.name.view().is_prefix_of(name); });
-    return found == prefixes_.end() ? nullptr : &*found;
+ObjectPublication* ObjectPublisher::find(wire::NameView object) const {
+    const auto found = objects_.find(object.hash());
+    const bool is_there = found != objects_.end() && found->second->name() == object;
+    return is_there ? found->second.get() : nullptr;
 }
 
-std::optional<std::string> ObjectPublisher::refusal(const ObjectSpec& spec) const {
-    const wire::NameView name = spec.name.view();
-    if (!covers(name)) return name.to_uri() + " is under no prefix of this node's objects";
-    const bool being_cut = std::ranges::any_of(
-        under_way_, [&](const UnderWay& one) { return one.object->name() == name; });
-    if (being_cut || objects_.contains(name.hash())) {
-        return name.to_uri() + " is published already; a name stands for one value";
+std::optional<std::string> ObjectPublisher::refusal(wire::NameView object) const {
+    if (prefixes_.longest_of(object) == nullptr) {
+        return object.to_uri() + " is under no prefix of this node's objects";
+    }
+    const wire::NameHash hash = object.hash();
+    if (names_under_way_.contains(hash) || objects_.contains(hash)) {
+        return object.to_uri() + " is published already; a name stands for one value";
     }
     return std::nullopt;
 }
 
 void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
                               std::unique_ptr<security::Signer> root_signer) {
-    auto why = refusal(spec);
-    const auto cut = ObjectPublication::Cut::of(spec, *root_signer, virtual_scale_);
-    if (!why && !cut) {
-        why = spec.name.view().to_uri() + " does not fit into packets of " +
-              std::to_string(spec.max_packet_bytes) + " bytes: the name is too long for them, or " +
-              std::to_string(spec.bytes.size()) + " bytes would need over " +
-              std::to_string(kMaxSegments) + " segments";
-    }
+    auto why = refusal(spec.name.view());
+    const auto cut = ObjectCut::of(spec, *root_signer, virtual_scale_);
+    if (!why && !cut) why = too_large(spec);
     if (why) {
         completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
         return;
     }
-    under_way_.push_back({id, std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_,
-                                                                  std::move(root_signer))});
+    start(id, std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_,
+                                                  std::move(root_signer)));
+}
+
+void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spec,
+                                     const security::Keyring& keyring) {
+    if (auto why = refusal(spec.object.name.view())) {
+        completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
+        return;
+    }
+    std::string why;
+    auto seal = ObjectSeal::verified(spec, keyring, pool_, why);
+    if (!seal) {
+        completions_.push_back({id, OperationStatus::kUntrusted,
+                                spec.object.name.view().to_uri() + ": " + std::move(why)});
+        return;
+    }
+    start(id, std::make_unique<ObjectPublication>(spec.object, std::move(*seal), virtual_scale_,
+                                                  pool_));
+}
+
+void ObjectPublisher::start(OperationId id, std::unique_ptr<ObjectPublication> object) {
+    names_under_way_.insert(object->name().hash());
+    under_way_.push_back({id, std::move(object)});
 }
 
 void ObjectPublisher::advance() {
     if (under_way_.empty()) return;
-    switch (under_way_.front().object->advance(kSliceBytes)) {
+    const auto first = under_way_.begin();
+    switch (first->object->advance(kSliceBytes)) {
         case ObjectPublication::Progress::kUnderWay:
             return;
         case ObjectPublication::Progress::kFailed:
-            return end_first(OperationStatus::kAborted, "the key can sign no more");
+            if (first->object->is_sealed()) {
+                return end(first, OperationStatus::kUntrusted,
+                           first->object->name().to_uri() + " was signed with other bytes");
+            }
+            return end(first, OperationStatus::kAborted, "the key can sign no more");
         case ObjectPublication::Progress::kComplete:
-            offer(std::move(under_way_.front().object));
-            return end_first(OperationStatus::kDone, {});
+            offer(std::move(first->object));
+            completions_.push_back({first->id, OperationStatus::kDone, {}});
+            under_way_.pop_front();
     }
 }
 
 void ObjectPublisher::offer(std::unique_ptr<ObjectPublication> object) {
-    forwarder_.put_data(RequesterId::kApplication, object->root(), false);  // for those who wait
     const wire::NameHash hash = object->name().hash();
+    names_under_way_.erase(hash);
+    forwarder_.put_data(RequesterId::kApplication, object->root(), false);
+    for (const wire::Name& packet : awaited_.take(object->name())) {
+        const auto parsed = SegmentName::parse_full(packet.view());
+        if (parsed && is_root(*parsed) && parsed->digest.empty()) continue;
+        PacketRef data = parsed ? object->find(*parsed) : PacketRef();
+        if (data) {
+            forwarder_.put_data(RequesterId::kApplication, std::move(data), false);
+        } else {
+            forwarder_.nack(packet.view(), wire::NackReason::kNoData);
+        }
+    }
+    retained_bytes_ += object->retained_bytes();
     objects_.insert_or_assign(hash, std::move(object));
 }
 
-void ObjectPublisher::end_first(OperationStatus status, std::string detail) {
-    completions_.push_back({under_way_.front().id, status, std::move(detail)});
-    under_way_.pop_front();
+void ObjectPublisher::end(std::deque<UnderWay>::iterator ended, OperationStatus status,
+                          std::string detail) {
+    const std::unique_ptr<ObjectPublication> object = std::move(ended->object);
+    completions_.push_back({ended->id, status, std::move(detail)});
+    names_under_way_.erase(object->name().hash());
+    under_way_.erase(ended);
+    // Where what is missing is refused, nobody would wait for it but for this publication.
+    const ObjectPrefix* prefix = prefixes_.longest_of(object->name());
+    const bool refuses = prefix != nullptr && prefix->missing == MissingObject::kRefuse;
+    if (refuses && !awaited_.expects(object->name())) {
+        refuse(awaited_.take(object->name()), wire::NackReason::kNoData);
+    }
+}
+
+void ObjectPublisher::refuse(const std::vector<wire::Name>& packets, wire::NackReason reason) {
+    for (const wire::Name& packet : packets) forwarder_.nack(packet.view(), reason);
+}
+
+void ObjectPublisher::expect(const wire::Name& object) {
+    if (find(object.view()) == nullptr) awaited_.expect(object);
 }
 
 void ObjectPublisher::withdraw(const wire::Name& object) {
-    const auto found = objects_.find(object.view().hash());
-    if (found != objects_.end() && found->second->name() == object.view()) objects_.erase(found);
+    const wire::NameHash hash = object.view().hash();
+    if (const ObjectPublication* published = find(object.view())) {
+        retained_bytes_ -= published->retained_bytes();
+        objects_.erase(hash);
+    }
+    if (names_under_way_.contains(hash)) {
+        const auto cut = std::ranges::find_if(
+            under_way_, [&](const UnderWay& one) { return one.object->name() == object.view(); });
+        if (cut != under_way_.end()) end(cut, OperationStatus::kCancelled, "withdrawn");
+    }
+    refuse(awaited_.take(object.view()), wire::NackReason::kNoData);
+}
+
+PacketRef ObjectPublisher::root_of(const wire::Name& object) const {
+    const ObjectPublication* published = find(object.view());
+    return published == nullptr ? PacketRef() : published->root();
 }
 
 bool ObjectPublisher::cancel(OperationId id) {
+    if (asked_.cancel(id)) return true;
     const auto found = std::ranges::find(under_way_, id, &UnderWay::id);
     if (found == under_way_.end()) return false;
-    under_way_.erase(found);
-    completions_.push_back({id, OperationStatus::kCancelled, "cancelled"});
+    end(found, OperationStatus::kCancelled, "cancelled");
     return true;
 }
 
 void ObjectPublisher::abort(const wire::Name& prefix, const std::string& why) {
     end_under(prefix, OperationStatus::kAborted, why);
+    if (prefix.view().empty()) asked_.abort(why);
 }
 
 void ObjectPublisher::take_completions(std::vector<OperationCompletion>& into) {
+    asked_.take_completions(into);
     std::ranges::move(completions_, std::back_inserter(into));
     completions_.clear();
 }
 
-Production ObjectPublisher::produce(wire::NameView name) {
-    const auto parsed = SegmentName::parse_full(name);
-    const Prefix* prefix = prefix_of(name);
-    if (!parsed || prefix == nullptr) return {};
-    const bool wants_manifest = security::is_manifest_prefix(parsed->tensor);
-    const wire::NameView object = wants_manifest ? parsed->tensor.parent() : parsed->tensor;
-    const auto found = objects_.find(object.hash());
-    if (found != objects_.end() && found->second->name() == object) {
-        PacketRef packet = found->second->find(*parsed);
-        if (!packet) return {};
-        const bool is_root = wants_manifest && parsed->segment == 0;
-        if (is_root && prefix->missing == Missing::kRefuse) remember_asked(object);
+std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interest) {
+    const ObjectPrefix* prefix = prefixes_.longest_of(interest.name);
+    if (prefix == nullptr) return std::nullopt;
+    const auto packet = SegmentName::parse_full(interest.name);
+    if (!packet) return Production{};
+    const wire::NameView object = object_of(*packet);
+    if (ObjectPublication* published = find(object)) {
+        PacketRef data = published->find(*packet);
+        if (!data) return Production{};
+        if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) asked_.add(object);
         ++segments_served_;
-        return {Production::Kind::kData, std::move(packet), {}};
+        return Production{Production::Kind::kData, std::move(data), {}};
     }
-    if (prefix->missing == Missing::kRefuse) return {Production::Kind::kAbsent, {}, {}};
+    if (!interest.is_for_here) return Production{};
+    if (names_under_way_.contains(object.hash()) || awaited_.expects(object)) {
+        return wait(*prefix, object, interest);
+    }
+    if (prefix->missing == MissingObject::kRefuse) {
+        return Production{Production::Kind::kAbsent, {}, {}};
+    }
     // Who asks for the root fetches the object; a full name is of an object that is gone.
-    if (!wants_manifest || parsed->segment != 0 || !parsed->digest.empty()) return {};
+    const bool begins = is_root(*packet) && packet->digest.empty();
+    return begins ? wait(*prefix, object, interest) : Production{};
+}
+
+Production ObjectPublisher::wait(const ObjectPrefix& prefix, wire::NameView object,
+                                 const ObjectInterest& interest) {
+    if (awaited_.wait(object, interest.name, interest.now, interest.until)) asked_.add(object);
     return {Production::Kind::kPending,
             {},
-            {reinterpret_cast<const std::uint8_t*>(prefix->label.data()), prefix->label.size()}};
-}
-
-void ObjectPublisher::remember_asked(wire::NameView object) {
-    if (std::ssize(asked_) == kMaxAsked)
-        asked_.erase(asked_.begin(), asked_.begin() + kMaxAsked / 2);
-    asked_.emplace_back(object);
-}
-
-std::uint64_t ObjectPublisher::retained_bytes() const {
-    std::uint64_t bytes = 0;
-    for (const auto& [hash, object] : objects_) bytes += object->retained_bytes();
-    return bytes;
+            {reinterpret_cast<const std::uint8_t*>(prefix.label.data()), prefix.label.size()}};
 }
 
 }  // namespace innet

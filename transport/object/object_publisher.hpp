@@ -7,40 +7,57 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <utility>
+#include <unordered_set>
 #include <vector>
 
 #include "transport/application/application.hpp"
 #include "transport/endpoint/operation.hpp"
+#include "transport/object/asked_objects.hpp"
+#include "transport/object/awaited_objects.hpp"
+#include "transport/object/object_prefixes.hpp"
 #include "transport/object/object_publication.hpp"
 
 namespace innet {
 
+/// An Interest, as a publisher of objects sees it.
+struct ObjectInterest {
+    wire::NameView name;
+    bool is_for_here = true;  ///< false: it asks another node, which may have what is not here
+    TimePoint now;
+    TimePoint until;  ///< when nobody waits for it any more, unless it is repeated
+};
+
 class ObjectPublisher {
   public:
-    /// What happens to who asks for an object that is not there.
-    enum class Missing : std::uint8_t {
-        kWait,    ///< it may yet come: the asker waits, and hears that somebody is late
-        kRefuse,  ///< as in a cache: the asker is told at once (NackReason kNoData)
-    };
-
     /// Everything referenced must outlive the publisher. `virtual_scale` as in EndpointOptions.
     ObjectPublisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool)
         : virtual_scale_(virtual_scale), forwarder_(forwarder), pool_(pool) {}
 
     /// Objects under `prefix` are ours. `label` (a rank) is who is late when one is waited for.
-    void register_prefix(const wire::Name& prefix, std::string label, Missing missing);
-    /// Drops the prefix with its objects.
+    void register_prefix(const wire::Name& prefix, std::string label, MissingObject missing);
+    /// Drops the prefix with its objects; who waits for one is refused.
     void unregister_prefix(const wire::Name& prefix);
 
     /// Starts publishing; the completion comes from `advance` (or at once, when the spec is wrong).
     void publish(OperationId id, const ObjectSpec& spec,
                  std::unique_ptr<security::Signer> root_signer);
-    /// Drops an object. Caches on the way may still have it.
+    /// The same with a root that was signed earlier: ends with kUntrusted when bytes, name or
+    /// signature do not fit it.
+    void publish_sealed(OperationId id, const SealedObjectSpec& spec,
+                        const security::Keyring& keyring);
+    /// The object will be published, or withdrawn: who asks for it waits, even under a prefix that
+    /// refuses what is missing. No effect on an object that is there.
+    void expect(const wire::Name& object);
+    /// Drops an object, or the expectation of one; who waits for it is refused (kNoData). Its
+    /// publication, if it is under way, ends as cancelled. Caches on the way may still have it.
     void withdraw(const wire::Name& object);
-    /// Ends a publication that is not complete; false when there is none of that id.
+    /// The root manifest of an object that is there, or an empty packet.
+    PacketRef root_of(const wire::Name& object) const;
+
+    /// Ends a publication or a watch; false when there is none of that id.
     bool cancel(OperationId id);
-    /// Ends the publications under `prefix` that are not complete.
+    /// Ends the publications under `prefix` that are not complete, and, when that is every name,
+    /// the watches.
     void abort(const wire::Name& prefix, const std::string& why);
 
     /// `advance` has something to do.
@@ -49,43 +66,47 @@ class ObjectPublisher {
     void advance();
     void take_completions(std::vector<OperationCompletion>& into);
 
-    /// Objects of refusing prefixes whose root was asked for since the last call, in that order:
-    /// what a cache's eviction has to know. The oldest of very many are left out.
-    std::vector<wire::Name> take_asked() { return std::exchange(asked_, {}); }
+    /// What was asked for since the last call: every root asked of an object of a refusing prefix,
+    /// which is what a cache's eviction has to know, and every object that somebody began to wait
+    /// for, once while an Interest waits.
+    std::vector<wire::Name> take_asked() { return asked_.take(); }
+    /// The operation ends as done as soon as `take_asked` has something.
+    void watch_asked(OperationId id) { asked_.watch(id); }
 
-    bool covers(wire::NameView name) const { return prefix_of(name) != nullptr; }
-    Production produce(wire::NameView name);
+    /// Nothing when the name is under no prefix of ours.
+    std::optional<Production> produce(const ObjectInterest& interest);
 
     std::uint64_t segments_served() const { return segments_served_; }
-    std::uint64_t retained_bytes() const;
+    std::uint64_t retained_bytes() const { return retained_bytes_; }
 
   private:
-    struct Prefix {
-        wire::Name name;
-        std::string label;
-        Missing missing = Missing::kWait;
-    };
     struct UnderWay {
         OperationId id = 0;
         std::unique_ptr<ObjectPublication> object;
     };
 
-    const Prefix* prefix_of(wire::NameView name) const;
-    std::optional<std::string> refusal(const ObjectSpec& spec) const;
+    ObjectPublication* find(wire::NameView object) const;
+    std::optional<std::string> refusal(wire::NameView object) const;
+    void start(OperationId id, std::unique_ptr<ObjectPublication> object);
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
-    void end_first(OperationStatus status, std::string detail);
+    void end(std::deque<UnderWay>::iterator ended, OperationStatus status, std::string detail);
     void offer(std::unique_ptr<ObjectPublication> object);
-    void remember_asked(wire::NameView object);
+    void refuse(const std::vector<wire::Name>& packets, wire::NackReason reason);
+    Production wait(const ObjectPrefix& prefix, wire::NameView object,
+                    const ObjectInterest& interest);
 
     std::uint32_t virtual_scale_;
     Forwarder& forwarder_;
     PacketPool& pool_;
-    std::vector<Prefix> prefixes_;
+    ObjectPrefixes prefixes_;
     std::deque<UnderWay> under_way_;
+    std::unordered_set<wire::NameHash> names_under_way_;
     std::unordered_map<wire::NameHash, std::unique_ptr<ObjectPublication>> objects_;
+    AwaitedObjects awaited_;
+    AskedObjects asked_;
     std::vector<OperationCompletion> completions_;
-    std::vector<wire::Name> asked_;
     std::uint64_t segments_served_ = 0;
+    std::uint64_t retained_bytes_ = 0;
 };
 
 }  // namespace innet

@@ -91,6 +91,8 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
     return content;
 }
 
+}  // namespace
+
 /// Writes one manifest after the other, the lowest level first.
 class ManifestWriter {
   public:
@@ -159,8 +161,6 @@ class ManifestWriter {
     std::vector<RootNumber> root_numbers_;
 };
 
-}  // namespace
-
 wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest) {
     return manifest_prefix(object).append_number(wire::kSegmentComponent, manifest);
 }
@@ -173,29 +173,53 @@ bool is_manifest_prefix(wire::NameView name) {
 ManifestBuilder::ManifestBuilder(wire::Name object, std::uint64_t fan_out)
     : object_(std::move(object)), fan_out_(fan_out) {}
 
-std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
-                                                             Signer& root_signer) const {
-    const auto tree = ManifestTree::over(digests_.size(), fan_out_);
-    if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, pool);
+std::optional<ManifestBuilder::Levels> ManifestBuilder::build_levels(
+    ManifestWriter& writer, const ManifestTree& tree) const {
     const auto digest_signer = make_digest_signer();
     Sha256 sha256;
-    std::vector<PacketRef> manifests(tree->manifests());
-    std::vector<Sha256Digest> manifest_digests(manifests.size());
+    Levels levels{std::vector<PacketRef>(tree.manifests()), {}};
+    std::vector<Sha256Digest> manifest_digests(levels.manifests.size());
 
     // From the last to the root: children come before the manifest that lists them. Children of one
     // manifest stand together, and so do those of the manifest before it, right in front of them.
     std::span<const Sha256Digest> segments_left(digests_);
     std::span<const Sha256Digest> manifests_left(manifest_digests);
-    for (std::size_t i = manifests.size(); i-- > 0;) {
-        auto& left = i >= tree->first_leaf() ? segments_left : manifests_left;
-        const auto children = left.last(tree->children_of(i));
+    for (std::size_t i = levels.manifests.size(); i-- > 0;) {
+        auto& left = i >= tree.first_leaf() ? segments_left : manifests_left;
+        const auto children = left.last(tree.children_of(i));
         left = left.first(left.size() - children.size());
-        manifests[i] = writer.write(i, children, i == 0 ? root_signer : *digest_signer);
-        if (!manifests[i]) return std::nullopt;
-        manifest_digests[i] = sha256.digest(manifests[i].bytes());
+        if (i == 0) {
+            levels.listed_by_root.assign(children.begin(), children.end());
+            break;
+        }
+        levels.manifests[i] = writer.write(i, children, *digest_signer);
+        if (!levels.manifests[i]) return std::nullopt;
+        manifest_digests[i] = sha256.digest(levels.manifests[i].bytes());
     }
-    return manifests;
+    return levels;
+}
+
+std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
+                                                             Signer& root_signer) const {
+    const auto tree = ManifestTree::over(digests_.size(), fan_out_);
+    if (!tree) return std::nullopt;
+    ManifestWriter writer(object_, *tree, extent_, pool);
+    auto levels = build_levels(writer, *tree);
+    if (!levels) return std::nullopt;
+    levels->manifests[0] = writer.write(0, levels->listed_by_root, root_signer);
+    if (!levels->manifests[0]) return std::nullopt;
+    return std::move(levels->manifests);
+}
+
+std::optional<std::vector<PacketRef>> ManifestBuilder::build_below(
+    const PacketRef& root, std::span<const Sha256Digest> listed, PacketPool& pool) const {
+    const auto tree = ManifestTree::over(digests_.size(), fan_out_);
+    if (!tree) return std::nullopt;
+    ManifestWriter writer(object_, *tree, extent_, pool);
+    auto levels = build_levels(writer, *tree);
+    if (!levels || !std::ranges::equal(levels->listed_by_root, listed)) return std::nullopt;
+    levels->manifests[0] = root;
+    return std::move(levels->manifests);
 }
 
 ManifestVerifier::ManifestVerifier(wire::Name object, ManifestTree tree)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct ObjectExtent {
     std::uint64_t segment_bytes = 0;
 };
 
+class ManifestWriter;
+
 /// Makes the manifests of one object.
 ///
 ///     ManifestBuilder builder(object);
@@ -49,8 +52,20 @@ class ManifestBuilder {
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
+    /// The same under a root that was signed earlier and lists `listed`. Nothing when these are not
+    /// the digests of what is below it.
+    std::optional<std::vector<PacketRef>> build_below(const PacketRef& root,
+                                                      std::span<const Sha256Digest> listed,
+                                                      PacketPool& pool) const;
 
   private:
+    /// All manifests but the root, and the digests that the root has to list.
+    struct Levels {
+        std::vector<PacketRef> manifests;
+        std::vector<Sha256Digest> listed_by_root;
+    };
+    std::optional<Levels> build_levels(ManifestWriter& writer, const ManifestTree& tree) const;
+
     wire::Name object_;
     std::uint64_t fan_out_;
     std::optional<ObjectExtent> extent_;

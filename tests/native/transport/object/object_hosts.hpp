@@ -41,12 +41,15 @@ class RecordingForwarder final : public Forwarder {
     }
     void put_data(RequesterId, PacketRef data, bool) override { put.push_back(std::move(data)); }
     void hold(wire::NameView, wire::ByteView) override {}
-    void nack(wire::NameView, wire::NackReason) override {}
+    void nack(wire::NameView refused_name, wire::NackReason reason) override {
+        refused.emplace_back(wire::Name(refused_name), reason);
+    }
 
     std::vector<wire::Name> asked;
     std::vector<wire::Name> hints;
     std::vector<wire::Name> cancelled;
     std::vector<PacketRef> put;
+    std::vector<std::pair<wire::Name, wire::NackReason>> refused;
 };
 
 /// One endpoint. `now` moves only when a test says so.
@@ -62,10 +65,11 @@ struct ObjectHost {
         return nullptr;
     }
 
-    Production produce(const wire::Name& wanted) {
+    Production produce(const wire::Name& wanted, const wire::Name& hint = wire::Name()) {
         Bytes packet(512);
         wire::InterestFields fields;
         fields.name = wanted.view();
+        fields.forwarding_hint = hint.view();
         packet.resize(wire::encode_interest(fields, packet));
         return endpoint.produce(*wire::InterestView::parse(packet), true, now);
     }

@@ -49,7 +49,7 @@ Bytes number(std::uint32_t type, std::uint8_t value) { return tlv(type, {Bytes{v
 
 TEST_CASE("objects of any size arrive whole, with one signature and small packets") {
     const std::size_t segment =
-        ObjectPublication::Cut::of({name("/j/g0/obj/1/model"), {}, 1024}, *key_of("h1"), 1)
+        ObjectCut::of({name("/j/g0/obj/1/model"), {}, 1024}, *key_of("h1"), 1)
             ->segmentation.segment_bytes;
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, segment - 1, segment,
                                    segment + 1, 40 * segment, std::size_t{1'500'000}}) {

@@ -93,8 +93,7 @@ TEST_CASE("a withdrawn object is gone, and its name may be used again") {
 TEST_CASE(
     "where nobody is to wait, what is not there is absent, and so is what is there no longer") {
     ObjectHosts hosts;
-    hosts.publisher.endpoint.register_objects(name("/j/g0/obj/1"), "1",
-                                              ObjectPublisher::Missing::kRefuse);
+    hosts.publisher.endpoint.register_objects(name("/j/g0/obj/1"), "1", MissingObject::kRefuse);
     CHECK(hosts.publisher.produce(root_name()).kind == Production::Kind::kAbsent);
     hosts.publish(some_bytes(5000));
     const wire::Name segment = full_name(hosts, "/j/g0/obj/1/model/seg=0");
@@ -113,7 +112,7 @@ TEST_CASE("the segments of a thin object stand for as much as a packet may have"
     auto signer = key_of("h1");
     const Bytes thin = some_bytes(2000);
     const ObjectSpec spec{name("/kv/block"), thin, 9000};
-    const auto cut = ObjectPublication::Cut::of(spec, *signer, 100);
+    const auto cut = ObjectCut::of(spec, *signer, 100);
     REQUIRE(cut);
     CHECK(cut->segmentation.segments() > 2000 * 100 / 9000);
     ObjectPublication object(spec, *cut, 100, pool, std::move(signer));
@@ -125,7 +124,7 @@ TEST_CASE("the segments of a thin object stand for as much as a packet may have"
     CHECK(packet.size() + packet.virtual_bytes() <= 9000);
     CHECK(packet.size() + packet.virtual_bytes() > 8000);
     CHECK(object.root().virtual_bytes() == 0);
-    CHECK_FALSE(ObjectPublication::Cut::of(spec, *key_of("h1"), 100'000));
+    CHECK_FALSE(ObjectCut::of(spec, *key_of("h1"), 100'000));
 }
 
 TEST_CASE("names that cannot be published are refused with the reason") {

@@ -1,0 +1,34 @@
+#pragma once
+// How an object is cut into packets.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/publish/segmentation.hpp"
+#include "transport/security/keyring.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet {
+
+struct ObjectSpec {
+    wire::Name name;
+    std::span<const std::uint8_t> bytes;  ///< read until the publication is complete
+    std::size_t max_packet_bytes = 0;     ///< of a Data packet, at most
+};
+
+struct ObjectCut {
+    Segmentation segmentation;
+    std::uint64_t fan_out = 0;  ///< digests in one manifest
+
+    /// So that no packet exceeds the limit. Nothing when the object's name leaves no room in a
+    /// packet, or it has too many segments. A packet's limit counts what its content stands for.
+    static std::optional<ObjectCut> of(const ObjectSpec& spec, const security::Signer& root_signer,
+                                       std::uint32_t virtual_scale);
+
+    /// Whether segments cut like this fit into packets of `spec`'s limit.
+    bool fits(const ObjectSpec& spec) const;
+};
+
+}  // namespace innet

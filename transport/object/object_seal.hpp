@@ -1,0 +1,46 @@
+#pragma once
+// What somebody signed earlier: an object's root manifest, to which the object's bytes, cut again
+// in the same way, must fit.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/buffer/packet_ref.hpp"
+#include "transport/object/object_cut.hpp"
+#include "transport/security/keyring.hpp"
+#include "transport/security/sha256.hpp"
+
+namespace innet {
+
+struct SealedObjectSpec {
+    ObjectSpec object;
+    std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
+};
+
+class ObjectSeal {
+  public:
+    /// Nothing, and `why`, when the root is no root manifest of an object of that name and size, is
+    /// not signed by an Ed25519 key that `keyring` trusts with the name, or tells of packets larger
+    /// than the object's limit. Whoever wrote the root's bytes, they do no harm.
+    static std::optional<ObjectSeal> verified(const SealedObjectSpec& spec,
+                                              const security::Keyring& keyring, PacketPool& pool,
+                                              std::string& why);
+
+    const ObjectCut& cut() const { return cut_; }
+    const PacketRef& root() const { return root_; }
+    /// The digests that the root lists: those of the manifests or segments right below it.
+    std::span<const security::Sha256Digest> listed() const { return listed_; }
+
+  private:
+    ObjectSeal() = default;
+
+    ObjectCut cut_;
+    PacketRef root_;
+    std::vector<security::Sha256Digest> listed_;
+};
+
+}  // namespace innet
