@@ -139,6 +139,8 @@ def _jobs_and_groups(status: RunStatus) -> list[RenderableType]:
         parts.append(_jobs_table(status))
     if status.groups:
         parts.append(_groups_table(status))
+    if status.pools:
+        parts.append(_pools_table(status))
     return parts
 
 
@@ -175,6 +177,24 @@ def _groups_table(status: RunStatus) -> Table:
         joined = f"{len(group['joined'])} of {len(group['ranks'])}"
         ranks = ", ".join(group["ranks"])
         table.add_row(group["job"], group["name"], group["algorithm"], ranks, joined)
+    return table
+
+
+def _pools_table(status: RunStatus) -> Table:
+    """One line per member, with what the pool has in the switches' caches on the first."""
+    table = _table("Pools", "tenant", "weight", "member", "offers", "cached", "pending")
+    for pool in status.pools:
+        switches = [
+            part for node, part in pool["parts"].items() if status.nodes[node]["kind"] == "switch"
+        ]
+        named = (pool["tenant"], str(pool["weight"]))
+        used = (
+            _size(sum(part["cache_bytes"] for part in switches)),
+            str(sum(part["pit_entries"] for part in switches)),
+        )
+        for node, capacity_bytes in pool["members"].items():
+            table.add_row(*named, node, _size(capacity_bytes) if capacity_bytes else "-", *used)
+            named, used = ("", ""), ("", "")
     return table
 
 

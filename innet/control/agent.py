@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import psutil
 
 from innet._native import _core
-from innet.control.protocol import JobMessage, RuleMessage, job_of
+from innet.control.protocol import JobMessage, PoolMessage, RuleMessage, job_of
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.errors import ControlError
@@ -32,7 +32,7 @@ class GroupListener(Protocol):
         """Every rank has left the group: nobody needs anything of it any more."""
 
     def worker_report(self) -> WorkerReport:
-        """Who this is, and the groups it is in: for a controller that has just begun."""
+        """Who this is, and what it is a member of: for a controller that has just begun."""
 
     def on_group_placed(self, group: str, number: int, plans: Mapping[str, Plan]) -> None:
         """The group's sums are made elsewhere from now on: its plans by name prefix."""
@@ -53,6 +53,7 @@ class NodeAgent:
         self._routes_lock = threading.Lock()  # a worker sets its own, too
         self._routes = {route.node: route.face for route in config.routes}
         self._ruled: set[str] = set()
+        self._pools: set[str] = set()
         self._started_s = time.monotonic()
         self._process = psutil.Process()
         self._server = ControlServer(
@@ -62,6 +63,7 @@ class NodeAgent:
                 "status": self.status,
                 "install_job": self.install_job,
                 "remove_job": self.remove_job,
+                "set_pools": self.set_pools,
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
                 "set_routes": self.set_routes,
@@ -121,6 +123,19 @@ class NodeAgent:
         for group in [group for group in self._ruled if group.startswith(f"{prefix}/")]:
             self._report_removed(group)
 
+    def set_pools(self, pools: list[dict[str, Any]]) -> None:
+        """Serve these pools of blocks (see :class:`PoolMessage`), and none else."""
+        wanted = [PoolMessage.model_validate(document) for document in pools]
+        for prefix in self._pools.difference(pool.prefix for pool in wanted):
+            self._node.remove_job(prefix)
+            self._pools.remove(prefix)
+        for pool in wanted:
+            self._node.install_job(pool.prefix, pool.weight, None, [pool.key.native()])
+            self._pools.add(pool.prefix)
+            for index, face in enumerate(self._config.faces):
+                if face.peer in pool.hosts:
+                    self._node.admit_face(index, pool.prefix)
+
     def install_group(self, group: str, rules: list[dict[str, Any]]) -> int:
         """Install the rules of ``group`` (a name prefix); how many there were."""
         for document in rules:
@@ -177,7 +192,7 @@ class NodeAgent:
             self._groups.on_group_over(group, number)
 
     def memberships(self) -> dict[str, Any]:
-        """The worker of this node, and the groups it is in.
+        """The worker of this node, and the groups and pools it is in.
 
         Raises:
             ControlError: no worker lives here.

@@ -1,7 +1,8 @@
 """The controller of a run: SHArP's aggregation manager.
 
-It answers workers and the launcher; the groups are kept in :mod:`.groups`, their plans made in
-:mod:`.group_plans`, rules installed in :mod:`.placements`, nodes spoken to in :mod:`.messenger`.
+It answers workers and the launcher; the groups are kept in :mod:`.groups`, pools of blocks in
+:mod:`.pools`, plans made in :mod:`.group_plans`, rules installed in :mod:`.placements`, nodes
+spoken to in :mod:`.messenger`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.outages import Change, Outages
 from innet.control.placements import Placements
+from innet.control.pools import PoolRegistry
 from innet.control.protocol import job_message
-from innet.control.resumption import KnownJob, LaunchRecord, WorkerReport
+from innet.control.resumption import KnownJob, LaunchRecord, PoolReport, WorkerReport
 from innet.control.survivors import Loss, Survivors
 from innet.errors import ControlError, NoAnswer
 from innet.plans import Plan
@@ -44,8 +46,9 @@ class Controller:
     """Answers the workers of all jobs on a control socket, and its launcher by method calls.
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
-    ``group_failure``, ``shrink_group``, ``leave_group``, ``fail``, ``expel``, ``ended``,
-    ``routes``; for displays: ``groups``, ``jobs``.
+    ``group_failure``, ``shrink_group``, ``leave_group``, ``open_pool``, ``leave_pool``,
+    ``pool_members``, ``fail``, ``expel``, ``ended``, ``routes``; for displays: ``groups``,
+    ``jobs``, ``pools``.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Controller:
             self._placements,
             self._messenger,
         )
+        self._pools = PoolRegistry(self._placements)
         self._attendance = Attendance(self._process_ended, record.generation)
         if record.generation > 0:
             self._resume(record, topology.hosts)
@@ -102,6 +106,10 @@ class Controller:
                 "shrink_group": self.shrink_group,
                 "expel": self.expel,
                 "leave_group": self.leave_group,
+                "open_pool": self.open_pool,
+                "leave_pool": self.leave_pool,
+                "pool_members": self.pool_members,
+                "pools": self.pools,
                 "fail": self.fail_incarnation,
                 "groups": self.groups,
                 "jobs": self.jobs,
@@ -147,6 +155,8 @@ class Controller:
             self._attendance.kill(host)  # what a worker started may have outlived it
         self._messenger.wait()
         with self._lock:
+            for host in job.hosts:
+                self._pools.leave_all(host)
             self._placements.close_job(job.prefix)
             self._jobs.remove(job)
 
@@ -170,6 +180,7 @@ class Controller:
         """
         with self._lock:
             self._groups.renew(node)
+            self._pools.leave_all(node)
             self._note_supervised(node, pid)
             return self._attendance.attach(node, pid)
 
@@ -181,7 +192,10 @@ class Controller:
 
     def detach(self, node: str, incarnation: int) -> None:
         """That process has closed its worker, and has left its groups."""
-        self._attendance.detach(node, incarnation)
+        with self._lock:
+            if self._attendance.is_current(node, incarnation):
+                self._pools.leave_all(node)
+            self._attendance.detach(node, incarnation)
 
     def present(self) -> list[str]:
         """The nodes with a worker that has not failed."""
@@ -257,6 +271,39 @@ class Controller:
         with self._lock:
             return {"missing": self._groups.leave(group, number, node)}
 
+    def open_pool(self, node: str, incarnation: int, **told: Any) -> None:
+        """That process joins a pool of blocks (see :class:`PoolReport`), or changes its part in it.
+
+        All switches that answer carry the pool's names to and from the node when this returns.
+
+        Raises:
+            ControlError: another process stands for ``node``, or as
+                :meth:`innet.control.pools.PoolRegistry.open`.
+        """
+        with self._lock:
+            if not self._attendance.is_current(node, incarnation):
+                raise ControlError(
+                    f"this process stands for {node} no longer, and can join no pool there; start "
+                    "it again with `innet run`"
+                )
+            self._pools.open(node, PoolReport.model_validate(told))
+
+    def leave_pool(self, node: str, incarnation: int, tenant: str) -> None:
+        """That process is a member of the tenant's pool no longer."""
+        with self._lock:
+            if self._attendance.is_current(node, incarnation):
+                self._pools.leave(node, tenant)
+
+    def pool_members(self, tenant: str) -> dict[str, int]:
+        """The nodes that offer memory to a tenant's pool, and bytes of each."""
+        with self._lock:
+            return self._pools.members(tenant)
+
+    def pools(self) -> list[dict[str, Any]]:
+        """The pools of blocks, for status displays."""
+        with self._lock:
+            return self._pools.describe()
+
     def fail_incarnation(
         self,
         node: str,
@@ -291,17 +338,20 @@ class Controller:
         """
         with self._lock:
             self._groups.fail(node, why)
+            self._pools.leave_all(node)
 
     def lose(self, node: str, why: str) -> None:
         """``node`` has failed, and no other process will come for it."""
         with self._lock:
             self._groups.lose(node, why)
+            self._pools.leave_all(node)
             self._attendance.kill(node)  # whose parent is gone
 
     def end(self, node: str) -> None:
         """The process of ``node`` has ended as it should; nobody waits for it any more."""
         with self._lock:
             self._groups.end(node)
+            self._pools.leave_all(node)
 
     def failures(self) -> list[str]:
         """The nodes that failed in their jobs, the first to fail at the beginning."""
@@ -431,6 +481,7 @@ class Controller:
             self._attendance.restore(worker.node, worker.pid, worker.incarnation)
         with self._lock:
             self._groups.restore(reports, record)
+            self._pools.restore(reports)
             self._adapt(Survivors(self._topology, record.lost))
         if record.watches:
             self.watch_nodes()

@@ -1,14 +1,18 @@
-"""What the switches that are left are told: of jobs, of their sums' rules, and of routes."""
+"""What the switches that are left are told: of jobs, pools, their sums' rules, and of routes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from innet.control.messenger import Messenger
-from innet.control.protocol import JobMessage, RuleMessage
+from innet.control.messenger import Message, Messenger
+from innet.control.protocol import JobMessage, PoolMessage, RuleMessage
 from innet.control.survivors import Survivors
+from innet.errors import NoAnswer
 from innet.plans import Plan
+
+_POOLS_TIMEOUT_S = 2.0
 
 
 class Placements:
@@ -19,6 +23,7 @@ class Placements:
         """The network as it is: who replaces it sees to it that the nodes hear of it."""
         self._messenger = messenger
         self._jobs: dict[str, JobMessage] = {}
+        self._pools: tuple[PoolMessage, ...] = ()
 
     def open_job(self, job: JobMessage) -> None:
         """Have all switches serve a job, before any of its rules.
@@ -40,6 +45,32 @@ class Placements:
         said = ("remove_job", {"prefix": prefix})
         self._messenger.ask_all({switch: [said] for switch in self.survivors.switches})
 
+    def open_pools(self, pools: Sequence[PoolMessage]) -> None:
+        """Have all switches serve ``pools`` and no others, and wait until they do.
+
+        One that does not answer is left as it is: it is told when it comes back.
+
+        Raises:
+            ControlError: a switch refuses.
+        """
+        self.restore_pools(pools)
+        method, parameters = self._set_pools()
+        for switch in self.survivors.switches:
+            with suppress(NoAnswer):
+                self._messenger.ask(switch, method, timeout_s=_POOLS_TIMEOUT_S, **parameters)
+
+    def close_pools(self, pools: Sequence[PoolMessage]) -> None:
+        """Have all switches serve ``pools`` and no others, as far as they answer."""
+        self.restore_pools(pools)
+        self._messenger.ask_all({switch: [self._set_pools()] for switch in self.survivors.switches})
+
+    def restore_pools(self, pools: Sequence[PoolMessage]) -> None:
+        """Know again the pools that the switches are to serve."""
+        self._pools = tuple(pools)
+
+    def _set_pools(self) -> Message:
+        return "set_pools", {"pools": [pool.model_dump() for pool in self._pools]}
+
     def place(self, plans: Mapping[str, Plan]) -> dict[str, Plan]:
         """Where the sums of ``plans``, made for the whole network, are made now."""
         return {prefix: self.survivors.place(plan) for prefix, plan in plans.items()}
@@ -56,7 +87,7 @@ class Placements:
                     self._messenger.ask(switch, "install_group", group=prefix, rules=rules)
 
     def adapt_switches(self, plans: Mapping[str, Plan]) -> None:
-        """Give every switch that is left the jobs, the present routes, and the rules of ``plans``.
+        """Give every switch that is left jobs, pools, the present routes, and rules of ``plans``.
 
         One that does not answer is left as it is: it will be lost too, or come back.
         """
@@ -65,6 +96,7 @@ class Placements:
             {
                 switch: [
                     *(("install_job", job.model_dump()) for job in self._jobs.values()),
+                    self._set_pools(),
                     ("set_routes", {"routes": dict(hops[switch])}),
                     *(
                         ("install_group", {"group": prefix, "rules": rules})

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from innet.control.jobs import Job
-from innet.security.keys import JobTrust
+from innet.security.keys import JobTrust, Key
 
 
 class Request(BaseModel):
@@ -49,6 +49,20 @@ class JobMessage(BaseModel):
 def job_message(job: Job, keys: JobTrust) -> JobMessage:
     """What a switch is told of ``job``."""
     return JobMessage(prefix=job.prefix, weight=job.weight, hosts=job.hosts, keys=keys)
+
+
+class PoolMessage(BaseModel):
+    """A pool of blocks that a switch is to serve."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: str
+    """Two components: ``/kv/<tenant>``."""
+    weight: int
+    hosts: tuple[str, ...]
+    """Faces to these nodes carry names of the pool, beside those of their jobs."""
+    key: Key
+    """The tenant's public key: it vouches for names of the pool, and for no others."""
 
 
 class RuleMessage(BaseModel):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from innet.control.jobs import Job
 from innet.control.survivors import Loss
-from innet.security.keys import JobTrust
+from innet.security.keys import JobTrust, Key
 
 
 class _Part(BaseModel):
@@ -77,8 +77,24 @@ class GroupReport(_Part):
     failure: tuple[str, int | None] | None
 
 
+class PoolReport(_Part):
+    """A worker's part in a pool of blocks.
+
+    Attributes:
+        tenant: whose blocks they are: the component that stands for it in names.
+        key: that verifies them.
+        capacity_bytes: of memory that the worker offers to others; 0: none.
+        weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
+    """
+
+    tenant: str = Field(pattern="^[0-9a-f]{2,128}$")
+    key: Key
+    capacity_bytes: int = Field(ge=0)
+    weight: int
+
+
 class WorkerReport(_Part):
-    """A worker, and the groups that it is in.
+    """A worker, and the groups and pools that it is in.
 
     Attributes:
         node: its host.
@@ -86,6 +102,7 @@ class WorkerReport(_Part):
         incarnation: as the controller gave it.
         failed: why it can go on no longer, if it cannot.
         groups: with those that it has left while others have not.
+        pools: that it is a member of.
     """
 
     node: str
@@ -93,3 +110,4 @@ class WorkerReport(_Part):
     incarnation: int
     failed: str | None
     groups: list[GroupReport]
+    pools: list[PoolReport] = []

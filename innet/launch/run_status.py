@@ -40,6 +40,7 @@ class RunStatus(BaseModel):
         jobs: that run on it, with what each uses and is guaranteed on every switch
             (``parts``, by switch; see ``NodeAgent.status``).
         groups: the controller's groups of ranks.
+        pools: of blocks: members with the bytes that each offers, and ``parts`` as of jobs.
         kernel_links: in netns mode.
     """
 
@@ -51,6 +52,7 @@ class RunStatus(BaseModel):
     silent: dict[str, str]
     jobs: list[dict[str, Any]]
     groups: list[dict[str, Any]]
+    pools: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
 
 
@@ -71,8 +73,9 @@ def read_run_status(record: RunRecord) -> RunStatus:
         stale=record.is_stale,
         nodes=nodes,
         silent=silent,
-        jobs=[{**job, "parts": _parts(job["prefix"], nodes)} for job in _listed(record, "jobs")],
+        jobs=_with_parts(_listed(record, "jobs"), nodes),
         groups=_listed(record, "groups"),
+        pools=_with_parts(_listed(record, "pools"), nodes),
         kernel_links=_kernel_links(record),
     )
 
@@ -94,8 +97,14 @@ def _ask_status(node_and_socket: tuple[str, Path]) -> dict[str, Any] | str:
         return str(error)
 
 
+def _with_parts(
+    listed: list[dict[str, Any]], nodes: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    return [{**job, "parts": _parts(job["prefix"], nodes)} for job in listed]
+
+
 def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By switch, what it says of the job with that prefix."""
+    """By switch, what it says of the job or the pool with that prefix."""
     return {
         node: part
         for node, answer in nodes.items()

@@ -3,7 +3,8 @@
 Each job has keys of its own, which its hosts get and the switches learn when it comes. Each host
 has an Ed25519 pair, and all of the job know its public key: it signs its objects with it, and its
 segments too when that is the setting. With a symmetric signature, segments are signed with a key
-that the job shares. The files are readable by their owner alone.
+that the job shares. A job's hosts, and nobody else, also share a secret from which the tenant of
+its pools of blocks is derived. The files are readable by their owner alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet._native import _core
 from innet.errors import SecurityError
@@ -25,6 +26,7 @@ KEYS_VARIABLE = "INNET_KEYS"
 """Environment variable with the path of the node's key file."""
 
 _GROUP_KEY_BYTES = {"gmac": 16, "hmac": 32}
+_POOL_SECRET_BYTES = 32
 
 
 class Key(BaseModel):
@@ -58,6 +60,7 @@ class NodeKeys(BaseModel):
         objects: for the manifests of objects: the node's own Ed25519 key.
         trusted: whose signatures are taken.
         operator: public key of who may give commands, hexadecimal; ``None``: nobody.
+        pool_secret: of the job's tenant of pools, hexadecimal; ``None``: a switch has none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,6 +69,7 @@ class NodeKeys(BaseModel):
     objects: Key
     trusted: tuple[Key, ...]
     operator: str | None = None
+    pool_secret: str | None = Field(default=None, repr=False)
 
     def signing_key(self) -> _core.SigningKey:
         """The signing key with a fresh salt: no GMAC nonce repeats after a restart."""
@@ -78,6 +82,16 @@ class NodeKeys(BaseModel):
     def trusted_keys(self) -> list[_core.SigningKey]:
         """The keys to verify with."""
         return [key.native() for key in self.trusted]
+
+    def pool_secret_bytes(self) -> bytes:
+        """The secret of the job's tenant of pools.
+
+        Raises:
+            SecurityError: the node has none.
+        """
+        if self.pool_secret is None:
+            raise SecurityError("these keys are of no job's host, and so have no pool's secret")
+        return bytes.fromhex(self.pool_secret)
 
     def save(self, path: Path) -> None:
         """Write the keys to ``path``, readable by the owner alone."""
@@ -171,7 +185,8 @@ class KeyDealer:
     def deal(self, prefix: str, hosts: Iterable[str]) -> JobKeys:
         """The keys of a job whose names begin with ``prefix``, such as ``/j1``.
 
-        Each host gets an Ed25519 pair of its own that no earlier job has seen.
+        Each host gets an Ed25519 pair of its own, and all of them a secret for their pools, that no
+        earlier job has seen.
         """
         own = {host: _new_pair(host) for host in hosts}
         shared = _new_shared_key(f"{prefix}/KEY", self._signature)
@@ -180,7 +195,13 @@ class KeyDealer:
             public += tuple(keys.objects.public() for keys in self.switches.values())
         trusted = public if shared is None else (shared, *public)
         return JobKeys(
-            _node_keys(own, shared, public, self._operator),
+            _node_keys(
+                own,
+                shared,
+                public,
+                self._operator,
+                pool_secret=secrets.token_bytes(_POOL_SECRET_BYTES).hex(),
+            ),
             JobTrust(signing=shared, trusted=trusted),
         )
 
@@ -190,10 +211,17 @@ def _node_keys(
     shared: Key | None,
     public: tuple[Key, ...],
     operator: str | None = None,
+    pool_secret: str | None = None,
 ) -> dict[str, NodeKeys]:
     trusted = public if shared is None else (shared, *public)
     return {
-        node: NodeKeys(signing=shared or key, objects=key, trusted=trusted, operator=operator)
+        node: NodeKeys(
+            signing=shared or key,
+            objects=key,
+            trusted=trusted,
+            operator=operator,
+            pool_secret=pool_secret,
+        )
         for node, key in own.items()
     }
 

@@ -32,12 +32,14 @@ from innet.telemetry import NodeTelemetry
 from innet.telemetry.events import report
 from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
+from innet.worker.asked_objects import AskedObjects
 from innet.worker.background import BackgroundThread
 from innet.worker.collector import Collector
 from innet.worker.controller_connection import ControllerConnection
 from innet.worker.exit_hooks import before_close, no_more_before_close
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 from innet.worker.membership import Failure, Membership
+from innet.worker.pools import WorkerPools
 
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.01
@@ -59,6 +61,9 @@ class Worker:
         object_key: what this rank's objects are signed with.
         settings: settings of the run.
         job: the job file.
+        asked_objects: tells of the objects that the node is asked for.
+        pools: the pools of blocks that it is a member of.
+        pool_secret: of its job's own tenant of pools.
         trace: writes down what happens here; ``None`` when the job is not traced.
     """
 
@@ -81,6 +86,9 @@ class Worker:
         self.incarnation: int = self._controller.ask("attach", node=config.node, pid=os.getpid())
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self.collector = Collector(self.node)
+        self.asked_objects = AskedObjects(self.node, self.collector)
+        self.pools = WorkerPools(self._controller, config.node, self.incarnation)
+        self.pool_secret = keys.pool_secret_bytes()
         self.object_key = keys.object_key()
         self.trace = Recorder.from_environment(self.node, self.rank, config.node)
         self._lock = threading.Lock()
@@ -296,7 +304,7 @@ class Worker:
             self.on_group_over(*key)
 
     def worker_report(self) -> WorkerReport:
-        """Who this is, and the groups it is in: for a controller that has just begun."""
+        """Who this is, and what it is a member of: for a controller that has just begun."""
         with self._lock:
             places = [(m, False) for m in self._memberships.values()]
             places += [(m, True) for m in self._leaving.values()]
@@ -306,6 +314,7 @@ class Worker:
                 incarnation=self.incarnation,
                 failed=self._failed,
                 groups=[_report_of(membership, left) for membership, left in places],
+                pools=self.pools.reports(),
             )
 
     def on_group_over(self, group: str, number: int) -> None:

@@ -19,12 +19,25 @@ class Node:
 
     def __init__(self) -> None:
         self.routes: set[tuple[str, int]] = set()
+        self.jobs: set[str] = set()
+        self.admitted: set[tuple[int, str]] = set()
 
     def add_route(self, name: str, face: int) -> None:
         self.routes.add((name, face))
 
     def remove_route(self, name: str, face: int) -> None:
         self.routes.remove((name, face))
+
+    def install_job(self, prefix: str, weight: int, signing: object, trusted: list[object]) -> None:
+        self.jobs.add(prefix)
+
+    def remove_job(self, prefix: str) -> None:
+        self.jobs.remove(prefix)
+        self.admitted = {entry for entry in self.admitted if entry[1] != prefix}
+
+    def admit_face(self, face: int, prefix: str) -> None:
+        assert prefix in self.jobs
+        self.admitted.add((face, prefix))
 
 
 def face_towards(peer: str) -> FaceConfig:
@@ -84,3 +97,18 @@ def test_a_route_to_a_face_that_is_not_there_is_refused_and_changes_nothing(
     with pytest.raises(ControlError, match="faces 0 to 1, and routes were given to others"):
         agent.ask("set_routes", routes={"h0": 1, "h1": face})
     assert node.routes == {("/n/h0", 0)}
+
+
+def pool(prefix: str, *hosts: str) -> dict[str, Any]:
+    key = {"signature": "ed25519", "name": f"{prefix}/KEY", "secret": "00" * 32}
+    return {"prefix": prefix, "weight": 1, "hosts": hosts, "key": key}
+
+
+def test_pools_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
+    agent.ask("set_pools", pools=[pool("/kv/aa", "h0", "h1"), pool("/kv/bb", "h7")])
+    assert node.jobs == {"/kv/aa", "/kv/bb"}
+    assert node.admitted == {(0, "/kv/aa"), (1, "/kv/aa")}
+    agent.ask("set_pools", pools=[pool("/kv/aa", "h1")])
+    assert node.jobs == {"/kv/aa"}
+    agent.ask("set_pools", pools=[])
+    assert node.jobs == set()

@@ -96,6 +96,7 @@ class State:
             groups=self.groups,
             kernel_links=[],
             jobs=[],
+            pools=[],
         )
 
 

@@ -59,3 +59,16 @@ def test_hosts_of_a_job_can_sign_for_it_and_for_no_other(signature):
         for host, keys in job.hosts.items():
             assert keys.objects.public() in job.switches.trusted, host
     assert dealer.switches["s0"].signing.secret not in known[0] | known[1]
+
+
+def test_a_jobs_hosts_share_a_pool_secret_that_switches_and_other_jobs_do_not_have():
+    dealer = KeyDealer(["s0"], "gmac")
+    dealt = [dealer.deal(f"/{name}", ["h0", "h1"]) for name in "ab"]
+    of_jobs = [{keys.pool_secret_bytes() for keys in job.hosts.values()} for job in dealt]
+    assert [len(secrets) for secrets in of_jobs] == [1, 1]
+    assert of_jobs[0] != of_jobs[1]
+    with pytest.raises(SecurityError, match="no pool's secret"):
+        dealer.switches["s0"].pool_secret_bytes()
+    keys = dealt[0].hosts["h0"]
+    assert keys.pool_secret not in repr(keys)
+    assert keys.pool_secret not in dealt[0].switches.model_dump_json()
