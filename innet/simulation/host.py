@@ -11,6 +11,7 @@ from innet.plans import Plan
 from innet.settings import Settings
 from innet.simulation.collector import SimulatedCollector
 from innet.simulation.loop_background import LoopBackground
+from innet.worker.asked_objects import AskedObjects
 from innet.worker.membership import Membership
 
 
@@ -52,6 +53,7 @@ class SimulatedHost(Services):
         self.groups: dict[str, Membership] = {}
         self._node = node
         self._collector = SimulatedCollector(node, settle)
+        self._asked_objects = AskedObjects(node, self._collector)
         self._make_background = background
         self._backgrounds: list[LoopBackground] = []
         self._key = key
@@ -69,6 +71,11 @@ class SimulatedHost(Services):
     def collector(self) -> SimulatedCollector:
         """Where the ends of the node's operations come from."""
         return self._collector
+
+    @property
+    def asked_objects(self) -> AskedObjects:
+        """Tells of the objects that the node is asked for."""
+        return self._asked_objects
 
     @property
     def settings(self) -> Settings:

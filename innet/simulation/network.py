@@ -185,6 +185,15 @@ class SimulatedNetwork:
             for host in set(job.hosts) & set(self._faces[switch]):
                 self.nodes[switch].bind_face(self._faces[switch][host], job.prefix)
 
+    def admit(self, switch: str, host: str, prefix: str) -> None:
+        """The host's link carries names of the job or pool of ``prefix``, beside its own job's.
+
+        Nothing happens where the host is no neighbour of ``switch``.
+        """
+        face = self._faces[switch].get(host)
+        if face is not None:
+            self.nodes[switch].admit_face(face, prefix)
+
     def _connect(self, link: Link) -> None:
         first, second = link.a.node, link.b.node
         shapes = [self._shape(link, near, far) for near, far in ((first, second), (second, first))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -96,9 +97,13 @@ class FakeNetwork:
         self.tenant = fabric.tenant
         self._fabric = fabric
         self._own = fabric.nodes[node]
+        self._nonces = itertools.count()
 
     def members(self) -> Mapping[str, int]:
         return self._fabric.members
+
+    def nonce(self) -> str:
+        return f"{next(self._nonces):x}"
 
     async def publish(self, name: str, contents: Contents) -> bytes:
         self._require_open()

@@ -13,28 +13,9 @@ from innet.errors import ControlError
 from innet.launch import JobFailed, Session
 from innet.settings import Settings
 from innet.topology import load_topology
+from tests.said import Said
 
 WORKERS = Path(__file__).parent / "workers"
-
-
-class Said:
-    """What workers have printed, and the moment at which they did."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
-        self._changed = asyncio.Event()
-
-    def __call__(self, label: str, line: str) -> None:
-        self.lines.append((label, line))
-        self._changed.set()
-
-    async def until(self, *expected: tuple[str, str]) -> None:
-        while not set(expected) <= set(self.lines):
-            self._changed.clear()
-            await self._changed.wait()
-
-    def by(self, label: str) -> list[str]:
-        return [line for who, line in self.lines if who == label]
 
 
 def command(script: str, *arguments: object) -> list[str]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-
 from innet.kv.pool.answers import Answer
 from innet.kv.pool.members import Members
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause
 from innet.kv.requests import Action, Request
-
-_NONCE_BYTES = 8
 
 
 class Asker:
@@ -20,14 +15,10 @@ class Asker:
     def __init__(self, network: BlockNetwork, members: Members) -> None:
         self._network = network
         self._members = members
-        # Random, so that a process on the same node before this one has not used the same.
-        self._start = os.urandom(_NONCE_BYTES).hex()
-        self._asked = itertools.count()
 
     async def ask(self, member: str, action: Action, timeout_s: float) -> Cause | None:
         """Let ``member`` do something; ``None`` when it is done, and else why it is not."""
-        nonce = f"{self._start}{next(self._asked):x}"
-        name = Request(member, self._network.node, nonce, action).name
+        name = Request(member, self._network.node, self._network.nonce(), action).name
         with self._members.asking(member) as asked:
             asked.outcome, block = await self._network.fetch(name, member, timeout_s)
         if block is None:

@@ -61,14 +61,16 @@ class BlockNetwork(Protocol):
         Refreshed in the background, and soon after a fetch found a node unreachable or late.
         """
 
+    def nonce(self) -> str:
+        """A hexadecimal number for a request, which no process of this node has used before."""
+
     async def publish(self, name: str, contents: Contents) -> bytes:
         """Sign a block, and give it to whoever asks this node; its root manifest.
 
-        What was published under that name before is replaced. The contents must not change before
-        the block is withdrawn.
+        The contents must not change before the block is withdrawn.
 
         Raises:
-            KVError: the network is closed.
+            KVError: this node has published that name already, or the network is closed.
         """
 
     async def publish_sealed(self, name: str, block: Sealed) -> bool:
@@ -81,7 +83,7 @@ class BlockNetwork(Protocol):
             that name.
 
         Raises:
-            KVError: the network is closed.
+            KVError: as of :meth:`publish`.
         """
 
     def expect(self, name: str) -> None:
@@ -99,17 +101,20 @@ class BlockNetwork(Protocol):
             name: of a block, or of a request.
             source: a node.
             timeout_s: until then.
-            into: memory for the contents, at least as large as these; by default it is allocated.
+            into: memory for the contents, of just their size; by default it is allocated.
 
         Returns:
-            The block with ``Outcome.HERE``, and ``None`` with all others.
+            The block with ``Outcome.HERE``, and ``None`` with all others; one of another size than
+            ``into`` is ``UNTRUSTED``.
         """
 
     async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
         """Whether ``source``, or a cache on the way, has an object: fetch its root manifest."""
 
     async def asked(self) -> list[str]:
-        """Wait for names of objects and requests that this node was asked for in vain.
+        """Wait for names of objects and requests that this node was asked for, in that order.
+
+        These are requests, objects that are expected, and objects that were given.
 
         Raises:
             KVError: the network is closed.

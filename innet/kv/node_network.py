@@ -1,0 +1,285 @@
+"""The blocks of a tenant on a node of innet, a worker's or a simulated one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+from innet._native import _core
+from innet.collectives.work import Completion
+from innet.errors import ControlError, KVError
+from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.kv.requests import requests_prefix
+from innet.kv.tenant import Tenant
+from innet.worker.asked_objects import AskedObjects
+
+MEMBERS_REFRESH_S: Final = 1.0
+"""How often a node looks who is in the pool, when that has not changed for a while."""
+_LEAST_REFRESH_S: Final = 0.05
+"""How soon it looks again after a change, or when a member did not answer."""
+
+AskMembers = Callable[[], Awaitable[Mapping[str, int]]]
+"""Who is in the pool now; raises ControlError when that cannot be known."""
+
+_OUTCOMES: Final = {
+    _core.STATUS_DONE: Outcome.HERE,
+    _core.STATUS_ABSENT: Outcome.ABSENT,
+    _core.STATUS_DEADLINE_EXCEEDED: Outcome.LATE,
+    _core.STATUS_UNTRUSTED: Outcome.UNTRUSTED,
+    _core.STATUS_MISMATCH: Outcome.UNTRUSTED,
+}
+"""By how a fetch has ended; all other ends say that nobody could be asked."""
+
+_log = logging.getLogger(__name__)
+
+
+class BlockHost(Protocol):
+    """What the blocks of a pool need of their process: a worker, or a host in a simulation."""
+
+    @property
+    def node(self) -> _core.NodeHandle:
+        """The host's node."""
+
+    @property
+    def collector(self) -> Completion:
+        """Where the ends of the node's operations come from."""
+
+    @property
+    def asked_objects(self) -> AskedObjects:
+        """Tells of the objects that the node is asked for."""
+
+
+class NodeBlockNetwork:
+    """A :class:`~innet.kv.pool.network.BlockNetwork` on a node.
+
+    It is used in the event loop that :meth:`start` was called in, and ends with :meth:`stop`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        host: BlockHost,
+        tenant: Tenant,
+        ask_members: AskMembers,
+        *,
+        weight: int,
+        packet_bytes: int,
+        first_nonce: int,
+    ) -> None:
+        """
+        Args:
+            name: of the node.
+            host: has the node.
+            tenant: whose blocks they are.
+            ask_members: tells who is in the pool.
+            weight: the pool's part of the node's tables, beside other pools' and the job's.
+            packet_bytes: the most that a packet of a block has.
+            first_nonce: of the requests from here; no other process of the node has one near it.
+        """
+        self.node = name
+        self.tenant = tenant.component
+        self._host = host
+        self._keys = tenant
+        self._signing_key = tenant.signing_key()
+        self._signer = _core.Name(tenant.key_name)
+        self._ask_members = ask_members
+        self._weight = weight
+        self._packet_bytes = packet_bytes
+        self._nonces = itertools.count(first_nonce)
+        self._prefix = _core.Name(tenant.prefix)
+        self._requests = _core.Name(requests_prefix(tenant.component, name))
+        self._known: Mapping[str, int] = {}
+        self._doubt = asyncio.Event()
+        self._asked: list[str] = []
+        self._was_asked = asyncio.Event()
+        self._under_way: set[int] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Serve the tenant's names, and know the members.
+
+        Raises:
+            ControlError: nobody can say who they are.
+        """
+        self._known = dict(await self._ask_members())
+        self._loop = asyncio.get_running_loop()
+        node = self._host.node
+        node.install_job(self._keys.prefix, self._weight, None, [self._keys.verifying_key()])
+        node.register_objects(self._requests, self.node)
+        node.register_objects(self._prefix, self.node, False)
+        self._host.asked_objects.listen(self._keys.prefix, self._on_asked)
+        self._refreshing = self._loop.create_task(self._refresh(), name="kv-members")
+
+    async def stop(self) -> None:
+        """Serve none of the tenant's names any more; what is under way ends."""
+        if self._refreshing is None:
+            return
+        self._loop = None
+        self._was_asked.set()
+        self._refreshing.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._refreshing
+        self._refreshing = None
+        self._host.asked_objects.ignore(self._keys.prefix)
+        for operation in self._under_way:
+            self._host.collector.cancel(operation)
+        with suppress(RuntimeError):  # the node has been stopped, and has nothing any more
+            self._host.node.unregister_objects(self._requests)
+            self._host.node.unregister_objects(self._prefix)
+            self._host.node.remove_job(self._keys.prefix)
+
+    def members(self) -> Mapping[str, int]:
+        """As :meth:`BlockNetwork.members`."""
+        return self._known
+
+    def nonce(self) -> str:
+        """As :meth:`BlockNetwork.nonce`."""
+        return f"{next(self._nonces):x}"
+
+    async def publish(self, name: str, contents: Contents) -> bytes:
+        """As :meth:`BlockNetwork.publish`."""
+        node, named = self._open_node(), _core.Name(name)
+        operation = node.publish_object(named, contents, self._signing_key, self._packet_bytes)
+        status, detail = await self._end_of(operation)
+        root = node.object_root(named) if status == _core.STATUS_DONE else None
+        if root is None:
+            raise KVError(f"{name} cannot be published: {detail or 'it was withdrawn meanwhile'}")
+        return root
+
+    async def publish_sealed(self, name: str, block: Sealed) -> bool:
+        """As :meth:`BlockNetwork.publish_sealed`."""
+        operation = self._open_node().publish_sealed_object(
+            _core.Name(name), block.contents, block.root, self._packet_bytes
+        )
+        status, detail = await self._end_of(operation)
+        if status not in (_core.STATUS_DONE, _core.STATUS_UNTRUSTED):
+            raise KVError(f"{name} cannot be published: {detail}")
+        return status == _core.STATUS_DONE
+
+    def expect(self, name: str) -> None:
+        """As :meth:`BlockNetwork.expect`."""
+        self._open_node().expect_object(_core.Name(name))
+
+    def withdraw(self, name: str) -> None:
+        """As :meth:`BlockNetwork.withdraw`; a network that is closed offers nothing."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._host.node.withdraw_object(_core.Name(name))
+
+    async def fetch(
+        self, name: str, source: str, timeout_s: float, into: Contents | None = None
+    ) -> tuple[Outcome, Sealed | None]:
+        """As :meth:`BlockNetwork.fetch`."""
+        buffer = _core.ObjectBuffer() if into is None else _core.ObjectBuffer(into)
+        outcome = await self._fetch(name, source, timeout_s, buffer)
+        if outcome is not Outcome.HERE:
+            return outcome, None
+        return outcome, Sealed(buffer.array(), buffer.root())
+
+    async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
+        """As :meth:`BlockNetwork.probe`."""
+        return await self._fetch(name, source, timeout_s, _core.ObjectBuffer(), root_only=True)
+
+    async def asked(self) -> list[str]:
+        """As :meth:`BlockNetwork.asked`."""
+        await self._was_asked.wait()
+        self._open_node()
+        self._was_asked.clear()
+        asked, self._asked = self._asked, []
+        return asked
+
+    async def _fetch(
+        self,
+        name: str,
+        source: str,
+        timeout_s: float,
+        buffer: _core.ObjectBuffer,
+        *,
+        root_only: bool = False,
+    ) -> Outcome:
+        try:
+            operation = self._open_node().fetch_object(
+                _core.Name(name),
+                _core.Name(f"/n/{source}"),
+                self._signer,
+                buffer,
+                timeout_s,
+                may_be_absent=True,
+                root_only=root_only,
+            )
+        except RuntimeError as error:  # the node has been stopped
+            _log.debug("%s cannot be asked for %s: %s", source, name, error)
+            return Outcome.UNREACHABLE
+        status, detail = await self._end_of(operation)
+        outcome = _OUTCOMES.get(status, Outcome.UNREACHABLE)
+        if outcome in (Outcome.LATE, Outcome.UNREACHABLE):
+            self._doubt.set()
+        if outcome is not Outcome.HERE:
+            _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
+        return outcome
+
+    async def _end_of(self, operation: int) -> tuple[int, str]:
+        """Status and detail of an operation; it has ended when this has, even if by cancellation.
+
+        So nothing is written any more to memory that the caller has given.
+        """
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[tuple[int, str]] = loop.create_future()
+
+        def end(status: int, detail: str) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(ended.set_result, (status, detail))
+
+        self._under_way.add(operation)
+        self._host.collector.deliver(operation, end)
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            self._host.collector.cancel(operation)
+            while not ended.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.shield(ended)
+            raise
+        finally:
+            self._under_way.discard(operation)
+
+    def _open_node(self) -> _core.NodeHandle:
+        """
+        Raises:
+            KVError: the network is not open.
+        """
+        if self._loop is None:
+            raise KVError(f"the pool's network on {self.node} is closed; open the pool again")
+        return self._host.node
+
+    def _on_asked(self, names: Sequence[str]) -> None:
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._note_asked, names)
+
+    def _note_asked(self, names: Sequence[str]) -> None:
+        self._asked.extend(names)
+        self._was_asked.set()
+
+    async def _refresh(self) -> None:
+        pause_s = _LEAST_REFRESH_S
+        while True:
+            await asyncio.sleep(_LEAST_REFRESH_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s - _LEAST_REFRESH_S):
+                    await self._doubt.wait()
+            self._doubt.clear()
+            before = self._known
+            try:
+                self._known = dict(await self._ask_members())
+            except ControlError as error:
+                _log.info("%s does not know who is in its pool now: %s", self.node, error)
+            # Members come, and go, at about the same time.
+            changed = self._known != before
+            pause_s = _LEAST_REFRESH_S if changed else min(2 * pause_s, MEMBERS_REFRESH_S)

@@ -1,0 +1,320 @@
+"""Blocks of a tenant on nodes of innet: what comes was signed so, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
+
+import numpy as np
+import pytest
+
+from innet._native import _core
+from innet.errors import KVError, SimulationError
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.node_network import MEMBERS_REFRESH_S, NodeBlockNetwork
+from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.kv.requests import Request, Unpin
+from innet.kv.tenant import Tenant
+from innet.simulation import Simulation
+from innet.simulation.host import SimulatedHost
+from innet.simulation.jobs import SimulatedJob
+from innet.simulation.pools import SimulatedPools
+from innet.topology import load_topology
+
+HOSTS = ("h0", "h1", "h2")
+BYTES = 20_000
+TIMEOUT_S = 1.0
+
+Networks = Mapping[str, NodeBlockNetwork]
+Program = Callable[[Networks], Awaitable[None]]
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulation]:
+    topology = load_topology("star:3").with_overrides(rate_bps=1e9)
+    with Simulation(topology, seed=3) as made:
+        yield made
+
+
+@pytest.fixture
+def pools(sim: Simulation) -> SimulatedPools:
+    return SimulatedPools(sim)
+
+
+@pytest.fixture
+def tenant(pools: SimulatedPools) -> Tenant:
+    return pools.tenant("acme")
+
+
+@pytest.fixture
+def run(sim: Simulation, pools: SimulatedPools, tenant: Tenant) -> Callable[[Program], None]:
+    """Runs a program with a network on each of :data:`HOSTS`, by host."""
+
+    def run_program(program: Program) -> None:
+        async def opened() -> None:
+            async with AsyncExitStack() as stack:
+                networks = {
+                    host: await stack.enter_async_context(
+                        pools.open(host, tenant, capacity_bytes=100 * (1 + HOSTS.index(host)))
+                    )
+                    for host in HOSTS
+                }
+                await program(networks)
+
+        sim.run(opened())
+
+    return run_program
+
+
+def block_name(tenant: Tenant, number: int = 0) -> str:
+    family = BlockFamily(tenant.component, "00ff", "bf16", 0, 8)
+    return BlockKey(family, number.to_bytes(32, "big")).name
+
+
+def contents(seed: int = 0, size: int = BYTES) -> Contents:
+    return np.random.default_rng(seed).integers(0, 256, size, np.uint8)
+
+
+async def ended(host: SimulatedHost, operation: int) -> int:
+    """The status that an operation of the host's node ends with."""
+    status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    host.collector.deliver(operation, lambda ended_with, _detail: status.set_result(ended_with))
+    return await status
+
+
+def test_a_block_is_fetched_as_it_was_signed_and_passed_on_so(run, tenant):
+    name = block_name(tenant)
+
+    async def program(networks: Networks) -> None:
+        root = await networks["h0"].publish(name, contents())
+        outcome, first = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
+        assert (outcome, first.root) == (Outcome.HERE, root)
+        assert np.array_equal(first.contents, contents())
+        assert await networks["h1"].publish_sealed(name, first)
+        networks["h0"].withdraw(name)
+        into = np.zeros(BYTES, np.uint8)
+        outcome, second = await networks["h2"].fetch(name, "h1", TIMEOUT_S, into)
+        assert (outcome, second.root) == (Outcome.HERE, root)
+        assert np.array_equal(into, contents())
+        assert np.shares_memory(second.contents, into)
+
+    run(program)
+
+
+def test_what_was_not_signed_so_is_not_passed_on(run, tenant):
+    name, other = block_name(tenant), block_name(tenant, 1)
+
+    async def program(networks: Networks) -> None:
+        root = await networks["h0"].publish(name, contents())
+        forged = [
+            (name, Sealed(contents(1), root)),
+            (name, Sealed(contents()[:-1], root)),
+            (name, Sealed(contents(), b"no manifest")),
+            (other, Sealed(contents(), root)),
+        ]
+        for what, sealed in forged:
+            assert not await networks["h1"].publish_sealed(what, sealed)
+            assert await networks["h2"].probe(what, "h1", TIMEOUT_S) is not Outcome.HERE
+        assert await networks["h1"].publish_sealed(name, Sealed(contents(), root))
+
+    run(program)
+
+
+def test_a_name_stands_for_one_block(run, tenant):
+    async def program(networks: Networks) -> None:
+        await networks["h0"].publish(block_name(tenant), contents())
+        with pytest.raises(KVError, match="published already"):
+            await networks["h0"].publish(block_name(tenant), contents(1))
+
+    run(program)
+
+
+def test_what_is_not_there_is_absent_at_once(run, sim, tenant):
+    async def program(networks: Networks) -> None:
+        assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is Outcome.ABSENT
+        assert await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S) == (
+            Outcome.ABSENT,
+            None,
+        )
+        await networks["h0"].publish(block_name(tenant), contents())
+        assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is Outcome.HERE
+        assert sim.now_s < TIMEOUT_S
+
+    run(program)
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_who_asks_for_what_is_expected_waits_until_it_comes_or_will_not(run, tenant, comes):
+    name = block_name(tenant)
+
+    async def program(networks: Networks) -> None:
+        networks["h0"].expect(name)
+        asking = asyncio.create_task(networks["h1"].fetch(name, "h0", TIMEOUT_S))
+        assert name in await networks["h0"].asked()
+        if comes:
+            await networks["h0"].publish(name, contents())
+        else:
+            networks["h0"].withdraw(name)
+        outcome, _ = await asking
+        assert outcome is (Outcome.HERE if comes else Outcome.ABSENT)
+
+    run(program)
+
+
+def test_a_request_reaches_its_member_and_waits_for_the_answer(run, tenant):
+    block = BlockKey.parse(block_name(tenant))
+    request = Request("h2", "h0", "7", Unpin(block))
+
+    async def answer(network: NodeBlockNetwork) -> None:
+        while request.name not in await network.asked():
+            pass
+        await asyncio.sleep(TIMEOUT_S / 10)
+        await network.publish(request.name, np.frombuffer(b"{}", np.uint8))
+
+    async def program(networks: Networks) -> None:
+        answering = asyncio.create_task(answer(networks["h2"]))
+        outcome, answered = await networks["h0"].fetch(request.name, "h2", TIMEOUT_S)
+        assert (outcome, bytes(answered.contents)) == (Outcome.HERE, b"{}")
+        await answering
+
+    run(program)
+
+
+def test_a_member_that_does_not_answer_is_late_and_a_member_no_longer(run, sim, tenant):
+    async def program(networks: Networks) -> None:
+        await asyncio.sleep(MEMBERS_REFRESH_S)
+        assert networks["h0"].members() == {"h0": 100, "h1": 200, "h2": 300}
+        sim.crash("h1")
+        outcome, block = await networks["h0"].fetch(block_name(tenant), "h1", TIMEOUT_S)
+        assert outcome in (Outcome.LATE, Outcome.UNREACHABLE)
+        assert block is None
+        await asyncio.sleep(MEMBERS_REFRESH_S)
+        assert networks["h0"].members() == {"h0": 100, "h2": 300}
+        outcome, _ = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S)
+        assert outcome is Outcome.UNREACHABLE, "it has crashed itself"
+
+    run(program)
+
+
+def test_a_block_that_does_not_fit_is_not_handed_out(run, tenant):
+    async def program(networks: Networks) -> None:
+        await networks["h0"].publish(block_name(tenant), contents())
+        for size in (BYTES - 1, BYTES + 1):
+            into = np.zeros(size, np.uint8)
+            outcome, block = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S, into)
+            assert (outcome, block) == (Outcome.UNTRUSTED, None)
+            assert not into.any()
+
+    run(program)
+
+
+def test_a_fetch_that_is_given_up_writes_to_no_memory_any_more(run, tenant):
+    name = block_name(tenant)
+    size = 1 << 20
+    into = np.zeros(size, np.uint8)
+
+    async def program(networks: Networks) -> None:
+        await networks["h0"].publish(name, contents(size=size) | 1)
+        fetching = asyncio.create_task(networks["h1"].fetch(name, "h0", TIMEOUT_S, into))
+        for _ in range(10_000):
+            await asyncio.sleep(0.0001)
+            if into.any():
+                break
+        assert not into.all(), "it is under way"
+        fetching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fetching
+        into[:] = 0
+        await asyncio.sleep(TIMEOUT_S)
+        assert not into.any()
+
+    run(program)
+
+
+def test_a_closed_network_says_so(run, tenant):
+    async def program(networks: Networks) -> None:
+        asked = asyncio.create_task(networks["h0"].asked())
+        await asyncio.sleep(0)
+        await networks["h0"].stop()
+        for call in (asked, networks["h0"].publish(block_name(tenant), contents())):
+            with pytest.raises(KVError, match="closed"):
+                await call
+        networks["h0"].withdraw(block_name(tenant))
+
+    run(program)
+
+
+def test_another_tenants_key_signs_nothing_of_ours(run, sim, pools, tenant):
+    name = block_name(tenant)
+    stranger = pools.tenant("stranger")
+
+    async def program(networks: Networks) -> None:
+        # As whoever has broken into a member's node would: with a key that it says is the tenant's.
+        key = _core.SigningKey("ed25519", tenant.key_name, bytes.fromhex(stranger.key.secret))
+        poisoned = sim.host("h0")
+        operation = poisoned.node.publish_object(_core.Name(name), contents(), key, 1000)
+        assert await ended(poisoned, operation) == _core.STATUS_DONE
+        outcome, block = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
+        assert outcome is not Outcome.HERE
+        assert block is None
+
+    run(program)
+
+
+def test_who_is_not_in_the_pool_is_refused_by_the_switch():
+    jobs = [SimulatedJob("a", ("h0", "h1")), SimulatedJob("b", ("h2",))]
+    with Simulation(load_topology("star:3"), seed=3, jobs=jobs) as sim:
+        pools = SimulatedPools(sim)
+        tenant = pools.tenant("acme")
+        name = block_name(tenant)
+
+        async def program() -> None:
+            async with pools.open("h0", tenant) as first, pools.open("h1", tenant) as second:
+                await first.publish(name, contents())
+                assert (await second.fetch(name, "h0", TIMEOUT_S))[0] is Outcome.HERE
+                began_s = sim.now_s
+                outsider = sim.host("h2")
+                operation = outsider.node.fetch_object(
+                    _core.Name(name),
+                    _core.Name("/n/h0"),
+                    _core.Name(tenant.key_name),
+                    _core.ObjectBuffer(),
+                    TIMEOUT_S,
+                )
+                assert await ended(outsider, operation) == _core.STATUS_NO_ROUTE
+                assert sim.now_s - began_s <= TIMEOUT_S
+
+        sim.run(program())
+        counted = sim.network.nodes["s0"].status()["node"]
+        assert counted["forbidden_interests"] > 0
+
+
+def test_a_host_is_in_a_pool_once_and_a_crashed_one_in_none(sim, pools, tenant):
+    async def program() -> None:
+        async with pools.open("h0", tenant):
+            with pytest.raises(SimulationError, match="in the pool already"):
+                async with pools.open("h0", tenant):
+                    pass
+        sim.crash("h1")
+        with pytest.raises(SimulationError, match="has crashed"):
+            async with pools.open("h1", tenant):
+                pass
+
+    sim.run(program())
+
+
+def test_switches_and_hosts_that_start_again_carry_blocks_again(run, sim, pools, tenant):
+    name = block_name(tenant)
+
+    async def program(networks: Networks) -> None:
+        await networks["h0"].publish(name, contents())
+        for node in ("s0", "h1"):
+            sim.crash(node)
+            sim.restart(node)
+        await networks["h1"].stop()
+        async with pools.open("h1", tenant) as again:
+            outcome, _ = await again.fetch(name, "h0", TIMEOUT_S)
+            assert outcome is Outcome.HERE
+
+    run(program)

@@ -1,0 +1,77 @@
+"""Blocks between real processes, of jobs that share a tenant's secret and of one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from innet.cli.run_tables import run_view
+from innet.emulation.runs import find_run
+from innet.kv.tenant import Tenant
+from innet.launch import JobFailed, Session
+from innet.launch.run_status import RunStatus, read_run_status
+from innet.topology import load_topology
+from tests.said import Said
+
+WORKER = Path(__file__).parent / "workers" / "shared_block.py"
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_bytes(b"a secret of two jobs and no other")
+    path.chmod(0o600)
+    return path
+
+
+def shown(status: RunStatus) -> str:
+    """What ``innet status`` prints."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(run_view(status))
+    return console.export_text()
+
+
+@pytest.mark.timeout(120)
+def test_jobs_with_one_secret_share_blocks_and_no_other_gets_any(secret: Path) -> None:
+    said = Said()
+    prefix = Tenant.from_file("acme", secret).prefix
+
+    async def run() -> tuple[RunStatus, dict[str, Any]]:
+        async with Session(load_topology("star:3"), output=said) as session:
+
+            def start(role: str, host: str) -> Awaitable[Any]:
+                argv = [sys.executable, str(WORKER), role, str(secret)]
+                return asyncio.ensure_future(session.run_workers(argv, hosts=(host,)))
+
+            publishing = start("publisher", "h0")
+            await said.until(("h0", "published"))
+            reading = start("reader", "h1")
+            await said.until(("h1", "here True"), ("h0", "members: h0, h1"))
+            await start("outsider", "h2")
+            record = find_run(session.network.run_id)
+            during = await asyncio.to_thread(read_run_status, record)
+            (reader,) = (p for p in session.network.processes.processes if p.label == "h1")
+            os.kill(reader.identity.pid, signal.SIGKILL)
+            with pytest.raises(JobFailed):
+                await reading
+            await said.until(("h0", "members: h0"))
+            await publishing
+            return during, (await session.status())["s0"]
+
+    during, after = asyncio.run(run())
+    assert said.by("h2") == ["refused"]
+    assert during.nodes["s0"]["node"]["forbidden_interests"] > 0
+    (pool,) = during.pools
+    assert (pool["prefix"], pool["members"]) == (prefix, {"h0": 100, "h1": 7})
+    assert pool["parts"]["s0"]["cache_bytes"] > 0, "the block passed the switch"
+    assert "Pools" in shown(during)
+    assert after["jobs"] == [], "the last member has left"
