@@ -53,6 +53,11 @@ void admit_face(NodeHandle& self, FaceId face, const std::string& prefix) {
     self.call([&](Engine& engine) { engine.node.admit_face(face, name); });
 }
 
+void dismiss_face(NodeHandle& self, FaceId face, const std::string& prefix) {
+    const wire::Name name = name_from_uri(prefix);
+    self.call([&](Engine& engine) { engine.node.dismiss_face(face, name); });
+}
+
 }  // namespace
 
 void bind_jobs_of(nb::class_<NodeHandle>& node) {
@@ -65,9 +70,12 @@ void bind_jobs_of(nb::class_<NodeHandle>& node) {
              "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
         .def("bind_face", &bind_face, "face"_a, "prefix"_a.none(),
              "From now on the face carries names of that job alone; None: names of no job.")
-        .def("admit_face", &admit_face, "face"_a, "prefix"_a,
-             "The face carries names of that job, too, until it is bound to another or the job is "
-             "removed.");
+        .def(
+            "admit_face", &admit_face, "face"_a, "prefix"_a,
+            "The face carries names of that job, too, until it is bound to another or none, or the "
+            "job is removed.")
+        .def("dismiss_face", &dismiss_face, "face"_a, "prefix"_a,
+             "Takes `admit_face` back; no effect on a face that was not admitted.");
 }
 
 }  // namespace innet::bindings

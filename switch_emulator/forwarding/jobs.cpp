@@ -67,12 +67,18 @@ void Node::State::bind_face(FaceId face, const wire::Name& prefix) {
     Face& bound = face_at(face);
     const jobs::JobId job = prefix.view().empty() ? jobs::kNoJob : installed_job(prefix);
     // What one job's processes were admitted to is not for those of the next.
-    if (bound.bound_to != job) bound.admitted.reset();
+    if (bound.bound_to != job || job == jobs::kNoJob) bound.admitted.reset();
     bound.bound_to = job;
 }
 
 void Node::State::admit_face(FaceId face, const wire::Name& prefix) {
     face_at(face).admitted.set(installed_job(prefix));
+}
+
+void Node::State::dismiss_face(FaceId face, const wire::Name& prefix) {
+    Face& dismissed = face_at(face);
+    const jobs::Job* job = job_table.find(prefix);
+    if (job != nullptr) dismissed.admitted.reset(job->id);
 }
 
 std::vector<JobStatus> Node::State::job_status() const {

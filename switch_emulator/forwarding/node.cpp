@@ -69,6 +69,10 @@ void Node::bind_face(FaceId face, const wire::Name& prefix) { state_->bind_face(
 
 void Node::admit_face(FaceId face, const wire::Name& prefix) { state_->admit_face(face, prefix); }
 
+void Node::dismiss_face(FaceId face, const wire::Name& prefix) {
+    state_->dismiss_face(face, prefix);
+}
+
 std::vector<JobStatus> Node::jobs() const { return state_->job_status(); }
 
 void Node::on_peer_gone(FaceId face, TimePoint now) {

@@ -114,8 +114,11 @@ class Node final : public Forwarder {
     /// std::invalid_argument without such a job or face.
     void bind_face(FaceId face, const wire::Name& prefix);
     /// From now on `face` carries names of that job beside those that it is bound to, until it is
-    /// bound to another or the job is removed. Throws as `bind_face`.
+    /// bound to another or none, or the job is removed. Throws as `bind_face`.
     void admit_face(FaceId face, const wire::Name& prefix);
+    /// Takes `admit_face` back; no effect on a face that was not admitted. Throws
+    /// std::invalid_argument without such a face.
+    void dismiss_face(FaceId face, const wire::Name& prefix);
     std::vector<JobStatus> jobs() const;
 
     void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);

@@ -81,6 +81,7 @@ struct Node::State {
     void remove_job(const wire::Name& prefix, TimePoint now);
     void bind_face(FaceId face, const wire::Name& prefix);
     void admit_face(FaceId face, const wire::Name& prefix);
+    void dismiss_face(FaceId face, const wire::Name& prefix);
     Face& face_at(FaceId face);
     jobs::JobId installed_job(const wire::Name& prefix) const;
     std::vector<JobStatus> job_status() const;

@@ -232,6 +232,11 @@ TEST_CASE("an admission ends with its job, and when the face goes to another job
     f.node.bind_face(kHostOfA, name("/b"));
     CHECK_FALSE(is_carried(kHostOfA));
     CHECK(is_carried(kOtherHostOfA));
+    f.node.dismiss_face(kOtherHostOfA, name("/kv/t1"));
+    f.node.dismiss_face(kOtherHostOfA, name("/kv/nobody"));
+    CHECK_FALSE(is_carried(kOtherHostOfA));
+    f.node.admit_face(kOtherHostOfA, name("/kv/t1"));
+    CHECK(is_carried(kOtherHostOfA));
     f.node.remove_job(name("/kv/t1"), f.now);
     f.sent_everywhere();
     f.node.install_job(name("/kv/t2"), 1, nullptr);  // gets the place of the one before
@@ -244,6 +249,7 @@ TEST_CASE("faces are bound to jobs that are there") {
     CHECK_THROWS_AS(f.node.bind_face(17, name("/a")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.bind_face(kHostOfA, name("/x")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.admit_face(17, name("/a")), std::invalid_argument);
+    CHECK_THROWS_AS(f.node.dismiss_face(17, name("/a")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.admit_face(kHostOfA, name("/x")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.admit_face(kHostOfA, wire::Name()), std::invalid_argument);
     f.node.remove_job(name("/x"), f.now);  // which nobody knows: nothing happens
