@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from torch._C._distributed_c10d import Store
+from torch.distributed import DistNetworkError
 
 from innet.errors import DeadlineExceeded
 
@@ -93,6 +95,8 @@ class _Notices:
 
     def done(self) -> None:
         """The group of this generation has been made: all ranks have read what they needed."""
-        self._store.set(self._made_key, str(self.generation))
-        # Who comes for the next group is not to take this notice for one of it.
-        self.post(0)
+        # The rank that holds the store may have left the group already: nobody meets there again.
+        with suppress(DistNetworkError):
+            self._store.set(self._made_key, str(self.generation))
+            # Who comes for the next group is not to take this notice for one of it.
+            self.post(0)

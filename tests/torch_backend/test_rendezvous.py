@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from torch.distributed import HashStore
+from torch.distributed import HashStore, TCPStore
 
 from innet.errors import DeadlineExceeded
 from innet.torch_backend.rendezvous import Meeting, meet
@@ -40,6 +40,17 @@ def test_a_group_that_is_made_again_has_another_generation() -> None:
         meeting.succeeded()
     again = come(store, (0, 1, 2))
     assert {meeting.generation for meeting in again} == {first[0].generation + 1}
+
+
+def test_who_is_ready_last_needs_no_store_any_more() -> None:
+    """Rank 0, which holds it, may have left by then."""
+    held = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    stores = [TCPStore("127.0.0.1", held.port, is_master=False) for _ in NODES]
+    with ThreadPoolExecutor(len(NODES)) as pool:
+        meetings = list(pool.map(lambda r: meet(stores[r], r, len(NODES), NODES[r], 60), range(3)))
+    del held
+    for meeting in meetings:
+        meeting.succeeded()
 
 
 def test_ranks_agree_when_the_group_came_about_for_some_of_them_only() -> None:
