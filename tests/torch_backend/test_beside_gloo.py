@@ -7,19 +7,22 @@ import pytest
 pytestmark = pytest.mark.torch
 
 
-def test_every_operation_gives_what_gloo_gives(run_job):
-    result = run_job("beside_gloo.py")
+@pytest.fixture(scope="module")
+def said(run_job):
+    result = run_job("in_turn.py", ["beside_gloo.py", "compiled.py"])
     assert result.failure == ""
-    for rank in range(4):
-        said = result.said(f"h{rank}")
-        assert "agree False" not in said
-        assert "all cases done" in said
+    return [result.said(f"h{rank}") for rank in range(4)]
 
 
 @pytest.mark.slow
-def test_compiled_functions_communicate(run_job):
-    result = run_job("compiled.py")
-    assert result.failure == ""
-    for rank in range(4):
-        assert "compiled as it is: True" in result.said(f"h{rank}")
-        assert "trained as it is: True" in result.said(f"h{rank}")
+def test_every_operation_gives_what_gloo_gives(said):
+    for of_rank in said:
+        assert "agree False" not in of_rank
+        assert "all cases done" in of_rank
+
+
+@pytest.mark.slow
+def test_compiled_functions_communicate(said):
+    for of_rank in said:
+        assert "compiled as it is: True" in of_rank
+        assert "trained as it is: True" in of_rank
