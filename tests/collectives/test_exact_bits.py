@@ -19,25 +19,14 @@ def test_bits_equal_the_expression(run_job, algorithm):
     assert all(result.said(f"h{rank}") == "all equal" for rank in range(4))
 
 
-def test_bits_equal_the_expression_on_two_levels_with_loss(run_job):
+def test_bits_equal_the_expression_on_two_levels_whatever_links_do_to_packets(run_job):
     print("seed", SEED)
-    lossy = load_topology("leaf-spine:2x2x4").with_overrides(loss=0.01)
-    result = run_job("exact_bits.py", [str(SEED), *TYPES], topology=lossy)
-    assert result.failure == ""
-    lost = sum(
-        link["port"]["dropped_loss"] for node in result.status.values() for link in node["links"]
-    )
-    assert lost > 0, "the test needs losses to mean something"
-
-
-def test_bits_equal_the_expression_whatever_links_do_to_packets(run_job):
-    print("seed", SEED)
-    impaired = load_topology("leaf-spine:2x2x4").with_overrides(
-        jitter_s=1e-4, reorder=0.02, reorder_delay_s=2e-3, duplicate=0.05, corrupt=0.01
+    impaired = load_topology("leaf-spine:2x2x2").with_overrides(
+        loss=0.01, jitter_s=1e-4, reorder=0.02, reorder_delay_s=2e-3, duplicate=0.05, corrupt=0.01
     )
     result = run_job("exact_bits.py", [str(SEED), *TYPES], topology=impaired)
     assert result.failure == ""
-    for impairment in ("duplicated", "corrupted", "reordered"):
+    for impairment in ("dropped_loss", "duplicated", "corrupted", "reordered"):
         happened = sum(
             link["port"][impairment] for node in result.status.values() for link in node["links"]
         )
