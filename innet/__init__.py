@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         measure,
         present_nodes,
     )
+    from innet.kv.kv_pool import KVPool
     from innet.launch import Session
     from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
@@ -32,6 +33,7 @@ __all__ = [
     "Communicator",
     "Cost",
     "KOfN",
+    "KVPool",
     "PartialSum",
     "Session",
     "Simulation",
@@ -50,6 +52,7 @@ _HOMES = {
     "KOfN": "innet.collectives",
     "PartialSum": "innet.collectives",
     "Work": "innet.collectives",
+    "KVPool": "innet.kv.kv_pool",
     "init": "innet.collectives",
     "measure": "innet.collectives",
     "present_nodes": "innet.collectives",

@@ -4,7 +4,8 @@ A block is an array of the shape ``(layers, 2, block_tokens, kv_heads, head_dim)
 layers of a range, of each the keys and then the values, of each token in turn, all heads. Elements
 are little-endian.
 
-A prompt's keys and values are ``(layers, 2, tokens, kv_heads, head_dim)``, with any strides.
+A prompt's keys and values are ``(layers, 2, tokens, kv_heads, head_dim)``, with any strides, in one
+array or in a pair of arrays for each layer.
 Cutting a block out of them copies it once, as bytes that are signed may not change; joining copies
 each block once, to where it belongs in the whole.
 """
@@ -12,6 +13,7 @@ each block once, to where it belongs in the whole.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -26,6 +28,10 @@ from innet.plans.element_types import ELEMENT_TYPES
 
 KVArray = npt.NDArray[Any]
 """Keys and values: ``(layers, 2, tokens, kv_heads, head_dim)``."""
+
+KVSource = KVArray | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+"""The same, or for each layer the keys and the values, ``(tokens, kv_heads, head_dim)`` each: views
+of whatever cache a library has, which is copied once."""
 
 _ORDER: Final = "l2nhd"
 """Of the dimensions: layers, keys and values, tokens (n), heads, elements of one."""
@@ -146,39 +152,63 @@ class BlockLayout:
         """Of a token in all layers."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
 
-    def empty(self, tokens: int) -> KVArray:
-        """Memory for the keys and values of so many tokens in all layers."""
-        return np.empty((self.layers, 2, tokens, self.kv_heads, self.head_dim), self.dtype)
+    def empty(self, tokens: int, layers: LayerRange | None = None) -> KVArray:
+        """Memory for the keys and values of so many tokens in some layers, by default in all."""
+        count = self.layers if layers is None else len(layers)
+        return np.empty((count, 2, tokens, self.kv_heads, self.head_dim), self.dtype)
 
-    def require_fitting(self, kv: KVArray, tokens: int) -> None:
+    def require_fitting(self, kv: KVSource, tokens: int) -> None:
         """
         Raises:
             KVError: ``kv`` is none of the keys and values of so many tokens.
         """
-        expected = (self.layers, 2, tokens, self.kv_heads, self.head_dim)
-        if kv.shape != expected or kv.dtype != self.dtype:
+        expected = (tokens, self.kv_heads, self.head_dim)
+        if len(kv) != self.layers or any(len(pair) != 2 for pair in kv):
             raise KVError(
-                f"keys and values of {tokens} tokens have the shape {expected} (layers, 2, tokens, "
-                f"kv_heads, head_dim) and the type {self.dtype}; got {kv.shape} of {kv.dtype}"
+                f"keys and values of this model are those of {self.layers} layers, a pair each; "
+                f"got {len(kv)}: (layers, 2, tokens, kv_heads, head_dim)"
             )
+        for array in (array for pair in kv for array in pair):
+            if array.shape != expected or array.dtype != self.dtype:
+                raise KVError(
+                    f"keys of {tokens} tokens in a layer have the shape {expected} (tokens, "
+                    f"kv_heads, head_dim) and the type {self.dtype}, and so have values; got "
+                    f"{array.shape} of {array.dtype}"
+                )
 
-    def cut(self, kv: KVArray, number: int, layers: LayerRange) -> npt.NDArray[np.uint8]:
+    def cut(self, kv: KVSource, start: int, layers: LayerRange) -> npt.NDArray[np.uint8]:
         """The bytes of a block, which are a copy.
 
         Args:
             kv: keys and values, of all layers.
-            number: of the block among those of ``kv``, from 0.
+            start: where the block's first token is in ``kv``.
             layers: of the block.
         """
-        part = kv[layers.first : layers.end, :, self._tokens_of(number)]
         block = np.empty(self.shape(layers), self.dtype)
-        block[...] = part
+        tokens = slice(start, start + self.block_tokens)
+        for index, part in enumerate(block, layers.first):
+            keys, values = kv[index]
+            part[0] = keys[tokens]
+            part[1] = values[tokens]
         return block.reshape(-1).view(np.uint8)
 
     def join(
-        self, kv: KVArray, number: int, layers: LayerRange, contents: npt.NDArray[np.uint8]
+        self,
+        kv: KVSource,
+        start: int,
+        layers: LayerRange,
+        contents: npt.NDArray[np.uint8],
+        *,
+        first_layer: int = 0,
     ) -> bool:
-        """Put a block's bytes to where they belong in ``kv``, as :meth:`cut` takes it.
+        """Put a block's bytes to where they belong in ``kv``.
+
+        Args:
+            kv: keys and values, of the layers from ``first_layer`` on.
+            start: where the block's first token belongs in ``kv``.
+            layers: of the block.
+            contents: the block, as :meth:`cut` has made it.
+            first_layer: of ``kv``.
 
         Returns:
             ``False``, and nothing is written, where the block has another size.
@@ -186,8 +216,9 @@ class BlockLayout:
         if contents.size != self.size_bytes(layers):
             return False
         block = contents.view(self.dtype).reshape(self.shape(layers))
-        kv[layers.first : layers.end, :, self._tokens_of(number)] = block
+        tokens = slice(start, start + self.block_tokens)
+        for index, part in enumerate(block, layers.first - first_layer):
+            keys, values = kv[index]
+            keys[tokens] = part[0]
+            values[tokens] = part[1]
         return True
-
-    def _tokens_of(self, number: int) -> slice:
-        return slice(number * self.block_tokens, (number + 1) * self.block_tokens)

@@ -234,6 +234,10 @@ class BlockPool:
         """Blocks as they were put, with ``None`` for each that is missed; see :meth:`get`."""
         return await asyncio.gather(*(self.get(key, timeout_s=timeout_s) for key in keys))
 
+    def here(self, key: BlockKey) -> bool:
+        """Whether this node itself has a block, so that it comes from nowhere else."""
+        return self._finder.is_here(key.name)
+
     async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
         """Whether a block is here, or at a home, or in a cache on the way there."""
         self._check(key)

@@ -1,0 +1,102 @@
+"""An event loop on a thread of its own, for what goes on while the program computes."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from innet.errors import KVError
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """Runs coroutines that any thread hands to it."""
+
+    def __init__(self, name: str) -> None:
+        """``name`` is the thread's, and what errors call it."""
+        self._name = name
+        self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Begin with ``coroutine``; cancelling the future cancels it.
+
+        Raises:
+            KVError: the loop is closed, or this is a forked child, which has no such thread.
+        """
+        with self._closing:
+            why = self._why_not()
+            if not why:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        coroutine.close()
+        raise KVError(why)
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """The result of ``coroutine``; the calling thread waits for it.
+
+        Raises:
+            KVError: as :meth:`submit`, or it was called in the loop's own thread.
+        """
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise KVError(f"{self._name} cannot wait for itself: await the coroutine instead")
+        future = self.submit(coroutine)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError as error:
+            raise KVError(self._why_not() or f"{self._name} was told to stop this") from error
+        finally:
+            future.cancel()  # where the wait was interrupted, by Ctrl-C for example
+
+    async def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """The result of ``coroutine``, awaited in whatever event loop this is called.
+
+        Raises:
+            KVError: as :meth:`submit`.
+        """
+        try:
+            return await asyncio.wrap_future(self.submit(coroutine))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if self._closed and (task is None or not task.cancelling()):
+                raise KVError(self._why_not()) from error  # the loop's end, not the caller's
+            raise
+
+    def close(self) -> None:
+        """End what runs, and the thread. Safe to call twice."""
+        with self._closing:
+            if self._closed or os.getpid() != self._process:
+                return
+            self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _why_not(self) -> str:
+        if os.getpid() != self._process:
+            return (
+                f"{self._name} belongs to the process that this one was forked from, and so does "
+                "its thread. Use the pool in that process alone"
+            )
+        return f"{self._name} is closed" if self._closed else ""
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()

@@ -1,0 +1,196 @@
+"""This process's part in a pool of blocks, beside the program."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, Unpack
+
+from innet.errors import KVError
+from innet.kv.loop_thread import LoopThread
+from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
+from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool_options import MemberOptions, PoolOptions
+from innet.kv.tenant import Tenant
+
+Result = TypeVar("Result")
+
+OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
+"""Joins a pool, offering so many bytes, in the event loop in which it is called."""
+
+_CLOSE_TIMEOUT_S: Final = 10.0
+_open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
+
+
+class PoolMember:
+    """The engine of a pool, on a thread with an event loop of its own.
+
+    So this process serves others while its program computes, and any thread or event loop of the
+    program can use the pool.
+
+    Example::
+
+        with PoolMember.open(tenant="acme", memory="1GiB") as member:
+            member.run(member.blocks.put(key, contents))
+            contents = member.run(member.blocks.get(key, timeout_s=1.0))
+
+    Attributes:
+        blocks: the engine; its methods are called inside what :meth:`run`, :meth:`call` and
+            :meth:`submit` run, and nowhere else.
+        tenant: the component that stands for the tenant in names.
+        node: of this process.
+    """
+
+    blocks: BlockPool
+    tenant: str
+    node: str
+
+    def __init__(self, open_network: OpenNetwork, options: MemberOptions) -> None:
+        """Most programs use :meth:`open`.
+
+        Raises:
+            KVError: the folder for blocks on disk cannot be used, or the pool not be joined.
+        """
+        self._stack = AsyncExitStack()
+        self._closed = threading.Lock()
+        self.on_close: Callable[[], None] = lambda: None
+        self._thread = LoopThread(f"the pool of tenant {options.tenant}")
+        try:
+            self._thread.run(self._start(open_network, options))
+        except BaseException:
+            self._thread.close()
+            raise
+        _open_members.add(self)
+        _close_before_threads_end()
+
+    @classmethod
+    def open(cls, **options: Unpack[PoolOptions]) -> PoolMember:
+        """Join a tenant's pool over this worker's node.
+
+        Args:
+            options: see :class:`innet.kv.pool_options.PoolOptions`.
+
+        Raises:
+            EmulationError: this process was not started by ``innet run``.
+            KVError: an option cannot be as it is, or this process is in that pool already.
+            SecurityError: the tenant's secret cannot be used.
+        """
+        from innet.kv.worker_network import open_worker_network, tenant_of_job
+        from innet.worker import current_worker
+
+        checked = MemberOptions.of(options)
+        worker = current_worker()
+        if checked.secret is None:
+            tenant = tenant_of_job(worker, checked.tenant)
+        elif isinstance(checked.secret, bytes):
+            tenant = Tenant(checked.tenant, checked.secret)
+        else:
+            tenant = Tenant.from_file(checked.tenant, Path(checked.secret))
+        member = cls(
+            lambda capacity: open_worker_network(
+                worker, tenant, capacity_bytes=capacity, weight=checked.weight
+            ),
+            checked,
+        )
+        worker.before_close(member.close)
+        member.on_close = lambda: worker.no_more_before_close(member.close)
+        return member
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Begin with ``work`` on the pool's thread; cancelling the future cancels it.
+
+        Raises:
+            KVError: the pool is closed.
+        """
+        return self._thread.submit(work)
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of ``work``, for which the calling thread waits.
+
+        Raises:
+            KVError: the pool is closed.
+        """
+        return self._thread.run(work)
+
+    async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of ``work``, awaited in the event loop of the caller.
+
+        Raises:
+            KVError: the pool is closed.
+        """
+        return await self._thread.call(work)
+
+    def close(self) -> None:
+        """Leave the pool: blocks that only this process has are lost. Safe to call twice."""
+        if not self._closed.acquire(blocking=False):
+            return
+        _open_members.discard(self)
+        self.on_close()
+        with contextlib.suppress(KVError, TimeoutError):  # a forked child has nothing to leave
+            self._thread.submit(self._stack.aclose()).result(_CLOSE_TIMEOUT_S)
+        self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def _start(self, open_network: OpenNetwork, options: MemberOptions) -> None:
+        offered_bytes = options.offered_memory_bytes + options.offered_disk_bytes
+        try:
+            network = await self._stack.enter_async_context(open_network(offered_bytes))
+            self.tenant, self.node = network.tenant, network.node
+            self.blocks = await self._blocks(network, options)
+            await self._stack.enter_async_context(self.blocks)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def _blocks(self, network: BlockNetwork, options: MemberOptions) -> BlockPool:
+        async with AsyncExitStack() as opened:
+            local = await self._store(options, "local")
+            opened.push_async_callback(local.close)
+            offered = await self._store(options, "offered")
+            blocks = BlockPool(network, local=local, offered=offered, settings=options.settings)
+            opened.pop_all()  # the pool closes them
+        return blocks
+
+    async def _store(self, options: MemberOptions, purpose: str) -> TieredStore:
+        offered = purpose == "offered"
+        memory = options.offered_memory_bytes if offered else options.memory_bytes
+        disk = options.offered_disk_bytes if offered else options.disk_bytes
+        tier = MemoryTier(memory, options.policy)
+        if not disk or options.folder is None:
+            return TieredStore(tier)
+        folder = options.folder / self.tenant / self.node / purpose
+        return TieredStore(tier, await DiskTier.open(folder, disk, options.policy))
+
+
+_closing = threading.Lock()
+_closes_at_end = False
+
+
+def _close_before_threads_end() -> None:
+    """Leaving a pool takes threads, which Python ends before it calls what :mod:`atexit` has."""
+    global _closes_at_end
+    with _closing:
+        if not _closes_at_end:
+            _closes_at_end = True
+            threading._register_atexit(_close_all)  # type: ignore[attr-defined]
+
+
+def _close_all() -> None:
+    for member in list(_open_members):
+        member.close()

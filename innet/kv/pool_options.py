@@ -1,0 +1,108 @@
+"""What a program can choose about its part in a pool of blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from innet.errors import KVError
+from innet.kv.eviction import POLICIES, PolicyName
+from innet.kv.pool import PoolSettings
+from innet.topology.quantities import QuantityError, parse_size_bytes
+
+DEFAULT_TENANT: Final = "default"
+
+
+class PoolOptions(TypedDict, total=False):
+    """Options by name, as :class:`innet.KVPool` and :class:`PoolMember` take them."""
+
+    tenant: str
+    """Whose blocks they are; default ``default``."""
+    secret: Path | bytes | None
+    """Of the tenant, or the file that holds it, so that blocks outlive a run and jobs share them;
+    by default each job has one of its own."""
+    memory: str | int
+    """For blocks that this process uses itself; default ``256MiB``."""
+    disk: str | int
+    """Behind it; default 0."""
+    offered_memory: str | int
+    """For blocks of all members that this process is home to; default ``256MiB``."""
+    offered_disk: str | int
+    """Behind it; default 0."""
+    folder: Path | None
+    """For the disks' blocks; needed where a disk is more than 0. Each host has one of its own
+    there."""
+    policy: PolicyName
+    """What goes first where there is no room; default ``lru``."""
+    replicas: int
+    """Homes of each block, the same for all members; default 1."""
+    window: int
+    """Blocks on their way at once; default 8."""
+    timeout_s: float
+    """After which a block that has not come is a miss; default 5."""
+    weight: int
+    """The pool's share of the switches' memory, beside other pools' and jobs'; default 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberOptions:
+    """:class:`PoolOptions`, checked, with sizes in bytes."""
+
+    tenant: str
+    secret: Path | bytes | None
+    memory_bytes: int
+    disk_bytes: int
+    offered_memory_bytes: int
+    offered_disk_bytes: int
+    folder: Path | None
+    policy: PolicyName
+    settings: PoolSettings
+    weight: int
+
+    @classmethod
+    def of(cls, options: PoolOptions) -> MemberOptions:
+        """
+        Raises:
+            KVError: there is no such option, or a value is none that it can have.
+
+        >>> MemberOptions.of({"memory": "1GiB"}).memory_bytes
+        1073741824
+        """
+        chosen: dict[str, Any] = dict(options)
+        checked = cls(
+            tenant=chosen.pop("tenant", DEFAULT_TENANT),
+            secret=chosen.pop("secret", None),
+            memory_bytes=_size("memory", chosen.pop("memory", "256MiB")),
+            disk_bytes=_size("disk", chosen.pop("disk", 0)),
+            offered_memory_bytes=_size("offered_memory", chosen.pop("offered_memory", "256MiB")),
+            offered_disk_bytes=_size("offered_disk", chosen.pop("offered_disk", 0)),
+            folder=chosen.pop("folder", None),
+            policy=chosen.pop("policy", "lru"),
+            weight=chosen.pop("weight", 1),
+            settings=PoolSettings(
+                **{n: chosen.pop(n) for n in ("replicas", "window", "timeout_s") if n in chosen}
+            ),
+        )
+        if chosen:
+            raise KVError(
+                f"a pool has no option {', '.join(chosen)}; options: "
+                f"{', '.join(PoolOptions.__annotations__)}"
+            )
+        checked._require_possible()
+        return checked
+
+    def _require_possible(self) -> None:
+        if self.policy not in POLICIES:
+            raise KVError(f"there is no policy {self.policy!r}; policies: {', '.join(POLICIES)}")
+        if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
+            raise KVError("blocks on disk need a place: give folder=")
+        if self.weight < 1:
+            raise KVError(f"the weight of a pool is at least 1, not {self.weight}")
+
+
+def _size(option: str, value: str | int) -> int:
+    try:
+        return parse_size_bytes(value)
+    except QuantityError as error:
+        raise KVError(f"{option} of a pool: {error}") from error

@@ -1,0 +1,162 @@
+"""A pool on a thread of its own, as programs with and without event loops use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+import innet
+from innet.errors import EmulationError, KVError
+from innet.kv.model import ModelIdentity
+from innet.kv.pool_member import PoolMember
+from innet.kv.pool_options import MemberOptions, PoolOptions
+from tests.kv.fake_network import FakeFabric
+
+MODEL = ModelIdentity(
+    architecture="llama", weights="tiny@1", compute="f32", cache_type="f32",
+    layers=2, kv_heads=1, head_dim=2,
+)  # fmt: skip
+TOKENS = [1, 2, 3, 4, 5]
+KV = np.arange(2 * 2 * 5 * 2, dtype=np.float32).reshape(2, 2, 5, 1, 2)
+
+
+@pytest.fixture
+def member() -> Iterator[PoolMember]:
+    """The only member of its pool."""
+    fabric = FakeFabric({"h0": 1 << 20})
+    with PoolMember(lambda _: nullcontext(fabric.network("h0")), MemberOptions.of({})) as member:
+        yield member
+
+
+@pytest.fixture
+def pool(member: PoolMember) -> innet.KVPool:
+    return innet.KVPool(MODEL, block_tokens=2, layers_per_block=1, member=member)
+
+
+def test_programs_without_an_event_loop_wait(pool: innet.KVPool) -> None:
+    blocking = pool.blocking
+    assert blocking.put(TOKENS, KV) == 4
+    found, kv = blocking.get_longest_prefix(np.array(TOKENS))
+    assert found == blocking.exists(TOKENS) == 4
+    assert (kv == KV[:, :, :4]).all()
+    into = np.zeros_like(KV)
+    assert blocking.load_prefix(TOKENS, into) == 4
+    assert (into[:, :, :4] == kv).all()
+    parts = list(blocking.layers(TOKENS))
+    assert (np.concatenate([part.kv for part in parts]) == kv).all()
+    assert blocking.prefetch(TOKENS) == blocking.pin(TOKENS) == 4
+    blocking.unpin(TOKENS)
+    blocking.evict(TOKENS)
+    assert blocking.exists(TOKENS) == 0
+    assert blocking.statistics().tokens_put == 4
+
+
+async def test_any_event_loop_can_await(pool: innet.KVPool) -> None:
+    assert await pool.put_many([(TOKENS, KV), (TOKENS[1:], KV[:, :, 1:])]) == [4, 4]
+    [(found, kv), (nothing, _)] = await pool.get_longest_prefixes([TOKENS, [9, 9]])
+    assert (found, nothing) == (4, 0)
+    assert (kv == KV[:, :, :4]).all()
+    assert [part.tokens async for part in pool.layers(TOKENS)] == [4, 4]
+    async for _ in pool.layers(TOKENS):
+        break  # whoever stops early leaves nothing behind
+    assert await pool.exists_many([TOKENS, TOKENS[2:]]) == [4, 0]
+    assert await pool.prefetch(TOKENS) == await pool.pin(TOKENS) == 4
+    await pool.unpin(TOKENS)
+    await pool.evict(TOKENS, first_token=1)
+    assert await pool.exists(TOKENS) == 2
+    assert (await pool.statistics()).blocks.puts == 8
+
+
+def test_several_threads_use_one_pool(pool: innet.KVPool) -> None:
+    found: dict[int, int] = {}
+
+    def use(number: int) -> None:
+        prompt = [number, *TOKENS[1:]]
+        pool.blocking.put(prompt, KV + number)
+        found[number], kv = pool.blocking.get_longest_prefix(prompt)
+        assert (kv == KV[:, :, :4] + number).all()
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == dict.fromkeys(range(4), 4)
+
+
+async def test_a_closed_pool_says_so(member: PoolMember, pool: innet.KVPool) -> None:
+    never = asyncio.ensure_future(member.call(asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(member.close)
+    member.close()
+    for work in (never, pool.exists(TOKENS)):
+        with pytest.raises(KVError, match="closed"):
+            await work
+
+
+def test_who_gives_up_waiting_cancels(member: PoolMember) -> None:
+    cancelled = threading.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async def give_up() -> None:
+        async with asyncio.timeout(0.01):
+            await member.call(wait())
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(give_up())
+    assert cancelled.wait(30)
+
+
+def test_a_forked_child_is_told(pool: innet.KVPool) -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            pool.blocking.exists(TOKENS)
+        except KVError as error:
+            os.write(write, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    with os.fdopen(read) as said:
+        assert "forked" in said.read()
+
+
+def test_the_pools_own_thread_does_not_wait_for_itself(member: PoolMember) -> None:
+    async def wait() -> None:
+        member.run(asyncio.sleep(0))
+
+    with pytest.raises(KVError, match="await"):
+        member.run(wait())
+
+
+def test_outside_a_run_it_says_how_to_start_one() -> None:
+    with pytest.raises(EmulationError, match="innet run"):
+        innet.KVPool(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": "1 lightyear"}, "memory of a pool: expected a size"),
+        ({"disk": "1GiB"}, "folder="),
+        ({"policy": "random"}, "policies: lru"),
+        ({"replicas": 0}, "replicas"),
+        ({"weight": 0}, "weight"),
+        ({"colour": "red"}, "no option colour"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: PoolOptions, message: str) -> None:
+    with pytest.raises(KVError, match=message):
+        MemberOptions.of(options)

@@ -1,0 +1,257 @@
+"""Keys and values of prompts' prefixes: what was put is found, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+from innet.errors import KVError
+from innet.kv.hash_chain import chain, root_hash
+from innet.kv.layer_loading import LoadedLayers
+from innet.kv.layout import BlockLayout, KVArray
+from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
+from innet.kv.prefill import PrefillCost
+from innet.kv.prefix_cache import PrefixCache
+from tests.kv.fake_network import TENANT, FakeFabric, run
+
+LAYOUT = BlockLayout(
+    layers=3, kv_heads=2, head_dim=4, cache_type="bf16", block_tokens=4, layers_per_block=2
+)
+TOKENS = list(range(18))
+"""Four full blocks, and two tokens more."""
+
+
+def _kv(tokens: int, seed: int = 0) -> KVArray:
+    values = np.random.default_rng(seed).standard_normal(LAYOUT.empty(tokens).shape)
+    return values.astype(LAYOUT.dtype)
+
+
+def _same(one: KVArray, other: KVArray) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+class Caches:
+    """A cache at the host ``user``, and one at ``other``, over homes ``h0`` to ``h2``."""
+
+    def __init__(self, fabric: FakeFabric) -> None:
+        self.fabric = fabric
+        self.pools = {
+            node: BlockPool(
+                fabric.network(node),
+                local=TieredStore(MemoryTier(0)),
+                offered=TieredStore(MemoryTier(fabric.members.get(node, 0))),
+                settings=PoolSettings(timeout_s=0.5, put_timeout_s=0.5),
+            )
+            for node in fabric.nodes
+        }
+
+        self._caches = {node: self.of(node) for node in self.pools}
+
+    def __getitem__(self, node: str) -> PrefixCache:
+        return self._caches[node]
+
+    def of(self, node: str, model: str = "00ff", salt: str = "") -> PrefixCache:
+        return PrefixCache(
+            self.pools[node], tenant=TENANT, model_digest=model, layout=LAYOUT, salt=salt
+        )
+
+    def drop(self, block: int, layers: str) -> None:
+        """A block is lost by whoever has it."""
+        digest = list(chain(TOKENS, LAYOUT.block_tokens, root=root_hash()))[block].hex()
+        for node in self.fabric.nodes.values():
+            for name in list(node.serves):
+                if name.endswith(f"/{layers}/{digest}"):
+                    del node.serves[name]
+
+
+@asynccontextmanager
+async def _open(caches: Caches) -> AsyncIterator[Caches]:
+    for pool in caches.pools.values():
+        await pool.start()
+    try:
+        yield caches
+    finally:
+        for pool in caches.pools.values():
+            await pool.close()
+
+
+def with_caches(work: Callable[[Caches], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        fabric = FakeFabric({f"h{i}": 1 << 20 for i in range(3)}, others=("user", "other"))
+        async with _open(Caches(fabric)) as caches:
+            await work(caches)
+
+    run(whole())
+
+
+def test_another_worker_finds_the_longest_prefix() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(len(TOKENS))
+        done: list[tuple[int, int]] = []
+        assert await caches["user"].put(TOKENS, kv, progress=lambda *now: done.append(now)) == 16
+        assert done[-1] == (8, 8)
+        for prompt, common in ((TOKENS, 16), ([*TOKENS[:9], 99, 98, 97], 8), ([7, *TOKENS], 0)):
+            found, got = await caches["other"].get_longest_prefix(prompt)
+            assert found == common
+            assert _same(got, kv[:, :, :common])
+            assert await caches["other"].count_tokens(prompt) == common
+        counted = await caches["other"].statistics()
+        assert (counted.lookups, counted.tokens_asked, counted.tokens_found) == (3, 44, 24)
+
+    with_caches(work)
+
+
+def test_what_is_behind_a_found_prefix_is_put_alone() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(len(TOKENS))
+        await caches["user"].put(TOKENS[:9], kv[:, :, :9])
+        puts = (await caches["user"].statistics()).blocks.puts
+        assert await caches["user"].put(TOKENS, kv[:, :, 6:], first_token=6) == 16
+        assert (await caches["user"].statistics()).blocks.puts == puts + 4
+        found, got = await caches["other"].get_longest_prefix(TOKENS)
+        assert found == 16
+        assert _same(got, kv[:, :, :16])
+
+    with_caches(work)
+
+
+def test_models_salts_and_tenants_do_not_meet() -> None:
+    async def work(caches: Caches) -> None:
+        await caches["user"].put(TOKENS, _kv(len(TOKENS)))
+        for stranger in (caches.of("other", model="00fe"), caches.of("other", salt="s")):
+            assert (await stranger.get_longest_prefix(TOKENS))[0] == 0
+
+    with_caches(work)
+
+
+def test_it_loads_into_the_memory_of_a_librarys_cache() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(len(TOKENS))
+        # Heads before tokens, as a library may have it; so are the views that it is put from.
+        theirs = np.ascontiguousarray(kv.swapaxes(2, 3))
+        views = [tuple(layer.swapaxes(1, 2)) for layer in theirs]
+        await caches["user"].put(TOKENS, views)
+        target = np.zeros((3, 2, 2, 40, 4), LAYOUT.dtype)
+        into = [tuple(layer.swapaxes(1, 2)) for layer in target]
+        assert await caches["other"].load_prefix(TOKENS, into) == 16
+        assert _same(target.swapaxes(2, 3)[:, :, :16], kv[:, :, :16])
+        assert not target[:, :, :, 16:].any()
+
+    with_caches(work)
+
+
+@pytest.mark.parametrize("layers", ["0-1", "2-2"])
+def test_a_prefix_ends_before_the_first_block_that_lacks_any_layer(layers: str) -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(len(TOKENS))
+        await caches["user"].put(TOKENS, kv)
+        caches.drop(2, layers)
+        found, got = await caches["other"].get_longest_prefix(TOKENS)
+        assert found == 8
+        assert _same(got, kv[:, :, :8])
+        assert await caches["other"].count_tokens(TOKENS) == 8
+        parts = [part async for part in caches["other"].layers(TOKENS)]
+        assert [part.tokens for part in parts] == [8, 8]
+
+    with_caches(work)
+
+
+def test_layers_come_in_their_order_and_make_the_whole() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(len(TOKENS))
+        await caches["user"].put(TOKENS, kv)
+        parts = [part async for part in caches["other"].layers(TOKENS)]
+        assert [(part.layers.first, part.layers.end) for part in parts] == [(0, 2), (2, 3)]
+        assert _same(np.concatenate([part.kv for part in parts]), kv[:, :, :16])
+        assert [part async for part in caches["other"].layers([5, 5, 5, 5])] == []
+
+    with_caches(work)
+
+
+def test_layers_end_early_where_blocks_are_lost_meanwhile() -> None:
+    async def work(caches: Caches) -> None:
+        await caches["user"].put(TOKENS, _kv(len(TOKENS)))
+        parts: list[LoadedLayers] = []
+        async for part in caches["other"].layers(TOKENS):
+            parts.append(part)
+            for node in caches.fabric.nodes.values():
+                node.serves.clear()
+        assert [part.layers.end for part in parts] == [2]
+        assert (await caches["other"].statistics()).tokens_found == 0
+
+    with_caches(work)
+
+
+def test_forged_blocks_are_not_found() -> None:
+    async def work(caches: Caches) -> None:
+        await caches["user"].put(TOKENS, _kv(len(TOKENS)))
+        for node in caches.fabric.nodes.values():
+            node.forges = True
+        assert (await caches["other"].get_longest_prefix(TOKENS))[0] == 0
+
+    with_caches(work)
+
+
+def test_what_is_late_is_left_to_computing() -> None:
+    async def work(caches: Caches) -> None:
+        await caches["user"].put(TOKENS, _kv(len(TOKENS)))
+        for node in caches.fabric.nodes.values():
+            node.alive = False
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        found, _ = await caches["other"].get_longest_prefix(TOKENS, deadline_s=0.05)
+        assert found == 0
+        assert loop.time() - began_s == pytest.approx(0.05)
+        parts = [part async for part in caches["other"].layers(TOKENS, deadline_s=0.05)]
+        assert parts == []
+        assert loop.time() - began_s == pytest.approx(0.1)
+
+    with_caches(work)
+
+
+def test_what_is_sooner_computed_is_not_loaded() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(len(TOKENS))
+        await caches["user"].put(TOKENS, kv)
+        quick = PrefillCost(token_s=1e-9, pair_s=0.0, start_s=0.0)
+        slow = PrefillCost(token_s=1.0, pair_s=0.0, start_s=0.0)
+        # Nothing is known of the network before the first load.
+        assert (await caches["other"].get_longest_prefix(TOKENS, cost=quick))[0] == 16
+        other = caches["other"]
+        assert (await other.get_longest_prefix(TOKENS))[0] == 16
+        assert (await other.get_longest_prefix(TOKENS, cost=quick))[0] == 0
+        assert (await other.get_longest_prefix(TOKENS, cost=slow))[0] == 16
+        assert (await other.statistics()).load_time is not None
+
+    with_caches(work)
+
+
+def test_pins_prefetches_and_evictions_are_by_prompt() -> None:
+    async def work(caches: Caches) -> None:
+        await caches["user"].put(TOKENS, _kv(len(TOKENS)))
+        cache = caches["other"]
+        assert await cache.prefetch(TOKENS) == 16
+        assert await cache.pin(TOKENS, 1.0) == 16
+        await cache.unpin(TOKENS)
+        await caches["user"].evict(TOKENS, first_token=7)
+        assert await caches["user"].count_tokens(TOKENS) == 8
+        assert await cache.prefetch([1, 2, 3, 4]) == 0
+
+    with_caches(work)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    async def work(caches: Caches) -> None:
+        cache = caches["user"]
+        with pytest.raises(KVError, match="18 tokens"):
+            await cache.put(TOKENS, _kv(17))
+        with pytest.raises(KVError, match="first token"):
+            await cache.put(TOKENS, _kv(0), first_token=19)
+        with pytest.raises(KVError, match="16 tokens"):
+            await cache.load_prefix(TOKENS, _kv(15))
+
+    with_caches(work)
