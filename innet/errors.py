@@ -77,6 +77,10 @@ class KVError(InnetError):
     """A block of a key-value cache cannot be named, placed or kept as asked."""
 
 
+class PrefixLost(KVError):
+    """Layers of a prefix were lost while the first ones were already in use: compute it again."""
+
+
 class SecurityError(InnetError):
     """A key is missing, malformed or of the wrong kind."""
 

@@ -27,6 +27,13 @@ _SEEN_AS_BITS: dict[torch.dtype, tuple[torch.dtype, npt.DTypeLike]] = {
     torch.complex32: (torch.int32, np.dtype("V4")),
 }
 
+_CARRIERS: dict[np.dtype[Any], tuple[npt.DTypeLike, torch.dtype]] = {
+    np.dtype(ml_dtypes.bfloat16): (np.int16, torch.bfloat16),
+    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, torch.float8_e4m3fn),
+    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, torch.float8_e5m2),
+}
+"""NumPy's types that torch takes as integers of their size, and then as its own."""
+
 _reducible: set[tuple[torch.dtype, str]] = set()
 """Types and operators known to go together: asking takes about as long as a small operation."""
 
@@ -101,6 +108,17 @@ def as_array(tensor: torch.Tensor) -> Array:
             f"a tensor of {tensor.dtype} cannot be sent: {error}. Send its bits as "
             "tensor.contiguous().view(torch.uint8)."
         ) from error
+
+
+def as_tensor(array: Array) -> torch.Tensor:
+    """The memory of ``array`` as a tensor of the same shape, strides and type.
+
+    The inverse of :func:`as_array`, for the types that the network can reduce.
+    """
+    if array.dtype not in _CARRIERS:
+        return torch.from_numpy(array)
+    carrier, dtype = _CARRIERS[array.dtype]
+    return torch.from_numpy(array.view(carrier)).view(dtype)
 
 
 def require_reducible(tensor: torch.Tensor, array: Array, operator: str) -> None:

@@ -1,0 +1,150 @@
+"""Caches of the library ``transformers``: blocks are cut from them, and put into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import DynamicCache, PretrainedConfig
+from transformers.cache_utils import DynamicLayer
+
+from innet.errors import KVError, PrefixLost
+from innet.kv.layer_loading import LoadedLayers
+from innet.kv.layout import KVArray
+from innet.torch_backend.tensors import as_source, as_tensor
+
+Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+def keys_and_values(cache: DynamicCache, first_token: int = 0) -> list[Pair]:
+    """What a cache has of the tokens from ``first_token`` on, as :meth:`KVPool.put` takes it.
+
+    Args:
+        cache: of one prompt (a batch of 1); nothing of it is copied.
+        first_token: those before it are left out.
+
+    Raises:
+        KVError: the cache has several prompts, or has dropped tokens already.
+    """
+    return [
+        (_tokens_first(layer.keys, first_token), _tokens_first(layer.values, first_token))
+        for layer in map(_checked, cache.layers)
+    ]
+
+
+def cache_with(kv: KVArray, config: PretrainedConfig) -> DynamicCache:
+    """A cache that has the keys and values of a prefix.
+
+    Args:
+        kv: as :meth:`KVPool.get_longest_prefix` returns it; with no tokens, the cache is empty.
+        config: of the model.
+
+    Example::
+
+        n, kv = pool.blocking.get_longest_prefix(tokens)
+        model(input_ids=ids[:, n:], past_key_values=cache_with(kv, model.config))
+    """
+    cache = DynamicCache(config=config)
+    if kv.shape[2]:
+        for index, (keys, values) in enumerate(kv):
+            cache.update(_heads_first(keys), _heads_first(values), index)
+    return cache
+
+
+def arriving_cache(parts: Iterator[LoadedLayers], layers: int) -> DynamicCache | None:
+    """A cache whose layers come while the model computes with those that are there.
+
+    A layer that is used before it has come is waited for.
+
+    Args:
+        parts: as ``KVPool.blocking.layers`` gives them.
+        layers: of the model.
+
+    Returns:
+        The cache once the first layers have come; ``None``: there is no such prefix. Where layers
+        are lost later, using them raises :class:`PrefixLost`.
+    """
+    first = next(parts, None)
+    if first is None:
+        return None
+    arrivals = _Arrivals(first, parts)
+    cache = DynamicCache()
+    cache.layers = [_ArrivingLayer(arrivals, index) for index in range(layers)]
+    return cache
+
+
+class _ArrivingLayer(DynamicLayer):  # type: ignore[misc]
+    """A layer that waits for its part of the prefix when it is first used."""
+
+    def __init__(self, arrivals: _Arrivals, index: int) -> None:
+        super().__init__()
+        self._arrivals: _Arrivals | None = arrivals
+        self._index = index
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **options: Any
+    ) -> Any:
+        """As of its parent, behind the prefix."""
+        arrivals, self._arrivals = self._arrivals, None
+        if arrivals is not None:
+            keys, values = arrivals.layer(self._index)
+            super().update(_heads_first(keys), _heads_first(values))
+        return super().update(key_states, value_states, *args, **options)
+
+    def get_seq_length(self) -> int:
+        """Tokens that it has, or will begin with."""
+        if self._arrivals is not None:
+            return self._arrivals.tokens
+        return int(super().get_seq_length())
+
+
+class _Arrivals:
+    """The layers of a prefix, in the order in which they come."""
+
+    def __init__(self, first: LoadedLayers, rest: Iterator[LoadedLayers]) -> None:
+        self.tokens = first.tokens
+        self._part = first
+        self._rest = rest
+
+    def layer(self, index: int) -> npt.NDArray[Any]:
+        """
+        Raises:
+            PrefixLost: it has not come, and will not.
+        """
+        while index >= self._part.layers.end:
+            following = next(self._rest, None)
+            if following is None:
+                raise PrefixLost(
+                    f"layer {index} of a prefix of {self.tokens} tokens was lost after the first "
+                    "layers had come; compute the prompt from its beginning"
+                )
+            self._part = following
+        layer: npt.NDArray[Any] = self._part.kv[index - self._part.layers.first]
+        return layer
+
+
+def _checked(layer: Any) -> Any:
+    if getattr(layer, "is_sliding", False):
+        raise KVError(
+            "a layer with a sliding window has dropped the keys of old tokens; put such a prompt "
+            "in parts while they are there, or use a model with full attention"
+        )
+    if layer.keys.shape[0] != 1:
+        raise KVError(
+            f"the cache has {layer.keys.shape[0]} prompts; give it prompt by prompt "
+            "(batch_select_indices)"
+        )
+    return layer
+
+
+def _tokens_first(states: torch.Tensor, first_token: int) -> npt.NDArray[Any]:
+    """From ``(1, heads, tokens, head_dim)``."""
+    return np.asarray(as_source(states[0, :, first_token:].transpose(0, 1)))
+
+
+def _heads_first(array: npt.NDArray[Any]) -> torch.Tensor:
+    """To ``(1, heads, tokens, head_dim)``."""
+    return as_tensor(array).transpose(0, 1).unsqueeze(0)
