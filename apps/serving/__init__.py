@@ -1,0 +1,1 @@
+"""Parts of ``kv_serving.py``: a language model's prompts, and workers that share their work."""

@@ -1,0 +1,68 @@
+"""Prompts that share beginnings: documents, and many questions about each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from gpt.corpus import Corpus
+
+Tokens = npt.NDArray[np.int64]
+"""Of a prompt: its bytes, each a token of its own."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt that somebody sends.
+
+    Attributes:
+        number: among all requests, from 0.
+        document: that it begins with.
+        tokens: of the document and the question.
+    """
+
+    number: int
+    document: int
+    tokens: Tokens
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is asked: the same on every rank.
+
+    Attributes:
+        documents: pieces of the standard library's source files.
+        requests: in the order in which they are sent, each about a random document.
+    """
+
+    documents: list[Tokens]
+    requests: list[Request]
+
+    @classmethod
+    def of_standard_library(
+        cls,
+        *,
+        documents: int,
+        document_tokens: int,
+        requests: int,
+        question_tokens: int,
+        seed: int,
+    ) -> Workload:
+        """Random pieces of the source files as documents, and others as questions."""
+        text = Corpus.of_standard_library().text.numpy()
+        random = np.random.default_rng(seed)
+
+        def piece(size: int) -> Tokens:
+            start = int(random.integers(len(text) - size))
+            return text[start : start + size].astype(np.int64)
+
+        pieces = [piece(document_tokens) for _ in range(documents)]
+        chosen = random.integers(documents, size=requests)
+        return cls(
+            documents=pieces,
+            requests=[
+                Request(number, int(about), np.concatenate([pieces[about], piece(question_tokens)]))
+                for number, about in enumerate(chosen)
+            ],
+        )
