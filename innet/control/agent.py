@@ -135,6 +135,8 @@ class NodeAgent:
             for index, face in enumerate(self._config.faces):
                 if face.peer in pool.hosts:
                     self._node.admit_face(index, pool.prefix)
+                elif face.peer_kind == "host":
+                    self._node.dismiss_face(index, pool.prefix)
 
     def install_group(self, group: str, rules: list[dict[str, Any]]) -> int:
         """Install the rules of ``group`` (a name prefix); how many there were."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from innet._native import _core
@@ -144,18 +144,21 @@ class NodeBlockNetwork:
     async def publish(self, name: str, contents: Contents) -> bytes:
         """As :meth:`BlockNetwork.publish`."""
         node, named = self._open_node(), _core.Name(name)
-        operation = node.publish_object(named, contents, self._signing_key, self._packet_bytes)
+        with self._running():
+            operation = node.publish_object(named, contents, self._signing_key, self._packet_bytes)
         status, detail = await self._end_of(operation)
-        root = node.object_root(named) if status == _core.STATUS_DONE else None
+        with self._running():
+            root = node.object_root(named) if status == _core.STATUS_DONE else None
         if root is None:
             raise KVError(f"{name} cannot be published: {detail or 'it was withdrawn meanwhile'}")
         return root
 
     async def publish_sealed(self, name: str, block: Sealed) -> bool:
         """As :meth:`BlockNetwork.publish_sealed`."""
-        operation = self._open_node().publish_sealed_object(
-            _core.Name(name), block.contents, block.root, self._packet_bytes
-        )
+        with self._running():
+            operation = self._open_node().publish_sealed_object(
+                _core.Name(name), block.contents, block.root, self._packet_bytes
+            )
         status, detail = await self._end_of(operation)
         if status not in (_core.STATUS_DONE, _core.STATUS_UNTRUSTED):
             raise KVError(f"{name} cannot be published: {detail}")
@@ -163,7 +166,8 @@ class NodeBlockNetwork:
 
     def expect(self, name: str) -> None:
         """As :meth:`BlockNetwork.expect`."""
-        self._open_node().expect_object(_core.Name(name))
+        with self._running():
+            self._open_node().expect_object(_core.Name(name))
 
     def withdraw(self, name: str) -> None:
         """As :meth:`BlockNetwork.withdraw`; a network that is closed offers nothing."""
@@ -256,6 +260,17 @@ class NodeBlockNetwork:
         if self._loop is None:
             raise KVError(f"the pool's network on {self.node} is closed; open the pool again")
         return self._host.node
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """
+        Raises:
+            KVError: the node does not run any more, which is what a call inside says.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            raise KVError(f"{self.node} offers no blocks any more: {error}") from error
 
     def _on_asked(self, names: Sequence[str]) -> None:
         loop = self._loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from innet._native import _core
 from innet.emulation.network import HOST_CACHE_POLICY
@@ -185,14 +185,17 @@ class SimulatedNetwork:
             for host in set(job.hosts) & set(self._faces[switch]):
                 self.nodes[switch].bind_face(self._faces[switch][host], job.prefix)
 
-    def admit(self, switch: str, host: str, prefix: str) -> None:
-        """The host's link carries names of the job or pool of ``prefix``, beside its own job's.
+    def set_admission(self, switch: str, prefix: str, hosts: Collection[str]) -> None:
+        """The links of ``hosts`` carry names of the pool of ``prefix``, beside their own jobs'.
 
-        Nothing happens where the host is no neighbour of ``switch``.
+        Those of other hosts do not. Neighbours of ``switch`` alone are meant.
         """
-        face = self._faces[switch].get(host)
-        if face is not None:
-            self.nodes[switch].admit_face(face, prefix)
+        node = self.nodes[switch]
+        for peer, face in self._faces[switch].items():
+            if peer in hosts:
+                node.admit_face(face, prefix)
+            elif peer in self.topology.hosts:
+                node.dismiss_face(face, prefix)
 
     def _connect(self, link: Link) -> None:
         first, second = link.a.node, link.b.node

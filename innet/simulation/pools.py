@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from innet.errors import SimulationError
 from innet.kv.node_network import NodeBlockNetwork
@@ -11,11 +12,27 @@ from innet.kv.tenant import Tenant
 from innet.simulation.simulation import Simulation
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A host's membership; ``number`` tells it from all others."""
+
+    capacity_bytes: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A tenant whose pool the switches serve: from its first member on, to the end."""
+
+    tenant: Tenant
+    weight: int
+
+
 class SimulatedPools:
     """The pools of a simulation, and the hosts that are in them.
 
-    A host that crashes is a member no longer, and starts again as none. Switches that start again
-    serve the pools again.
+    A host that crashes is a member no longer, and starts again as none: it may join again once what
+    it had of the pool is closed. Switches that start again serve the pools again.
 
     Example::
 
@@ -33,9 +50,8 @@ class SimulatedPools:
     def __init__(self, sim: Simulation) -> None:
         """``sim`` has the nodes; all of them serve the pools."""
         self._sim = sim
-        self._tenants: dict[str, Tenant] = {}
-        self._weights: dict[str, int] = {}
-        self._members: dict[str, dict[str, int]] = {}
+        self._tenants: dict[str, _Served] = {}
+        self._members: dict[str, dict[str, _Part]] = {}
         self._opened = 0
         sim.on_restart(self._serve_again)
 
@@ -64,9 +80,10 @@ class SimulatedPools:
         if not self._sim.network.is_alive(host) or host in members:
             what = "is in the pool already" if host in members else "has crashed"
             raise SimulationError(f"{host} {what}, and cannot join the pool of {tenant.name}")
-        members[host] = capacity_bytes
         self._opened += 1
-        self._add(tenant, weight)
+        members[host] = part = _Part(capacity_bytes, self._opened)
+        self._tenants.setdefault(tenant.component, _Served(tenant, weight))
+        self._serve_all(tenant.component)
 
         async def ask_members() -> Mapping[str, int]:
             return self._offers(tenant.component)
@@ -78,41 +95,39 @@ class SimulatedPools:
             ask_members,
             weight=weight,
             packet_bytes=self._sim.packet_bytes,
-            first_nonce=self._sim.network.number("kv nonce", host, self._opened),
+            first_nonce=self._sim.network.number("kv nonce", host, part.number),
         )
         try:
             await network.start()
             yield network
         finally:
             await network.stop()
-            members.pop(host, None)
+            if members.get(host) is part:  # it may have crashed, and joined again
+                del members[host]
+                self._serve_all(tenant.component)
 
-    def _add(self, tenant: Tenant, weight: int) -> None:
-        if tenant.component not in self._tenants:
-            self._tenants[tenant.component] = tenant
-            self._weights[tenant.component] = weight
+    def _serve_all(self, component: str) -> None:
         for switch in self._sim.topology.switches:
-            self._serve(switch, tenant)
+            self._serve(switch, component)
 
-    def _serve(self, switch: str, tenant: Tenant) -> None:
-        if self._sim.network.is_alive(switch):
-            weight = self._weights[tenant.component]
-            keys = [tenant.verifying_key()]
-            self._sim.network.nodes[switch].install_job(tenant.prefix, weight, None, keys)
-            for host in self._members[tenant.component]:
-                self._sim.network.admit(switch, host, tenant.prefix)
+    def _serve(self, switch: str, component: str) -> None:
+        network, served = self._sim.network, self._tenants[component]
+        if network.is_alive(switch):
+            keys, prefix = [served.tenant.verifying_key()], served.tenant.prefix
+            network.nodes[switch].install_job(prefix, served.weight, None, keys)
+            network.set_admission(switch, prefix, self._members[component].keys())
 
     def _serve_again(self, node: str) -> None:
         if node in self._sim.topology.switches:
-            for tenant in self._tenants.values():
-                self._serve(node, tenant)
+            for component in self._tenants:
+                self._serve(node, component)
         else:
             for members in self._members.values():
                 members.pop(node, None)
 
     def _offers(self, tenant: str) -> dict[str, int]:
         return {
-            host: capacity_bytes
-            for host, capacity_bytes in self._members[tenant].items()
-            if capacity_bytes and self._sim.network.is_alive(host)
+            host: part.capacity_bytes
+            for host, part in self._members[tenant].items()
+            if part.capacity_bytes and self._sim.network.is_alive(host)
         }

@@ -22,6 +22,9 @@ class Node:
         self.jobs: set[str] = set()
         self.admitted: set[tuple[int, str]] = set()
 
+    def dismiss_face(self, face: int, prefix: str) -> None:
+        self.admitted.discard((face, prefix))
+
     def add_route(self, name: str, face: int) -> None:
         self.routes.add((name, face))
 
@@ -109,6 +112,6 @@ def test_pools_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
     assert node.jobs == {"/kv/aa", "/kv/bb"}
     assert node.admitted == {(0, "/kv/aa"), (1, "/kv/aa")}
     agent.ask("set_pools", pools=[pool("/kv/aa", "h1")])
-    assert node.jobs == {"/kv/aa"}
+    assert (node.jobs, node.admitted) == ({"/kv/aa"}, {(1, "/kv/aa")})
     agent.ask("set_pools", pools=[])
     assert node.jobs == set()

@@ -193,6 +193,8 @@ def test_a_member_that_does_not_answer_is_late_and_a_member_no_longer(run, sim, 
         assert networks["h0"].members() == {"h0": 100, "h2": 300}
         outcome, _ = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S)
         assert outcome is Outcome.UNREACHABLE, "it has crashed itself"
+        with pytest.raises(KVError, match="offers no blocks"):
+            await networks["h1"].publish(block_name(tenant), contents())
 
     run(program)
 
@@ -288,6 +290,29 @@ def test_who_is_not_in_the_pool_is_refused_by_the_switch():
         sim.run(program())
         counted = sim.network.nodes["s0"].status()["node"]
         assert counted["forbidden_interests"] > 0
+
+
+def test_who_has_left_the_pool_is_refused():
+    with Simulation(load_topology("star:2"), seed=3, jobs=[SimulatedJob("a", ("h0", "h1"))]) as sim:
+        pools = SimulatedPools(sim)
+        tenant = pools.tenant("acme")
+
+        async def program() -> None:
+            async with pools.open("h0", tenant) as staying:
+                async with pools.open("h1", tenant) as leaving:
+                    await leaving.publish(block_name(tenant), contents())
+                assert await staying.probe(block_name(tenant), "h1", TIMEOUT_S) not in (
+                    Outcome.HERE,
+                    Outcome.ABSENT,
+                )
+                operation = sim.host("h1").node.fetch_object(
+                    *map(_core.Name, (block_name(tenant), "/n/h0", tenant.key_name)),
+                    _core.ObjectBuffer(),
+                    TIMEOUT_S,
+                )
+                assert await ended(sim.host("h1"), operation) == _core.STATUS_NO_ROUTE
+
+        sim.run(program())
 
 
 def test_a_host_is_in_a_pool_once_and_a_crashed_one_in_none(sim, pools, tenant):
