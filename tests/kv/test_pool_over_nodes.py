@@ -1,0 +1,173 @@
+"""The pool's engine over real nodes and switches, in virtual time: all parts of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import numpy as np
+import pytest
+
+from innet._native import _core
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
+from innet.kv.pool.network import Contents
+from innet.kv.tenant import Tenant
+from innet.simulation import Simulation
+from innet.simulation.pools import SimulatedPools
+from innet.topology import load_topology
+
+HOMES = ("h0", "h1", "h2")
+USERS = ("h3", "h4")
+SIZE = 30_000
+MEMORY_BYTES = 100 * SIZE
+SETTINGS = PoolSettings(timeout_s=0.5, put_timeout_s=0.5)
+
+
+class Cluster:
+    """A leaf-spine network in which hosts have a pool: some offer memory, others use it."""
+
+    def __init__(self, sim: Simulation, tenant: Tenant, pools: dict[str, BlockPool]) -> None:
+        self.sim = sim
+        self.tenant = tenant
+        self.pools = pools
+
+    def key(self, number: int) -> BlockKey:
+        family = BlockFamily(self.tenant.component, "00ff", "raw", 0, 1)
+        return BlockKey(family, number.to_bytes(32, "big"))
+
+    async def put(self, *numbers: int, at: str = "h3") -> list[int]:
+        return await self.pools[at].put_many([(self.key(n), contents(n)) for n in numbers])
+
+    async def got(self, number: int, *, at: str = "h4") -> bool:
+        """Whether a node gets a block; it is the right one then."""
+        block = await self.pools[at].get(self.key(number))
+        assert block is None or np.array_equal(block, contents(number))
+        return block is not None
+
+    def home_of(self, number: int) -> str:
+        """A host that serves the block to others."""
+        name = _core.Name(self.key(number).name)
+        (home,) = (h for h in HOMES if self.sim.host(h).node.object_root(name) is not None)
+        return home
+
+    def drop_caches(self) -> None:
+        """Let blocks come from hosts alone."""
+        for switch in self.sim.topology.switches:
+            self.sim.network.nodes[switch].drop_cache()
+
+
+def contents(number: int) -> Contents:
+    return np.random.default_rng(number).integers(0, 256, SIZE, np.uint8)
+
+
+def with_cluster(
+    work: Callable[[Cluster], Awaitable[None]],
+    settings: PoolSettings = SETTINGS,
+    *,
+    local_bytes: int = 0,
+) -> dict[str, int]:
+    """Run ``work`` with a pool on each host; what the simulation has counted.
+
+    Each host keeps ``local_bytes`` for itself.
+    """
+    topology = load_topology("leaf-spine:3x2x2").with_overrides(rate_bps=1e9)
+    with Simulation(topology, seed=5) as sim:
+        pools = SimulatedPools(sim)
+        tenant = pools.tenant("acme")
+
+        async def whole() -> None:
+            async with AsyncExitStack() as stack:
+                opened = {}
+                for host in (*HOMES, *USERS):
+                    offered = MEMORY_BYTES if host in HOMES else 0
+                    network = await stack.enter_async_context(
+                        pools.open(host, tenant, capacity_bytes=offered)
+                    )
+                    opened[host] = BlockPool(
+                        network,
+                        local=TieredStore(MemoryTier(local_bytes)),
+                        offered=TieredStore(MemoryTier(offered)),
+                        settings=settings,
+                    )
+                for pool in opened.values():
+                    await stack.enter_async_context(pool)
+                await work(Cluster(sim, tenant, opened))
+
+        sim.run(whole())
+        return sim.counters()
+
+
+@pytest.mark.parametrize("puts", ["at-once"])
+def test_what_one_host_has_put_another_gets_and_no_one_after_its_eviction(puts):
+    async def work(cluster: Cluster) -> None:
+        assert await cluster.put(*range(12)) == [1] * 12
+        assert all([await cluster.got(number) for number in range(12)])
+        assert not await cluster.got(12)
+        assert await cluster.pools["h4"].exists(cluster.key(0))
+        assert await cluster.pools["h4"].pin([cluster.key(0)], 60.0) == [True]
+        assert await cluster.pools["h3"].evict([cluster.key(0), cluster.key(1)]) == [False, True]
+
+    settings = PoolSettings(timeout_s=0.5, put_timeout_s=0.5, puts=puts)
+    with_cluster(work, settings, local_bytes=MEMORY_BYTES if puts == "when-asked" else 0)
+
+
+def test_the_same_seed_gives_the_same_packets():
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(*range(6))
+        assert all([await cluster.got(number) for number in range(6)])
+
+    assert with_cluster(work) == with_cluster(work)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_home_that_dies_costs_at_most_what_had_no_replica(replicas):
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(*range(12))
+        cluster.sim.crash("h1")
+        cluster.drop_caches()
+        found = [await cluster.got(number) for number in range(12)]
+        assert all(found) == (replicas == 2)
+        assert any(found)
+        assert all(await cluster.put(*range(20, 32)))
+        assert all([await cluster.got(number) for number in range(20, 32)])
+
+    with_cluster(work, PoolSettings(replicas=replicas, timeout_s=0.5, put_timeout_s=0.5))
+
+
+def test_a_switch_that_dies_and_comes_back_costs_no_block():
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(*range(12))
+        for switch in ("spine0", "leaf0"):
+            cluster.sim.crash(switch)
+            cluster.sim.restart(switch)
+        assert all([await cluster.got(number) for number in range(12)])
+
+    with_cluster(work)
+
+
+def test_a_poisoned_home_gives_nothing_wrong():
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(0)
+        home, name = cluster.home_of(0), _core.Name(cluster.key(0).name)
+        node = cluster.sim.host(home).node
+        stranger = Tenant("stranger", bytes(range(32))).key.secret
+        forged = _core.SigningKey("ed25519", cluster.tenant.key_name, bytes.fromhex(stranger))
+        node.withdraw_object(name)
+        node.publish_object(name, contents(1), forged, 1000)
+        cluster.drop_caches()
+        assert not await cluster.got(0)
+
+    with_cluster(work)
+
+
+def test_statistics_tell_where_blocks_were_and_why_not():
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(0)
+        await cluster.got(0)
+        await cluster.got(1)
+        counted = cluster.pools["h4"].statistics()
+        assert counted.hits[Place.NETWORK] == 1
+        assert counted.misses[Cause.ABSENT] == 1
+
+    with_cluster(work)
