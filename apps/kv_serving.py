@@ -160,7 +160,8 @@ def serve(arguments: argparse.Namespace) -> bool:
     )
     inference = Inference(random_llama(shape, context, arguments.seed), arguments.block_tokens)
     with open_pool(arguments, inference) as pool:
-        comm.barrier()  # all members are there
+        pool.blocking.members(at_least=comm.size)
+        comm.barrier()  # everybody knows all members
         prefillers = prefill_workers_of(arguments, comm.size)
         if comm.rank < prefillers:
             documents = workload.documents[comm.rank :: prefillers]

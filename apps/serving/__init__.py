@@ -1,1 +1,10 @@
 """Parts of ``kv_serving.py``: a language model's prompts, and workers that share their work."""
+
+from importlib.util import find_spec
+
+if find_spec("transformers") is None:
+    raise ModuleNotFoundError(
+        "the models are those of the library transformers, which is not installed. Install it: "
+        "pip install 'innet[serving]'",
+        name="transformers",
+    )

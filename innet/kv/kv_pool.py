@@ -212,6 +212,10 @@ class KVPool:
         """
         await self._member.call(self._cache.evict(tokens, first_token))
 
+    async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
+        """The hosts that offer memory; see :meth:`PoolMember.members`."""
+        return await self._member.call(self._member.members(at_least, timeout_s))
+
     async def statistics(self) -> KVStatistics:
         """What this process has done with the pool so far."""
         return await self._member.call(self._cache.statistics())
@@ -327,6 +331,10 @@ class BlockingKVPool:
     def evict(self, tokens: TokenIds, first_token: int = 0) -> None:
         """See :meth:`KVPool.evict`."""
         self._member.run(self._cache.evict(tokens, first_token))
+
+    def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
+        """See :meth:`KVPool.members`."""
+        return self._member.run(self._member.members(at_least, timeout_s))
 
     def statistics(self) -> KVStatistics:
         """See :meth:`KVPool.statistics`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import threading
@@ -25,6 +26,7 @@ OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering so many bytes, in the event loop in which it is called."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
+_MEMBERS_PAUSE_S: Final = 0.01
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
 
 
@@ -50,6 +52,7 @@ class PoolMember:
     blocks: BlockPool
     tenant: str
     node: str
+    _network: BlockNetwork
 
     def __init__(self, open_network: OpenNetwork, options: MemberOptions) -> None:
         """Most programs use :meth:`open`.
@@ -126,6 +129,23 @@ class PoolMember:
         """
         return await self._thread.call(work)
 
+    async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
+        """The nodes that offer memory, as this process knows them, in the order of their names.
+
+        A block's homes depend on them: who puts before it knows all of them puts where others do
+        not look. Like :attr:`blocks`' methods, it is called on the pool's thread.
+
+        Args:
+            at_least: wait until there are so many,
+            timeout_s: but no longer; then those are returned that are there.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_s
+        # The network tells nobody of a change.
+        while len(self._network.members()) < at_least and loop.time() < end_s:  # noqa: ASYNC110
+            await asyncio.sleep(_MEMBERS_PAUSE_S)
+        return tuple(sorted(self._network.members()))
+
     def close(self) -> None:
         """Leave the pool: blocks that only this process has are lost. Safe to call twice."""
         if not self._closed.acquire(blocking=False):
@@ -151,6 +171,7 @@ class PoolMember:
         offered_bytes = options.offered_memory_bytes + options.offered_disk_bytes
         try:
             network = await self._stack.enter_async_context(open_network(offered_bytes))
+            self._network = network
             self.tenant, self.node = network.tenant, network.node
             self.blocks = await self._blocks(network, options)
             await self._stack.enter_async_context(self.blocks)

@@ -41,6 +41,7 @@ def pool(member: PoolMember) -> innet.KVPool:
 
 def test_programs_without_an_event_loop_wait(pool: innet.KVPool) -> None:
     blocking = pool.blocking
+    assert blocking.members(at_least=1) == ("h0",)
     assert blocking.put(TOKENS, KV) == 4
     found, kv = blocking.get_longest_prefix(np.array(TOKENS))
     assert found == blocking.exists(TOKENS) == 4
@@ -58,6 +59,7 @@ def test_programs_without_an_event_loop_wait(pool: innet.KVPool) -> None:
 
 
 async def test_any_event_loop_can_await(pool: innet.KVPool) -> None:
+    assert await pool.members(at_least=2, timeout_s=0.01) == ("h0",)
     assert await pool.put_many([(TOKENS, KV), (TOKENS[1:], KV[:, :, 1:])]) == [4, 4]
     [(found, kv), (nothing, _)] = await pool.get_longest_prefixes([TOKENS, [9, 9]])
     assert (found, nothing) == (4, 0)

@@ -1,0 +1,22 @@
+"""Prompts that one process has computed, in another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import RunJob
+
+
+def test_another_process_goes_on_where_one_has_come_to(run_job: RunJob, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret of one tenant and no other")
+    secret.chmod(0o600)
+    result = run_job("shared_prefix.py", [str(secret)], topology="star:2")
+    assert not result.failure
+    assert result.said("h0") == "put 96 tokens"
+    assert result.said("h1").splitlines() == [
+        "found 96 tokens, the same: True",
+        "layers: [(0, 96), (2, 96)]",
+        "with another secret: 0",
+        "places: ['local memory', 'network']",
+    ]
