@@ -136,6 +136,7 @@ class Finder:
 
     async def _fetch(self, key: BlockKey, end_s: float) -> Sealed | Cause:
         cause: Cause | None = None
+        homes = self._members.homes(key.block_hash)
         async with self._window:
             for home, time_s in self._turns(key, end_s):
                 with self._members.asking(home) as asked:
@@ -145,7 +146,7 @@ class Finder:
                         self._local.put(key.name, block, 0)
                     return block
                 cause = cause or OUTCOME_CAUSES[asked.outcome]
-        return cause or Cause.NO_HOME
+        return cause or (Cause.ABSENT if homes else Cause.NO_HOME)
 
     def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
         """The other nodes to ask for a block one after the other, and how long each: so long that
