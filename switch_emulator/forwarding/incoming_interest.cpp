@@ -79,6 +79,14 @@ bool Node::State::asks_for_others(const IncomingInterest& interest,
            !is_own_hint(hint);
 }
 
+// A node that was asked asks somebody else in its turn, whose answer all of them wait for: taken
+// for one more of those who wait, it would wait for itself.
+bool Node::State::asks_in_its_turn(const IncomingInterest& interest,
+                                   const tables::PitEntry& entry) const {
+    const wire::NameView hint = interest.view.forwarding_hint();
+    return entry.find_out_record(interest.face) != nullptr && !hint.empty() && !is_own_hint(hint);
+}
+
 bool Node::State::has_circled(const IncomingInterest& interest,
                               const tables::PitEntry* entry) const {
     if (entry != nullptr && is_in_circles(interest, *entry)) return true;
@@ -120,6 +128,7 @@ bool Node::State::must_ask_again(const IncomingInterest& interest,
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
+    if (record == nullptr && asks_in_its_turn(interest, entry)) return true;
     if (!entry.last_sent) return record != nullptr || asks_for_others(interest, entry);
     if (record != nullptr && record->arrived >= *entry.last_sent) return true;
     const Duration interval = entry.held ? kHeldSuppressionInterval : kSuppressionInterval;

@@ -34,9 +34,21 @@ void Node::State::on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& u
     upstream.nacked = reason;
     entry.least_severe_nack =
         entry.least_severe_nack ? less_severe(*entry.least_severe_nack, reason) : reason;
-    if (entry.in_reduction || entry.has_live_upstream()) return;
+    if (entry.in_reduction) return;
+    if (entry.has_live_upstream()) return refuse_last_upstream(entry, reason, now);
     if (!comes_from_placed_node(reason) && ask_elsewhere(entry, now)) return;
     on_upstreams_exhausted(entry, *entry.least_severe_nack, now);
+}
+
+// Who was asked and asks in its turn must not wait for itself.
+void Node::State::refuse_last_upstream(tables::PitEntry& entry, wire::NackReason reason,
+                                       TimePoint now) {
+    const tables::OutRecord* last = entry.only_live_upstream();
+    const tables::InRecord* asker = last == nullptr ? nullptr : entry.find_in_record(last->face);
+    if (asker == nullptr) return;
+    reject(entry, *asker, reason, now);
+    pit.erase_in_record(entry, asker->face);
+    if (entry.in_records().empty()) finish(entry);
 }
 
 void Node::State::on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReason reason,

@@ -116,6 +116,8 @@ struct alignas(64) PitEntry : TimerLink {
     OutRecord* find_out_record(FaceId face) const;
     /// Asked, and not nacked.
     bool has_live_upstream() const;
+    /// Null when there are several, or none.
+    const OutRecord* only_live_upstream() const;
 
     InRecord* first_in = nullptr;
     OutRecord* first_out = nullptr;

@@ -245,6 +245,35 @@ TEST_CASE("Interests with different hints share an entry") {
     CHECK(star.node.counters().pit_aggregated == 1);
 }
 
+TEST_CASE("who was asked and asks another in its turn is passed on, and all get the answer") {
+    Star star;
+    star.node.add_route(name("/n/home"), 5, 1);
+    star.node.add_route(name("/n/source"), 4, 1);
+    star.receive_interest(0, kSegment, 1, {.hint = "/n/home"});
+    REQUIRE(star.sent(5).size() == 1);
+    star.receive_interest(5, kSegment, 2, {.hint = "/n/source"});
+    REQUIRE(star.sent(4).size() == 1);
+    star.receive(4, star.data(kSegment));
+    CHECK(star.sent(0).size() == 1);
+    CHECK(star.sent(5).size() == 1);
+}
+
+TEST_CASE("who was asked and asked another in vain is told so, and may refuse") {
+    Star star;
+    star.node.add_route(name("/n/home"), 5, 1);
+    star.node.add_route(name("/n/source"), 4, 1);
+    star.receive_interest(0, kSegment, 1, {.hint = "/n/home"});
+    REQUIRE(star.sent(5).size() == 1);
+    star.receive_interest(5, kSegment, 2, {.hint = "/n/source"});
+    star.receive(4, star.nack(kSegment, 2, wire::NackReason::kNoData));
+    const auto told = star.sent(5);
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].reason == wire::NackReason::kNoData);
+    CHECK(star.sent(0).empty());
+    star.receive(5, star.nack(kSegment, 1, wire::NackReason::kNoData));
+    CHECK(star.sent(0).size() == 1);
+}
+
 TEST_CASE("the hop limit counts down in what is forwarded, and ends the way at zero") {
     Star star;
     const auto limited = [&](std::uint8_t hops, std::uint32_t nonce) {
