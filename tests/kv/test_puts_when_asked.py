@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from innet.kv.pool import PoolSettings
+from innet.kv.pool import Place, PoolSettings
 from tests.kv.pools import Pools, key, with_pools
 
 WHEN_ASKED = PoolSettings(puts="when-asked", keeps_fetched=False)
@@ -56,6 +56,7 @@ def test_the_home_itself_finds_what_it_was_told_of() -> None:
         await pools.put(1)
         assert await pools.got(1, at="h0")
         assert await pools["h0"].exists(key(1))
+        assert pools["h0"].statistics().hits == {Place.PRODUCER: 1}
 
     with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
 

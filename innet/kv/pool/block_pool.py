@@ -30,7 +30,7 @@ from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.pinning import Pinning
 from innet.kv.pool.publications import Publications
 from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.statistics import PoolStatistics
+from innet.kv.pool.statistics import Cause, Place, PoolStatistics
 from innet.kv.pool.tiers.memory import MemoryTier
 from innet.kv.pool.tiers.tiered import TieredStore
 from innet.kv.pool.verified_store import VerifiedStore
@@ -214,19 +214,23 @@ class BlockPool:
         Raises:
             KVError: ``into`` is smaller than the block, or the pool is closed.
         """
+        contents, _ = await self.look_up(key, timeout_s=timeout_s)
+        return contents if contents is None or into is None else filled(into, contents)
+
+    async def look_up(
+        self, key: BlockKey, *, timeout_s: float | None = None
+    ) -> tuple[Contents, Place] | tuple[None, Cause]:
+        """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check(key)
         found = await self._finder.find(key, self._timeout(timeout_s))
         if not isinstance(found, Found):
             self._counts.misses[found] += 1
-            return None
-        contents = found.block.contents
+            return None, found
+        contents = found.block.contents.view()
+        contents.flags.writeable = False
         self._counts.hits[found.place] += 1
         self._counts.hit_bytes += contents.nbytes
-        if into is not None:
-            return filled(into, contents)
-        shared = contents.view()
-        shared.flags.writeable = False
-        return shared
+        return contents, found.place
 
     async def get_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None

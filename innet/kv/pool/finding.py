@@ -121,7 +121,7 @@ class Finder:
         if name not in self._notes or not await self._notes.bring(name):
             return None
         found = await self._find_here(name)
-        return None if found is None else Found(found.block, Place.NETWORK)
+        return None if found is None else Found(found.block, Place.PRODUCER)
 
     async def _find_at_homes(self, key: BlockKey, end_s: float) -> Found | Cause:
         while True:

@@ -53,6 +53,7 @@ class Home:
         """
         self.leases = Leases(store.tiers, settings.longest_lease_s)
         self._network = network
+        self._store = store
         self._stores = (store,) if local is None else (store, local)
         self._intake = intake
         self._notes = notes
@@ -81,10 +82,9 @@ class Home:
                 self._begin(self._answer(name))
             return
         tiers = {store: store.tiers.tier(name) for store in self._stores}
-        self._counts.served += any(tiers.values())
-        for store, tier in tiers.items():
-            if tier is not None:
-                store.tiers.use(name)
+        self._counts.served += tiers[self._store] is not None
+        # What this node keeps for itself goes to a home, which has it then: that is no use of it.
+        self._store.tiers.use(name)
         if Tier.MEMORY in tiers.values():
             return
         for store, tier in tiers.items():
@@ -112,7 +112,9 @@ class Home:
             await store.load(name)
 
     async def _bring(self, name: str) -> None:
-        self._counts.brought += await self._notes.bring(name)
+        brought = await self._notes.bring(name)
+        self._counts.brought += brought
+        self._counts.served += brought
 
     async def _answer(self, name: str) -> None:
         try:

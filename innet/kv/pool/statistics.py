@@ -18,6 +18,8 @@ class Place(Enum):
     HOME_MEMORY = "own home's memory"
     """This node is a home of the block."""
     HOME_DISK = "own home's disk"
+    PRODUCER = "producer"
+    """This node is a home of the block, and had to get it from where it was put."""
     NETWORK = "network"
     """A home, or a cache on the way to it."""
 
