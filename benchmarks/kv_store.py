@@ -2,13 +2,16 @@
 
 python benchmarks/kv_store.py --json
 
-Every store has one client process and the blocks in another. Clients take turns: in each, so many
-puts and gets one after the other (latency), and as many with several outstanding (throughput).
+Every store has one client process and the blocks in another: Redis and Mooncake over TCP on the
+loopback, innet over UDP there, two hosts with an unshaped link between them. Clients take turns: in
+each, so many puts and gets one after the other (latency), and as many with several outstanding
+(throughput).
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import statistics
 import sys
 import tempfile
@@ -22,11 +25,21 @@ from innet.compare.block_stores.messages import Report, Turn
 from innet.compare.block_stores.servers import missing_requirement, start_mooncake, start_redis
 from innet.compare.progress import ProgressBar
 from innet.emulation.processes import ProcessGroup, ProcessSpec
+from innet.errors import EmulationError
+from innet.launch import Session
+from innet.topology import parse_yaml
 
 SIZES = {"256KiB": 256 << 10, "2MiB": 2 << 20}
 PEERS = ("redis", "redis_connections", "mooncake")
 TURN_DEADLINE_S = 60.0
-MOONCAKE_BYTES = 1 << 30
+STORE_BYTES = 1 << 30
+END_S = 10.0
+TOPOLOGY = """
+name: two-hosts
+topology:
+  nodes: {h0: {kind: host, cache: 0B}, h1: {kind: host, cache: 0B}}
+  links: [{endpoints: ["h0:eth0", "h1:eth0"], mtu: 65000}]
+"""
 
 
 async def join_peers(
@@ -39,11 +52,36 @@ async def join_peers(
     if any(peer.startswith("redis") for peer in peers):
         arguments |= dict.fromkeys(("redis", "redis_connections"), await start_redis(processes))
     if "mooncake" in peers:
-        arguments["mooncake"] = await start_mooncake(processes, MOONCAKE_BYTES)
+        arguments["mooncake"] = await start_mooncake(processes, STORE_BYTES)
     for peer in peers:
         command = (sys.executable, "-m", "innet.compare.block_stores.worker", peer)
         processes.spawn(ProcessSpec(peer, (*command, str(contest.path), arguments[peer])))
     return [await contest.contender(peer) for peer in peers]
+
+
+async def join_own(stack: AsyncExitStack, contest: Contest, outstanding: int) -> Contender:
+    """Launch innet's two hosts, which end with the stack."""
+    topology = parse_yaml(TOPOLOGY)
+    session = await stack.enter_async_context(Session(topology, output=lambda _label, _line: None))
+    module = "innet.compare.block_stores.own_rank"
+    argv = [sys.executable, "-m", module, str(contest.path), str(outstanding), str(STORE_BYTES)]
+    job = asyncio.ensure_future(session.run_workers(argv))
+    stack.push_async_callback(ended, job, contest)
+    joined = asyncio.ensure_future(contest.contender("innet"))
+    await asyncio.wait((job, joined), return_when=asyncio.FIRST_COMPLETED)
+    if not joined.done():
+        joined.cancel()
+        await job
+        raise EmulationError("innet's processes ended before the contest")
+    return await joined
+
+
+async def ended(job: asyncio.Future[tuple[str, ...]], contest: Contest) -> None:
+    """Let innet's processes end by themselves."""
+    contest.hang_up()
+    await asyncio.wait((job,), timeout=END_S)
+    job.cancel()
+    await asyncio.gather(job, return_exceptions=True)
 
 
 class Figuring:
@@ -141,7 +179,10 @@ def main() -> None:
         async with AsyncExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             contest = await stack.enter_async_context(Contest(directory / "contest.sock"))
-            contenders = await join_peers(stack, contest, peers)
+            contenders = [
+                await join_own(stack, contest, arguments.outstanding),
+                *await join_peers(stack, contest, peers),
+            ]
             figures = best_of_redis(await take_turns(contenders, arguments, progress))
         return figures | {
             "turns": arguments.turns,

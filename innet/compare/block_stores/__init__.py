@@ -4,5 +4,6 @@
 * ``worker`` is a client's process; it talks to the parent in ``messages``.
 * ``client`` is what a store must provide; ``redis_client``, ``mooncake_client`` and ``own_client``
   do, and ``registry`` knows them by name. Their libraries are imported only by the workers.
-* ``stages`` start the servers; ``mooncake_segment`` and ``own_home`` are two of them.
+* ``servers`` starts those of the others, of which ``mooncake_segment`` is one; ``own_rank`` is a
+  process of innet's own, client or home.
 """

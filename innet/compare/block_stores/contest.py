@@ -73,6 +73,11 @@ class Contest:
         except TimeoutError:
             raise EmulationError(f"no client of {store} joined within {_START_S:.0f} s") from None
 
+    def hang_up(self) -> None:
+        """End all clients."""
+        for writer in self._writers:
+            writer.close()
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._join, self.path, limit=_LINE_BYTES)
         return self
@@ -80,8 +85,7 @@ class Contest:
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
-        for writer in self._writers:
-            writer.close()
+        self.hang_up()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)

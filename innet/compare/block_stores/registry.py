@@ -1,4 +1,4 @@
-"""The clients by the names of their stores."""
+"""The clients of stores that others have made, by the names of these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def make_client(store: str, argument: str) -> StoreClient:
     """The client of a store.
 
     Args:
-        store: ``innet``, ``redis``, ``redis_connections`` or ``mooncake``.
+        store: ``redis``, ``redis_connections`` or ``mooncake``.
         argument: what it needs to find its server: a port.
 
     Raises:
@@ -28,4 +28,4 @@ def make_client(store: str, argument: str) -> StoreClient:
         from innet.compare.block_stores.mooncake_client import MooncakeClient
 
         return MooncakeClient(int(argument))
-    raise KVError(f"no block store {store!r}; known are innet, redis, redis_connections, mooncake")
+    raise KVError(f"no block store {store!r}; known are redis, redis_connections, mooncake")

@@ -95,18 +95,23 @@ def _cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def main() -> None:
-    """Take turns until the contest hangs up."""
-    set_parent_death_signal(signal.SIGKILL)
-    store, path, argument = sys.argv[1:]
-    client = make_client(store, argument)
+def take_turns(store: str, path: str, make: Callable[[], StoreClient]) -> None:
+    """Take turns with a client of ``store`` until the contest at ``path`` hangs up."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
+        client = make()
         taker = TurnTaker(client)
         connection.sendall(Hello(store=store, version=client.version).line())
         for line in connection.makefile("rb"):
             connection.sendall(taker.take(Turn.model_validate_json(line)).line())
     client.close()
+
+
+def main() -> None:
+    """Be a client of a store that others have made."""
+    set_parent_death_signal(signal.SIGKILL)
+    store, path, argument = sys.argv[1:]
+    take_turns(store, path, lambda: make_client(store, argument))
 
 
 if __name__ == "__main__":
