@@ -13,7 +13,7 @@ HOME: Final = "home"
 LOCAL: Final = "local"
 
 DESIGNS: Final = {
-    NETWORK: "homes, and caches on the way",
+    NETWORK: "homes get what is asked for, with caches on the way",
     HOME: "every block from its home",
     LOCAL: "every worker for itself",
 }
@@ -21,6 +21,10 @@ DESIGNS: Final = {
 
 
 _POLICY_OPTION: Final = "policy="
+
+_USUAL_SHARES: Final = {NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
+"""Of workers and switches: those with the most hits in Mooncake's conversation trace, but for what
+they cost on the links (docs/kv-replay.md)."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,30 @@ class MemoryShares:
     homes: float
 
     @classmethod
-    def of_design(cls, design: str, workers: float, switches: float) -> MemoryShares:
-        """The shares in ``design``, where workers and switches would have these in ``network``.
+    def of_design(
+        cls, design: str, workers: float | None = None, switches: float | None = None
+    ) -> MemoryShares:
+        """The shares in ``design``; those that are not given are what suits it best.
 
-        >>> MemoryShares.of_design("home", workers=0.25, switches=0.25)
-        MemoryShares(workers=0.25, switches=0.0, homes=0.75)
+        With ``network``, what nobody else asks for is at its producer alone, so most memory
+        is the workers'; with ``home`` all blocks are at homes.
+
+        Raises:
+            KVError: they are more than all.
+
+        >>> MemoryShares.of_design("home", switches=0.25)
+        MemoryShares(workers=0.05, switches=0.0, homes=0.95)
         """
         if design == LOCAL:
             return cls(1.0, 0.0, 0.0)
-        on_path = switches if design == NETWORK else 0.0
-        return cls(workers, on_path, 1.0 - workers - on_path)
+        usual_workers, usual_switches = _USUAL_SHARES[design]
+        workers = usual_workers if workers is None else workers
+        if design == HOME:
+            switches = 0.0
+        switches = usual_switches if switches is None else switches
+        if workers + switches > 1:
+            raise KVError(
+                f"{workers:g} of the memory for workers and {switches:g} for switches are more "
+                "than all of it"
+            )
+        return cls(workers, switches, 1.0 - workers - switches)

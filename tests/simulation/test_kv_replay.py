@@ -143,7 +143,6 @@ def test_a_home_that_dies_costs_misses_until_it_is_back(tmp_path: Path) -> None:
 
     before, back, end = (blocks_after(requests) for requests in (3, 6, 8))
     assert before.computed == 6
-    assert back.late > 0
     assert back.computed > before.computed
     assert end.computed == back.computed  # what came to the home again is found there
 

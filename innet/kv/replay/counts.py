@@ -38,7 +38,7 @@ class BlockCounts:
         cls, statistics: ReplayStatistics, given_by_homes: int, switch_hits: dict[str, int]
     ) -> BlockCounts:
         """From what was counted on the hosts and at the switches."""
-        homes = min(given_by_homes, statistics.fetched)
+        homes = min(given_by_homes + statistics.own_home, statistics.fetched)
         on_path = statistics.fetched - homes
         hits = sum(switch_hits.values())
         return cls(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from innet.errors import WorkloadError
 from innet.kv.designs import Design
+from innet.kv.replay.plan import with_switch_memory
 from innet.simulation.programs.astra_sim import AstraSimProgram
 from innet.simulation.programs.collective import CollectiveProgram
-from innet.simulation.programs.kv.memory import with_switch_memory
 from innet.simulation.programs.kv.program import KvProgram, design_of
 from innet.simulation.programs.program import Place, Program
 from innet.simulation.programs.training import TrainingProgram

@@ -33,15 +33,18 @@ class KvSpecification(JobFields):
     trace: str = Field(description="Mooncake's .jsonl or Azure's .csv, beside this file")
     block: PositiveSize = Field(default=2 << 20, description="bytes of a block of 512 tokens")
     cache: PositiveSize = optional("memory for blocks in the whole cluster; by default unlimited")
-    worker_share: float = Field(
-        default=0.25, ge=0, le=1, description="part of it for what each worker itself uses"
+    worker_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="part of it for what each worker itself uses; by default what suits the design",
     )
-    switch_share: float = Field(
-        default=0.25,
+    switch_share: float | None = Field(
+        default=None,
         ge=0,
         le=1,
         description="part of it on the switches, as their content stores, where the design has "
-        "caches on the way; the rest is at homes",
+        "caches on the way; by default what suits the design. The rest is at homes",
     )
     homes: dict[str, float] = optional(
         "hosts that keep blocks for others, with their weights; by default all workers alike"
@@ -74,6 +77,6 @@ class KvSpecification(JobFields):
 
     @model_validator(mode="after")
     def _shares_within_one(self) -> KvSpecification:
-        if self.worker_share + self.switch_share > 1:
+        if (self.worker_share or 0.0) + (self.switch_share or 0.0) > 1:
             raise ValueError("worker-share and switch-share are more than all memory")
         return self

@@ -1,6 +1,7 @@
 """Replays of requests to language models, whose workers share their prompts' blocks.
 
-* ``program`` is the job; ``worker`` serves requests on one host;
-* ``homes`` keep blocks for others, ``transfers`` moves blocks as signed objects;
-* ``memory`` divides the cluster's memory; ``switch_hits`` is what its switches have answered.
+* ``program`` is the job: what its workers and pools do is :mod:`innet.kv.replay` and
+  :mod:`innet.kv.pool`, as in real processes;
+* ``member`` is one host's part in the pool, which a crash ends;
+* ``switch_hits`` is what the switches have answered.
 """
