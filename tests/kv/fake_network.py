@@ -19,24 +19,38 @@ TENANT = "a1b2"
 HOP_S = 0.001
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of ``work`` in virtual time; waiting for what can never happen is an error."""
-    now_s = 0.0
+class VirtualTime:
+    """An event loop whose clock goes on when nothing else is left to do; waiting for what can never
+    happen is an error."""
 
-    def advance(timeout_s: float | None) -> None:
-        nonlocal now_s
+    def __init__(self) -> None:
+        self._now_s = 0.0
+        self._loop = VirtualTimeLoop(lambda: self._now_s, self._advance)
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of ``work``."""
+        return self._loop.run_until_complete(work)
+
+    def close(self) -> None:
+        """End all that is still under way."""
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    def _advance(self, timeout_s: float | None) -> None:
         if timeout_s is None:
             raise AssertionError("everything waits, and nothing is left to happen")
-        now_s += timeout_s
+        self._now_s += timeout_s
 
-    loop = VirtualTimeLoop(lambda: now_s, advance)
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of ``work`` in virtual time."""
+    time = VirtualTime()
     try:
-        return loop.run_until_complete(work)
+        return time.run(work)
     finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
+        time.close()
 
 
 @dataclass

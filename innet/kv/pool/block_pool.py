@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from innet.errors import KVError
-from innet.kv.names import BlockKey, tenant_prefix
+from innet.kv.names import BlockKey
 from innet.kv.pool.arguments import (
     checked_contents,
     checked_depth,
@@ -17,23 +17,13 @@ from innet.kv.pool.arguments import (
     checked_timeout,
     filled,
 )
-from innet.kv.pool.asker import Asker
-from innet.kv.pool.finding import Finder, Found
-from innet.kv.pool.giving import Giver
-from innet.kv.pool.home import Home
-from innet.kv.pool.intake import Intake
-from innet.kv.pool.leases import Leases
-from innet.kv.pool.members import Members
+from innet.kv.pool.finding import Found
 from innet.kv.pool.network import BlockNetwork, Contents
-from innet.kv.pool.notes import Notes
-from innet.kv.pool.offered_store import OfferedStore
-from innet.kv.pool.pinning import Pinning
-from innet.kv.pool.publications import Publications
+from innet.kv.pool.pool_parts import PoolParts
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Cause, Place, PoolStatistics
 from innet.kv.pool.tiers.memory import MemoryTier
 from innet.kv.pool.tiers.tiered import TieredStore
-from innet.kv.pool.verified_store import VerifiedStore
 
 Result = TypeVar("Result")
 
@@ -68,64 +58,12 @@ class BlockPool:
                 ``None``: it is home to no block.
             settings: see there.
         """
-        self._settings = settings = PoolSettings() if settings is None else settings
-        self._network = network
+        self._settings = PoolSettings() if settings is None else settings
+        self._tenant = network.tenant
         self._counts = PoolStatistics()
-        self._publications = Publications(network)
-        when_asked = settings.puts == "when-asked"
-        self._local = (
-            OfferedStore(local, self._publications, settings.answer_s)
-            if when_asked
-            else VerifiedStore(local, self._publications)
-        )
         offered = TieredStore(MemoryTier(0)) if offered is None else offered
-        self._offered = OfferedStore(offered, self._publications, settings.answer_s)
-        self._served = [s for s in (self._offered, self._local) if isinstance(s, OfferedStore)]
-        members = Members(network, settings.replicas, settings.leave_out_s)
-        self._window = asyncio.Semaphore(settings.window)
-        intake = Intake(network, self._offered, asyncio.Semaphore(settings.window))
-        notes = Notes(offered, intake, self._publications, settings.timeout_s / 2)
-        for store in self._served:
-            store.wait_for(notes.__contains__)
-        self._finder = Finder(
-            network,
-            self._local,
-            self._offered,
-            notes,
-            members,
-            self._window,
-            keeps_fetched=settings.keeps_fetched,
-        )
-        asker = Asker(network, members)
-        self._giver = Giver(
-            network,
-            self._local,
-            self._offered,
-            self._publications,
-            members,
-            asker,
-            settings.put_timeout_s,
-            when_asked=when_asked,
-        )
-        self._home = Home(
-            network,
-            self._offered,
-            self._local if when_asked else None,
-            intake,
-            notes,
-            members,
-            settings,
-            self._counts,
-        )
-        self._pinning = Pinning(
-            network.node,
-            Leases(local, settings.longest_lease_s),
-            self._home.leases,
-            members,
-            asker,
-            settings.put_timeout_s,
-        )
-        self._serving: asyncio.Task[None] | None = None
+        self._parts = PoolParts(network, local, offered, self._settings, self._counts)
+        self._open = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -141,24 +79,15 @@ class BlockPool:
 
     async def start(self) -> None:
         """Serve others from now on, with what the disk has from before."""
-        if self._serving is None:
-            for store in self._served:
-                store.start(f"{tenant_prefix(self._network.tenant)}/")
-            self._serving = asyncio.ensure_future(self._home.serve())
+        if not self._open:
+            self._open = True
+            self._parts.start()
 
     async def close(self) -> None:
         """Serve nothing any more, and let the disks write what they have not."""
-        serving, self._serving = self._serving, None
-        if serving is None:
-            return
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
-        self._pinning.close()
-        for store in self._served:
-            store.close()
-        self._publications.close()
-        await self._local.tiers.close()
-        await self._offered.tiers.close()
+        if self._open:
+            self._open = False
+            await self._parts.close()
 
     async def put(self, key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
         """Keep a block here and at its homes, as far as there is room.
@@ -178,8 +107,8 @@ class BlockPool:
         """
         self._check(key)
         contents, depth = checked_contents(contents), checked_depth(depth)
-        async with self._window:
-            ends = await self._giver.put(key, contents, depth)
+        async with self._parts.window:
+            ends = await self._parts.giver.put(key, contents, depth)
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
         copies = ends.count(None)
@@ -222,7 +151,7 @@ class BlockPool:
     ) -> tuple[Contents, Place] | tuple[None, Cause]:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check(key)
-        found = await self._finder.find(key, self._timeout(timeout_s))
+        found = await self._parts.finder.find(key, self._timeout(timeout_s))
         if not isinstance(found, Found):
             self._counts.misses[found] += 1
             return None, found
@@ -240,12 +169,12 @@ class BlockPool:
 
     def here(self, key: BlockKey) -> bool:
         """Whether this node itself has a block, so that it comes from nowhere else."""
-        return self._finder.is_here(key.name)
+        return self._parts.finder.is_here(key.name)
 
     async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
         """Whether a block is here, or at a home, or in a cache on the way there."""
         self._check(key)
-        return await self._finder.exists(key, self._timeout(timeout_s))
+        return await self._parts.finder.exists(key, self._timeout(timeout_s))
 
     async def exists_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
@@ -290,9 +219,9 @@ class BlockPool:
             for key in keys:
                 self._check(key)
             time_s = self._timeout(timeout_s)
-            found = await asyncio.gather(*(self._finder.find(key, time_s) for key in keys))
+            found = await asyncio.gather(*(self._parts.finder.find(key, time_s) for key in keys))
             return [isinstance(one, Found) for one in found]
-        return await self._each(keys, lambda key: self._giver.replicate(key, nodes))
+        return await self._each(keys, lambda key: self._parts.giver.replicate(key, nodes))
 
     async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:
         """Let blocks stay for ``lease_s``, whatever else has to go; for each, whether one does.
@@ -304,24 +233,27 @@ class BlockPool:
             KVError: the lease is not above 0.
         """
         checked_s = checked_lease(lease_s)
-        return await self._each(keys, lambda key: self._pinning.pin(key, checked_s))
+        return await self._each(keys, lambda key: self._parts.pinning.pin(key, checked_s))
 
     async def unpin(self, keys: Sequence[BlockKey]) -> None:
         """End this node's leases."""
-        await self._each(keys, self._pinning.unpin)
+        await self._each(keys, self._parts.pinning.unpin)
 
     async def evict(self, keys: Sequence[BlockKey]) -> list[bool]:
         """Drop blocks here and at their homes; for each, whether it is gone from all of them.
 
         A home keeps what another node has pinned. Caches on the way may have it for a while.
         """
-        return await self._each(keys, self._pinning.evict)
+        return await self._each(keys, self._parts.pinning.evict)
 
     def statistics(self) -> PoolStatistics:
         """What this node's pool has done since it was opened."""
         counted = copy.deepcopy(self._counts)
-        counted.shared = self._finder.shared
-        for what, store in (("local", self._local.tiers), ("home", self._offered.tiers)):
+        counted.shared = self._parts.finder.shared
+        for what, store in (
+            ("local", self._parts.local.tiers),
+            ("home", self._parts.offered.tiers),
+        ):
             counted.tiers[f"{what} memory"] = store.memory.statistics()
             if store.disk is not None:
                 counted.tiers[f"{what} disk"] = store.disk.statistics()
@@ -334,7 +266,7 @@ class BlockPool:
             self._check(key)
 
         async def one(key: BlockKey) -> Result:
-            async with self._window:
+            async with self._parts.window:
                 return await work(key)
 
         return await asyncio.gather(*map(one, keys))
@@ -343,9 +275,9 @@ class BlockPool:
         return checked_timeout(timeout_s, self._settings.timeout_s)
 
     def _check(self, key: BlockKey) -> None:
-        if self._serving is None:
+        if not self._open:
             raise KVError("the pool is not open; use `async with`, or await start() first")
-        if key.family.tenant != self._network.tenant:
+        if key.family.tenant != self._tenant:
             raise KVError(
-                f"{key.name} is a block of another tenant than the pool's, {self._network.tenant}"
+                f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
             )

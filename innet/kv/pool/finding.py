@@ -143,7 +143,7 @@ class Finder:
                     asked.outcome, block = await self._network.fetch(key.name, home, time_s)
                 if block is not None:
                     if self._keeps_fetched:
-                        self._local.put(key.name, block, 0)
+                        await self._local.keep(key.name, block, 0)
                     return block
                 cause = cause or OUTCOME_CAUSES[asked.outcome]
         return cause or (Cause.ABSENT if homes else Cause.NO_HOME)

@@ -61,7 +61,7 @@ class Giver:
         """
         homes = self._members.homes(key.block_hash)
         node = self._network.node
-        if self._local.tiers.capacity_bytes or node in homes:
+        if self._local.tiers.capacity_bytes or self._offered.tiers.capacity_bytes:
             # The caller may change its array when this returns.
             contents = contents.copy()
         name = key.name

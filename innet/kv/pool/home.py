@@ -8,8 +8,8 @@ from typing import Any
 
 from innet.errors import KVError
 from innet.kv.pool.answers import Answer
+from innet.kv.pool.holdings import Holdings
 from innet.kv.pool.intake import Intake
-from innet.kv.pool.leases import Leases
 from innet.kv.pool.members import Members
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.notes import Notes
@@ -34,6 +34,7 @@ class Home:
         network: BlockNetwork,
         store: OfferedStore,
         local: VerifiedStore | None,
+        holdings: Holdings,
         intake: Intake,
         notes: Notes,
         members: Members,
@@ -45,13 +46,14 @@ class Home:
             network: of this node.
             store: for blocks that others may ask for.
             local: what this node keeps for itself, if that is served as well.
+            holdings: what this node has.
             intake: brings blocks into the store.
             notes: of blocks that are elsewhere.
             members: of the pool.
             settings: of the pool.
             counts: where to count what is done.
         """
-        self.leases = Leases(store.tiers, settings.longest_lease_s)
+        self._holdings = holdings
         self._network = network
         self._store = store
         self._stores = (store,) if local is None else (store, local)
@@ -148,13 +150,11 @@ class Home:
                 self._notes.add(name, self._members.own_depth(depth), source)
                 return _DONE
             case Pin(_, lease_ms):
-                await self._notes.bring(name)
-                pinned = self.leases.pin(name, request.asker, lease_ms / 1000)
+                pinned = await self._holdings.pin(name, request.asker, lease_ms / 1000)
                 return _DONE if pinned else Answer(False, "no such block, or too much is pinned")
             case Unpin():
-                self.leases.unpin(name, request.asker)
+                self._holdings.unpin(name, request.asker)
                 return _DONE
             case Drop():
-                self._notes.drop(name)
-                gone = self.leases.drop(name, request.asker)
+                gone = self._holdings.drop(name, request.asker)
                 return _DONE if gone else Answer(False, "another has pinned it")

@@ -42,7 +42,7 @@ class OfferedStore(VerifiedStore):
         self._may_return = may_return
 
     async def keep(self, name: str, block: Sealed, depth: int) -> bool:
-        """Keep a block and serve it; false: there is no room, or it is damaged."""
+        """See :class:`VerifiedStore`; it is served from now on."""
         served = await self._publications.add(name, block)
         if served is None:
             return False

@@ -6,7 +6,7 @@ import asyncio
 
 from innet.kv.names import BlockKey
 from innet.kv.pool.asker import Asker
-from innet.kv.pool.leases import Leases
+from innet.kv.pool.holdings import Holdings
 from innet.kv.pool.members import Members
 from innet.kv.requests import MAX_NUMBER, Action, Drop, Pin, Unpin
 
@@ -17,8 +17,7 @@ class Pinning:
     def __init__(
         self,
         node: str,
-        local: Leases,
-        offered: Leases,
+        holdings: Holdings,
         members: Members,
         asker: Asker,
         timeout_s: float,
@@ -26,39 +25,32 @@ class Pinning:
         """
         Args:
             node: this node.
-            local: leases of what it keeps for itself.
-            offered: leases of what it keeps for others.
+            holdings: what it has.
             members: of the pool.
             asker: of this node.
             timeout_s: for a member's answer.
         """
         self._node = node
-        self._own = (local, offered)
+        self._holdings = holdings
         self._members = members
         self._asker = asker
         self._timeout_s = timeout_s
 
     async def pin(self, key: BlockKey, lease_s: float) -> bool:
         """Whether a block is pinned now, at least at one place."""
-        here = [leases.pin(key.name, self._node, lease_s) for leases in self._own]
+        here = await self._holdings.pin(key.name, self._node, lease_s)
         lease_ms = min(MAX_NUMBER, max(1, round(lease_s * 1000)))
-        return any(await self._ask_homes(key, Pin(key, lease_ms))) or any(here)
+        return any(await self._ask_homes(key, Pin(key, lease_ms))) or here
 
     async def unpin(self, key: BlockKey) -> None:
         """End this node's leases of a block."""
-        for leases in self._own:
-            leases.unpin(key.name, self._node)
+        self._holdings.unpin(key.name, self._node)
         await self._ask_homes(key, Unpin(key))
 
     async def evict(self, key: BlockKey) -> bool:
         """Whether a block is gone from all places, but those where another has pinned it."""
-        here = [leases.drop(key.name, self._node) for leases in self._own]
-        return all(await self._ask_homes(key, Drop(key))) and all(here)
-
-    def close(self) -> None:
-        """End the leases of this node's own blocks."""
-        for leases in self._own:
-            leases.close()
+        here = self._holdings.drop(key.name, self._node)
+        return all(await self._ask_homes(key, Drop(key))) and here
 
     async def _ask_homes(self, key: BlockKey, action: Action) -> list[bool]:
         """Whether each of the other homes has done it."""

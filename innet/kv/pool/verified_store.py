@@ -41,6 +41,10 @@ class VerifiedStore:
             return None
         return await self._loading.run(name, lambda: self._load(name))
 
+    async def keep(self, name: str, block: Sealed, depth: int) -> bool:
+        """Keep a block; false: there is no room, or it is damaged, as far as that is looked at."""
+        return self.put(name, block, depth)
+
     def put(self, name: str, block: Sealed, depth: int) -> bool:
         """Keep a block that is as it was signed; whether there is room for it."""
         return self.tiers.put(name, block, depth) is not None

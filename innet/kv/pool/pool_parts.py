@@ -1,0 +1,128 @@
+"""The parts of a pool at one node, and how they fit together."""
+
+from __future__ import annotations
+
+import asyncio
+
+from innet.kv.names import tenant_prefix
+from innet.kv.pool.asker import Asker
+from innet.kv.pool.finding import Finder
+from innet.kv.pool.giving import Giver
+from innet.kv.pool.holdings import Holdings
+from innet.kv.pool.home import Home
+from innet.kv.pool.intake import Intake
+from innet.kv.pool.members import Members
+from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool.notes import Notes
+from innet.kv.pool.offered_store import OfferedStore
+from innet.kv.pool.pinning import Pinning
+from innet.kv.pool.publications import Publications
+from innet.kv.pool.settings import PoolSettings
+from innet.kv.pool.statistics import PoolStatistics
+from innet.kv.pool.tiers.tiered import TieredStore
+from innet.kv.pool.verified_store import VerifiedStore
+
+
+class PoolParts:
+    """What a pool is made of at one node.
+
+    Attributes:
+        local: what the node keeps for itself.
+        offered: what it keeps for others.
+        window: of blocks that it has on their way at once.
+        finder: gets blocks.
+        giver: puts them.
+        pinning: keeps or drops them.
+        home: does what others ask for.
+    """
+
+    def __init__(
+        self,
+        network: BlockNetwork,
+        local: TieredStore,
+        offered: TieredStore,
+        settings: PoolSettings,
+        counts: PoolStatistics,
+    ) -> None:
+        """
+        Args:
+            network: of the node.
+            local: for blocks that it uses itself.
+            offered: for blocks that others ask it for.
+            settings: of the pool.
+            counts: where its home counts what it does.
+        """
+        self._prefix = f"{tenant_prefix(network.tenant)}/"
+        self._publications = Publications(network)
+        when_asked = settings.puts == "when-asked"
+        self.local = (
+            OfferedStore(local, self._publications, settings.answer_s)
+            if when_asked
+            else VerifiedStore(local, self._publications)
+        )
+        self.offered = OfferedStore(offered, self._publications, settings.answer_s)
+        self._served = [s for s in (self.offered, self.local) if isinstance(s, OfferedStore)]
+        members = Members(network, settings.replicas, settings.leave_out_s)
+        self.window = asyncio.Semaphore(settings.window)
+        intake = Intake(network, self.offered, asyncio.Semaphore(settings.window))
+        notes = Notes(offered, intake, self._publications, settings.timeout_s / 2)
+        for store in self._served:
+            store.wait_for(notes.__contains__)
+        self._holdings = Holdings(offered, local, notes, settings.longest_lease_s)
+        self.finder = Finder(
+            network,
+            self.local,
+            self.offered,
+            notes,
+            members,
+            self.window,
+            keeps_fetched=settings.keeps_fetched,
+        )
+        asker = Asker(network, members)
+        self.giver = Giver(
+            network,
+            self.local,
+            self.offered,
+            self._publications,
+            members,
+            asker,
+            settings.put_timeout_s,
+            when_asked=when_asked,
+        )
+        self.home = Home(
+            network,
+            self.offered,
+            self.local if when_asked else None,
+            self._holdings,
+            intake,
+            notes,
+            members,
+            settings,
+            counts,
+        )
+        self.pinning = Pinning(
+            network.node,
+            self._holdings,
+            members,
+            asker,
+            settings.put_timeout_s,
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Serve others from now on, with what the disk has from before."""
+        for store in self._served:
+            store.start(self._prefix)
+        self._serving = asyncio.ensure_future(self.home.serve())
+
+    async def close(self) -> None:
+        """Serve nothing any more, and let the disks write what they have not."""
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+        self._holdings.close()
+        for store in self._served:
+            store.close()
+        self._publications.close()
+        await self.local.tiers.close()
+        await self.offered.tiers.close()
