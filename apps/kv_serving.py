@@ -78,7 +78,15 @@ def parse_arguments(options: Sequence[str] | None = None) -> argparse.Namespace:
 def _add_workload(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--prefill-workers", type=int, metavar="RANKS", help="default: half of all")
     group.add_argument("--documents", type=int, default=4)
-    group.add_argument("--document-tokens", type=int, default=768)
+    group.add_argument(
+        "--cold-documents",
+        type=int,
+        default=1,
+        help="of them, which no prefill worker computes: who asks first does (default %(default)s)",
+    )
+    group.add_argument(
+        "--document-tokens", type=int, default=768, help="of the longest (default %(default)s)"
+    )
     group.add_argument("--requests", type=int, default=24, help="of all decode workers")
     group.add_argument("--question-tokens", type=int, default=100)
     group.add_argument("--new-tokens", type=int, default=8, help="of each answer")
@@ -113,6 +121,8 @@ def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
             f"--prefill-workers {arguments.prefill_workers}: with {ranks} ranks, from 1 to "
             f"{ranks - 1}, so that there is a decode worker"
         )
+    if not 0 <= arguments.cold_documents <= arguments.documents:
+        return f"--cold-documents {arguments.cold_documents}: from 0 to {arguments.documents}"
     for parts, name in ((arguments.heads, "width"), (arguments.kv_heads, "heads")):
         if getattr(arguments, name) % parts:
             return f"--{name} {getattr(arguments, name)} is no multiple of {parts}"
@@ -154,7 +164,7 @@ def serve(arguments: argparse.Namespace) -> bool:
         question_tokens=arguments.question_tokens,
         seed=arguments.seed,
     )
-    context = arguments.document_tokens + arguments.question_tokens + arguments.new_tokens
+    context = workload.longest_tokens + arguments.new_tokens
     shape = Shape(
         *(getattr(arguments, name) for name in ("layers", "width", "heads", "kv_heads", "dtype"))
     )
@@ -164,7 +174,7 @@ def serve(arguments: argparse.Namespace) -> bool:
         comm.barrier()  # everybody knows all members
         prefillers = prefill_workers_of(arguments, comm.size)
         if comm.rank < prefillers:
-            documents = workload.documents[comm.rank :: prefillers]
+            documents = workload.documents[arguments.cold_documents + comm.rank :: prefillers]
             prefill_documents(
                 pool, inference, documents, lambda done: _tell_prefill(comm, done, documents)
             )

@@ -39,6 +39,11 @@ class Workload:
     documents: list[Tokens]
     requests: list[Request]
 
+    @property
+    def longest_tokens(self) -> int:
+        """Of any prompt."""
+        return max(len(request.tokens) for request in self.requests)
+
     @classmethod
     def of_standard_library(
         cls,
@@ -49,7 +54,15 @@ class Workload:
         question_tokens: int,
         seed: int,
     ) -> Workload:
-        """Random pieces of the source files as documents, and others as questions."""
+        """Random pieces of the source files as documents, and others as questions.
+
+        Args:
+            documents: how many.
+            document_tokens: of the longest; the others are shorter, down to a quarter of it.
+            requests: how many.
+            question_tokens: of each.
+            seed: of all that is random.
+        """
         text = Corpus.of_standard_library().text.numpy()
         random = np.random.default_rng(seed)
 
@@ -57,7 +70,9 @@ class Workload:
             start = int(random.integers(len(text) - size))
             return text[start : start + size].astype(np.int64)
 
-        pieces = [piece(document_tokens) for _ in range(documents)]
+        least = max(1, document_tokens // 4)
+        sizes = np.linspace(document_tokens, least, documents).astype(int)
+        pieces = [piece(size) for size in sizes]
         chosen = random.integers(documents, size=requests)
         return cls(
             documents=pieces,

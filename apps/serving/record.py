@@ -64,6 +64,7 @@ class Record:
         for rank in [*sorted(set(self.workers)), None]:
             table.add_row(*self._row(rank), end_section=rank is None)
         console.print(table)
+        console.print("times are medians", highlight=False)
         console.print(f"blocks came from: {_listed(self.hits)}", highlight=False)
         console.print(f"blocks missed: {_listed(self.misses)}", highlight=False)
         console.print(
@@ -114,7 +115,8 @@ class Record:
         times.set_ylabel("ms to the first token")
         times.set_ylim(bottom=0)
         times.legend()
-        counts = {**self.hits, **{f"missed: {why}": n for why, n in self.misses.items()}}
+        missed = {f"missed: {why}": count for why, count in self.misses.items()}
+        counts = {what: count for what, count in {**self.hits, **missed}.items() if count}
         places.barh(list(counts), list(counts.values()))
         places.set_xlabel("blocks")
         figure.savefig(path)

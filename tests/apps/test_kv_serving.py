@@ -46,12 +46,15 @@ def test_answers_are_those_without_the_pool_to_the_bit(
     asyncio.run(launch())
     record = json.loads(output.read_text())
     assert [one["request"] for one in record["served"]] == [0, 1, 2, 3]
-    # All of a document, which is 5 blocks, is there; of the question nothing but what was asked.
-    assert all(one["found_tokens"] == 80 for one in record["served"])
+    # The first document, of 5 blocks, is cold; the second has 20 tokens, a block and a quarter.
+    found = {one["prompt_tokens"]: set() for one in record["served"]}
+    for one in record["served"]:
+        found[one["prompt_tokens"]].add(one["found_tokens"])
+    assert found == {110: {0, 80}, 50: {16}}
     assert all(one["equal"] and one["alone_s"] > 0 for one in record["served"])
     assert record["workers"] == [1, 1, 1, 1]
     assert record["hits"]["network"] > 0
-    assert any("2/2 documents are in the pool" in line for line in lines)
+    assert any("1/1 documents are in the pool" in line for line in lines)
     assert any("all answers are equal" in line for line in lines)
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
@@ -62,9 +65,11 @@ def test_requests_about_a_document_begin_alike() -> None:
     )
     assert [request.number for request in workload.requests] == list(range(9))
     for request in workload.requests:
-        assert (request.tokens[:50] == workload.documents[request.document]).all()
-    questions = {request.tokens[50:].tobytes() for request in workload.requests}
+        document = workload.documents[request.document]
+        assert (request.tokens[:-7] == document).all()
+    questions = {request.tokens[-7:].tobytes() for request in workload.requests}
     assert len(questions) == 9
+    assert workload.longest_tokens == 57
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,7 @@ def test_requests_about_a_document_begin_alike() -> None:
     [
         (["--prefill-workers", "4"], "from 1 to 3"),
         (["--requests", "0"], "at least 1"),
+        (["--cold-documents", "5"], "from 0 to 4"),
         (["--width", "30", "--heads", "8"], "multiple of 8"),
         (["--heads", "8", "--kv-heads", "3"], "multiple of 3"),
         (["--width", "24", "--heads", "8"], "pairs"),
