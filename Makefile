@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 3
 
 .PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
-    soak swarm swarm-mutations
+    soak swarm swarm-mutations kv-adapters
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -29,6 +29,7 @@ help:
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
+	@echo "make kv-adapters   vLLM, LMCache and SGLang themselves over a pool, on the processor"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
@@ -74,6 +75,17 @@ soak: build
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)
+
+KV_ADAPTERS_VENV := build/kv-adapters-venv
+$(KV_ADAPTERS_VENV)/.ready: scripts/kv-adapters-venv.sh tests/kv_adapters/requirements.txt
+	@scripts/kv-adapters-venv.sh $(KV_ADAPTERS_VENV)
+	@touch $@
+
+# Each engine in a process of its own: what one changes in PyTorch another does not expect.
+kv-adapters: build $(KV_ADAPTERS_VENV)/.ready
+	@for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm); do \
+	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || exit; \
+	done
 
 native-tests: $(VENV)/.ready
 	@scripts/native-tests.sh native

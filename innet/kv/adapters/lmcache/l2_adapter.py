@@ -1,0 +1,143 @@
+"""LMCache's L2 over a pool: the plugin that ``lmcache.v1.distributed`` loads."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmcache.lmcache_native import Bitmap
+from lmcache.v1.distributed.api import MemoryLayoutDesc, ObjectKey
+from lmcache.v1.distributed.internal_api import L1MemoryDesc, L2StoreResult
+from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
+from lmcache.v1.memory_management import MemoryObj
+
+from innet.kv.adapters.lmcache.keys import ObjectNames
+from innet.kv.adapters.lmcache.packing import pack, unpack_into
+from innet.kv.adapters.lmcache.tasks import Tasks
+from innet.kv.adapters.options import AdapterOptions
+from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.kv.pool import PoolStatistics
+
+_LOCK_S: Final = 60.0
+"""An object that was looked up stays so long, if nobody unlocks it before."""
+
+
+class InnetL2Adapter(L2AdapterInterface):
+    """Objects of L2, kept by all members of a pool.
+
+    What is dropped when memory is full is the pool's own choice: LMCache's eviction and quotas have
+    no part in it. A lock is a lease at the object's home.
+
+    Args:
+        adapter_params: options of the pool, and those of
+            :class:`~innet.kv.adapters.options.AdapterOptions`.
+        l1_memory_desc: not used; the pool's memory is its own.
+
+    Raises:
+        KVError: ``adapter_params`` has an unknown key, or a value out of range.
+        EmulationError: this process was not started by ``innet run``.
+    """
+
+    def __init__(
+        self, adapter_params: Mapping[str, Any], l1_memory_desc: L1MemoryDesc | None = None
+    ) -> None:
+        super().__init__()
+        options, pool = AdapterOptions.read("adapter_params", adapter_params)
+        self._member = pool_of_process.enter(pool)
+        self._blocks = self._member.blocks
+        self._names = ObjectNames(self._member.tenant, options.weights)
+        submit, numbers = self._member.submit, itertools.count()
+        self._stores = Tasks(submit, numbers, lambda _: L2StoreResult(False, 0))
+        self._lookups = Tasks(submit, numbers, Bitmap)
+        self._loads = Tasks(submit, numbers, Bitmap)
+
+    def get_store_event_fd(self) -> int:
+        return self._stores.descriptor
+
+    def get_lookup_and_lock_event_fd(self) -> int:
+        return self._lookups.descriptor
+
+    def get_load_event_fd(self) -> int:
+        return self._loads.descriptor
+
+    def submit_store_task(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> int:
+        return self._stores.start(self._store(keys, objects), len(keys))
+
+    def pop_completed_store_tasks(self) -> dict[int, L2StoreResult]:
+        return self._stores.take_all()
+
+    def submit_lookup_and_lock_task(
+        self, keys: list[ObjectKey], group_layout_descs: dict[int, MemoryLayoutDesc]
+    ) -> int:
+        return self._lookups.start(self._lookup(keys), len(keys))
+
+    def query_lookup_and_lock_result(self, task_id: int) -> Bitmap | None:
+        return self._lookups.take(task_id)
+
+    def submit_unlock(self, keys: list[ObjectKey]) -> None:
+        # Should it fail, the leases end by themselves.
+        self._member.submit(self._blocks.unpin([self._names.of_object(key) for key in keys]))
+
+    def submit_load_task(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> int:
+        return self._loads.start(self._load(keys, objects), len(keys))
+
+    def query_load_result(self, task_id: int) -> Bitmap | None:
+        return self._loads.take(task_id)
+
+    def delete(self, keys: list[ObjectKey]) -> None:
+        """Drop objects here and at their homes; returns before they are gone."""
+        self._member.submit(self._blocks.evict([self._names.of_object(key) for key in keys]))
+
+    def report_status(self) -> dict[str, Any]:
+        statistics = self._member.submit(self._statistics()).result()
+        return {
+            "is_healthy": True,
+            "type": type(self).__name__,
+            "hits": {place.value: count for place, count in statistics.hits.items()},
+            "misses": {cause.value: count for cause, count in statistics.misses.items()},
+            "stored_object_count": statistics.puts,
+        }
+
+    def close(self) -> None:
+        for tasks in (self._stores, self._lookups, self._loads):
+            tasks.close()
+        pool_of_process.leave()
+
+    async def _statistics(self) -> PoolStatistics:
+        return self._blocks.statistics()
+
+    async def _store(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> L2StoreResult:
+        async def store(key: ObjectKey, memory: MemoryObj) -> tuple[int, int]:
+            block = pack(memory)
+            return await self._blocks.put(self._names.of_object(key), block), block.nbytes
+
+        stored = await asyncio.gather(*map(store, keys, objects))
+        return L2StoreResult(all(homes for homes, _ in stored), sum(size for _, size in stored))
+
+    async def _lookup(self, keys: list[ObjectKey]) -> Bitmap:
+        names = [self._names.of_object(key) for key in keys]
+        found = await self._blocks.exists_many(names)
+        await self._blocks.pin(
+            [name for name, here in zip(names, found, strict=True) if here], _LOCK_S
+        )
+        return _bitmap(found)
+
+    async def _load(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> Bitmap:
+        names = [self._names.of_object(key) for key in keys]
+        blocks = await self._blocks.get_many(names)
+        return _bitmap(
+            [
+                block is not None and unpack_into(block, memory)
+                for block, memory in zip(blocks, objects, strict=True)
+            ]
+        )
+
+
+def _bitmap(bits: list[bool]) -> Bitmap:
+    bitmap = Bitmap(len(bits))
+    for index, bit in enumerate(bits):
+        if bit:
+            bitmap.set(index)
+    return bitmap

@@ -1,0 +1,151 @@
+"""LMCache's remote store over a pool: the plugin that its remote backend loads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from lmcache.utils import CacheEngineKey
+from lmcache.v1.config import LMCacheEngineConfig
+from lmcache.v1.memory_management import MemoryObj
+from lmcache.v1.storage_backend.connector import ConnectorAdapter, ConnectorContext
+from lmcache.v1.storage_backend.connector.base_connector import RemoteConnector
+from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
+
+from innet.kv.adapters.lmcache.keys import ObjectNames
+from innet.kv.adapters.lmcache.packing import pack, unpack, unpack_into
+from innet.kv.adapters.options import AdapterOptions
+from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.kv.pool.network import Contents
+from innet.kv.pool_options import PoolOptions
+
+Result = TypeVar("Result")
+
+_SCHEME: Final = "plugin://innet"
+_LOADER_KEYS: Final = ("module_path", "class_name")
+"""What LMCache itself reads of the plugin's configuration."""
+
+
+class InnetConnectorAdapter(ConnectorAdapter):
+    """Makes connectors of the plugin ``innet``, or ``innet.<instance>``."""
+
+    def __init__(self) -> None:
+        super().__init__(_SCHEME)
+
+    def create_connector(self, context: ConnectorContext) -> RemoteConnector:
+        """A connector with the options ``remote_storage_plugin.<plugin>.<option>`` of LMCache's
+        ``extra_config``: those of the pool and of
+        :class:`~innet.kv.adapters.options.AdapterOptions`.
+
+        Raises:
+            KVError: an option is unknown, or its value out of range.
+            EmulationError: this process was not started by ``innet run``.
+        """
+        plugin = context.plugin_name or context.url.removeprefix("plugin://")
+        prefix = f"remote_storage_plugin.{plugin}."
+        options, pool = AdapterOptions.read(
+            f"extra_config: {prefix}*", _configured(context.config, prefix)
+        )
+        return InnetRemoteConnector(context.local_cpu_backend, options, pool)
+
+
+class InnetRemoteConnector(RemoteConnector):
+    """Chunks, kept by all members of a pool.
+
+    Args:
+        local_cpu_backend: allocates the memory that chunks are loaded into.
+        options: of the adapter.
+        pool: options of the pool.
+    """
+
+    def __init__(
+        self, local_cpu_backend: LocalCPUBackend, options: AdapterOptions, pool: PoolOptions
+    ) -> None:
+        super().__init__(local_cpu_backend.config, local_cpu_backend.metadata)
+        self._local = local_cpu_backend
+        self._member = pool_of_process.enter(pool)
+        self._blocks = self._member.blocks
+        self._names = ObjectNames(self._member.tenant, options.weights)
+
+    async def exists(self, key: CacheEngineKey) -> bool:
+        name = self._names.of_chunk(key)
+        return await self._do(self._blocks.exists(name))
+
+    def exists_sync(self, key: CacheEngineKey) -> bool:
+        name = self._names.of_chunk(key)
+        return self._member.submit(self._blocks.exists(name)).result()
+
+    def support_batched_contains(self) -> bool:
+        return True
+
+    def batched_contains(self, keys: list[CacheEngineKey]) -> int:
+        return self._member.submit(self._count(keys)).result()
+
+    async def batched_async_contains(
+        self, lookup_id: str, keys: list[CacheEngineKey], pin: bool = False
+    ) -> int:
+        return await self._do(self._count(keys))
+
+    async def get(self, key: CacheEngineKey) -> MemoryObj | None:
+        name = self._names.of_chunk(key)
+        block = await self._do(self._blocks.get(name))
+        return None if block is None else self._loaded(block)
+
+    def support_batched_get(self) -> bool:
+        return True
+
+    async def batched_get(self, keys: list[CacheEngineKey]) -> list[MemoryObj | None]:
+        names = [self._names.of_chunk(key) for key in keys]
+        blocks = await self._do(self._blocks.get_many(names))
+        return [None if block is None else self._loaded(block) for block in blocks]
+
+    async def put(self, key: CacheEngineKey, memory_obj: MemoryObj) -> None:
+        await self._do(self._blocks.put(self._names.of_chunk(key), pack(memory_obj)))
+
+    def remove_sync(self, key: CacheEngineKey) -> bool:
+        """Drop a chunk here and at its homes; whether it is gone from all of them."""
+        [gone] = self._member.submit(self._blocks.evict([self._names.of_chunk(key)])).result()
+        return gone
+
+    async def close(self) -> None:
+        await asyncio.to_thread(pool_of_process.leave)
+
+    async def _count(self, keys: list[CacheEngineKey]) -> int:
+        names = [self._names.of_chunk(key) for key in keys]
+        return await self._blocks.count_prefix(names)
+
+    def _loaded(self, block: Contents) -> MemoryObj | None:
+        try:
+            description, _ = unpack(block)
+            memory = self._local.allocate(
+                description.torch_shapes(),
+                description.torch_dtypes(),
+                description.memory_format(),
+            )
+        except ValueError:
+            return None
+        if memory is None:
+            return None
+        if not unpack_into(block, memory):
+            memory.ref_count_down()
+            return None
+        return memory
+
+    async def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return await asyncio.wrap_future(self._member.submit(work))
+
+    # The last method: its name is that of a type, for those behind it.
+    async def list(self) -> list[str]:
+        """Nothing: a pool tells nobody what it has."""
+        return []
+
+
+def _configured(config: LMCacheEngineConfig | None, prefix: str) -> dict[str, Any]:
+    """What LMCache's configuration says to the plugin."""
+    extra = (config.extra_config if config else None) or {}
+    return {
+        key.removeprefix(prefix): value
+        for key, value in extra.items()
+        if key.startswith(prefix) and key.removeprefix(prefix) not in _LOADER_KEYS
+    }

@@ -1,0 +1,55 @@
+"""What an engine's configuration can say: the same keys for every adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from innet.errors import KVError
+from innet.kv.pool_options import MemberOptions, PoolOptions
+
+_PATHS = ("secret", "folder")
+"""Options of the pool that are paths, and texts in a configuration."""
+
+
+class AdapterOptions(BaseModel):
+    """Options that are an adapter's own, beside those of its pool.
+
+    Attributes:
+        weights: identity of the model's weights, where the model's name and revision do not tell
+            them from others, as with files in a folder. It is part of the blocks' names.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    weights: str = ""
+
+    @classmethod
+    def read(cls, where: str, values: Mapping[str, Any]) -> tuple[Self, PoolOptions]:
+        """The adapter's own options, and those of its pool.
+
+        Args:
+            where: they stand, for messages.
+            values: by key; keys are those of this class and of
+                :class:`innet.kv.pool_options.PoolOptions`.
+
+        Raises:
+            KVError: a key is unknown, or a value none that it can have.
+        """
+        own = {key: value for key, value in values.items() if key in cls.model_fields}
+        pool = {key: value for key, value in values.items() if key not in own}
+        pool |= {key: Path(pool[key]) for key in _PATHS if isinstance(pool.get(key), str)}
+        options = cast(PoolOptions, pool)
+        try:
+            checked = cls.model_validate(own)
+            MemberOptions.of(options)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise KVError(f"{where}: {key}: {first['msg']}") from error
+        except KVError as error:
+            raise KVError(f"{where}: {error} (and {', '.join(cls.model_fields)})") from error
+        return checked, options

@@ -1,0 +1,73 @@
+"""The pool of this process: opened by the first who needs it, closed with the last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+from innet.errors import KVError
+from innet.kv.pool import BlockPool
+from innet.kv.pool_member import PoolMember
+from innet.kv.pool_options import PoolOptions
+
+Result = TypeVar("Result")
+
+
+class Member(Protocol):
+    """What adapters need of :class:`~innet.kv.pool_member.PoolMember`."""
+
+    blocks: BlockPool
+    tenant: str
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]: ...
+
+    def close(self) -> None: ...
+
+
+class PoolOfProcess:
+    """Parts of an engine in one process share one pool, as they share the node.
+
+    Args:
+        open_member: joins the pool.
+    """
+
+    def __init__(self, open_member: Callable[[PoolOptions], Member]) -> None:
+        self._open_member = open_member
+        self._lock = threading.Lock()
+        self._member: Member | None = None
+        self._options: PoolOptions | None = None
+        self._users = 0
+
+    def enter(self, options: PoolOptions) -> Member:
+        """The pool, which is joined if it was not. Each who enters leaves once.
+
+        Raises:
+            KVError: another part has joined it with other options.
+            EmulationError: this process was not started by ``innet run``, or another process of the
+                same host has its node.
+        """
+        with self._lock:
+            if self._member is None:
+                self._member = self._open_member(options)
+                self._options = options
+            elif self._options != options:
+                raise KVError(
+                    f"this process has joined a pool with {self._options}, and now it shall with "
+                    f"{options}: give all parts of the engine the same options"
+                )
+            self._users += 1
+            return self._member
+
+    def leave(self) -> None:
+        """Say that whoever entered needs the pool no more; the last leaves it."""
+        with self._lock:
+            self._users -= 1
+            if self._users or self._member is None:
+                return
+            member, self._member = self._member, None
+        member.close()
+
+
+pool_of_process = PoolOfProcess(lambda options: PoolMember.open(**options))

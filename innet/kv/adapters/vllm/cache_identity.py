@@ -1,0 +1,138 @@
+"""What blocks of a vLLM engine depend on, and how their objects are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import vllm
+from vllm.config import VllmConfig
+from vllm.v1.kv_cache_interface import KVCacheConfig
+
+from innet.errors import KVError
+from innet.kv.adapters.identity import engine_digest, key_hash
+from innet.kv.adapters.vllm.options import ConnectorOptions
+from innet.kv.names import BlockFamily, BlockKey
+
+_LAYOUT: Final = "vllm-bhnc"
+"""Of an object: its layers, of each the chunk's blocks, of each heads, tokens, channels."""
+
+_HASHES: Final = ("sha256", "sha256_cbor")
+"""vLLM's hashes of blocks of which nobody can find two prompts with the same."""
+
+
+class CacheIdentity:
+    """An engine's cache, as far as names and shapes of objects depend on it.
+
+    Both sides of the connector make the same of the same configurations.
+
+    Args:
+        config: vLLM's.
+        cache: vLLM's, of the cache.
+        options: of the connector.
+        tenant: its component in names.
+
+    Attributes:
+        block_tokens: tokens of one of vLLM's blocks.
+        chunk_blocks: blocks of a chunk.
+        layer_ranges: names of the layers of each range, in the order of the model.
+
+    Raises:
+        KVError: the connector cannot work with this engine.
+    """
+
+    def __init__(
+        self, config: VllmConfig, cache: KVCacheConfig, options: ConnectorOptions, tenant: str
+    ) -> None:
+        _require_one_process(config)
+        _require_safe_hash(config)
+        group = _only_group(cache)
+        self.block_tokens: int = group.kv_cache_spec.block_size
+        if options.chunk_tokens % self.block_tokens:
+            raise KVError(
+                f"chunk_tokens is {options.chunk_tokens}, and no multiple of vLLM's block size "
+                f"{self.block_tokens}"
+            )
+        self.chunk_blocks = options.chunk_tokens // self.block_tokens
+        layers = sorted(group.layer_names, key=_natural_order)
+        step = options.layers_per_object
+        self.layer_ranges = [layers[i : i + step] for i in range(0, len(layers), step)]
+        digest = engine_digest("vllm", _facts(config, group.kv_cache_spec, layers, options))
+        self._families = [
+            BlockFamily(tenant, digest, _LAYOUT, first, min(first + step, len(layers)))
+            for first in range(0, len(layers), step)
+        ]
+
+    @property
+    def chunk_tokens(self) -> int:
+        """Tokens of a chunk."""
+        tokens: int = self.chunk_blocks * self.block_tokens
+        return tokens
+
+    def key(self, layer_range: int, chunk_hash: bytes) -> BlockKey:
+        """The name of a chunk's object with the layers of a range."""
+        return BlockKey(self._families[layer_range], key_hash(chunk_hash))
+
+    def last_keys(self, chunk_hashes: Sequence[bytes]) -> list[BlockKey]:
+        """The names of chunks' objects with the last layers, which are the last that are saved."""
+        return [self.key(len(self._families) - 1, each) for each in chunk_hashes]
+
+
+def _require_one_process(config: VllmConfig) -> None:
+    parallel = config.parallel_config
+    if parallel.world_size > 1:
+        raise KVError(
+            f"this engine has {parallel.world_size} workers, and a host of innet has one process: "
+            "start engines of one worker each, with --tensor-parallel-size 1 and "
+            "--pipeline-parallel-size 1"
+        )
+
+
+def _require_safe_hash(config: VllmConfig) -> None:
+    algorithm = config.cache_config.prefix_caching_hash_algo
+    if algorithm not in _HASHES:
+        raise KVError(
+            f"vLLM's hash {algorithm} does not tell all prompts apart; start it with "
+            "--prefix-caching-hash-algo sha256_cbor"
+        )
+
+
+def _only_group(cache: KVCacheConfig) -> Any:
+    if len(cache.kv_cache_groups) != 1:
+        raise KVError(
+            f"the model has {len(cache.kv_cache_groups)} kinds of attention caches, and the "
+            "connector knows models with one; start vLLM with --disable-hybrid-kv-cache-manager"
+        )
+    group = cache.kv_cache_groups[0]
+    if cache.hash_block_size not in (None, group.kv_cache_spec.block_size):
+        raise KVError(
+            f"vLLM hashes blocks of {cache.hash_block_size} tokens and keeps blocks of "
+            f"{group.kv_cache_spec.block_size}; leave its --prefix-match-unit out"
+        )
+    return group
+
+
+def _facts(
+    config: VllmConfig, spec: Any, layers: list[str], options: ConnectorOptions
+) -> dict[str, Any]:
+    model, cache = config.model_config, config.cache_config
+    return {
+        "vllm": vllm.__version__,
+        "model": model.model,
+        "revision": model.revision,
+        "weights": options.weights,
+        "configuration": model.hf_config.to_json_string(),
+        "overrides": repr(model.hf_overrides),
+        "dtype": str(model.dtype),
+        "quantization": str(model.quantization),
+        "cache_dtype": str(cache.cache_dtype),
+        "spec": repr(spec),
+        "layers": layers,
+        "hash": cache.prefix_caching_hash_algo,
+    }
+
+
+def _natural_order(layer: str) -> list[tuple[int, str]]:
+    """``layers.10`` comes behind ``layers.9``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", layer)]

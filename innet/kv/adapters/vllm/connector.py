@@ -1,0 +1,146 @@
+"""vLLM's KV connector over a pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from vllm.config import VllmConfig
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    KVConnectorRole,
+)
+from vllm.forward_context import ForwardContext
+from vllm.v1.attention.backend import AttentionMetadata
+from vllm.v1.core.kv_cache_manager import KVCacheBlocks
+from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.kv_cache_interface import KVCacheConfig
+from vllm.v1.outputs import KVConnectorOutput
+from vllm.v1.request import Request
+
+from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity
+from innet.kv.adapters.vllm.options import ConnectorOptions
+from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
+from innet.kv.adapters.vllm.transfers import Transfers
+from innet.kv.adapters.vllm.worker_side import WorkerSide
+
+
+class InnetConnector(KVConnectorBase_V1):
+    """Prompts' blocks in a pool: looked up by the scheduler, loaded and saved by the worker.
+
+    A block that does not come, or does not verify, is reported as one that failed to load; vLLM
+    computes it, if its ``kv_load_failure_policy`` is ``recompute``.
+
+    Args:
+        vllm_config: with the options of the pool and of
+            :class:`~innet.kv.adapters.vllm.options.ConnectorOptions` in
+            ``kv_connector_extra_config``.
+        role: which side this is.
+        kv_cache_config: of the engine.
+
+    Raises:
+        KVError: an option is unknown or out of range, or the engine is of a kind that the connector
+            does not know.
+        EmulationError: this process was not started by ``innet run``, or another process of this
+            host has its node.
+    """
+
+    def __init__(
+        self, vllm_config: VllmConfig, role: KVConnectorRole, kv_cache_config: KVCacheConfig
+    ) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        options, pool = ConnectorOptions.read(
+            "kv_connector_extra_config", self._kv_transfer_config.kv_connector_extra_config
+        )
+        self._loads_between_steps = options.load_between_steps
+        self._is_open = False
+        member = pool_of_process.enter(pool)
+        self._is_open = True
+        try:
+            cache = CacheIdentity(vllm_config, kv_cache_config, options, member.tenant)
+            self._scheduler = SchedulerSide(member, cache)
+            self._worker = WorkerSide(member, cache, options, kv_cache_config.num_blocks)
+        except BaseException:
+            self.shutdown()
+            raise
+
+    @classmethod
+    def requires_piecewise_for_cudagraph(cls, extra_config: dict[str, Any]) -> bool:
+        """Waiting for a layer is no part of a captured graph."""
+        return True
+
+    # In the scheduler.
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        """A chunk that was not saved is a miss and nothing else."""
+        return False
+
+    def get_num_new_matched_tokens(
+        self, request: Request, num_computed_tokens: int
+    ) -> tuple[int | None, bool]:
+        tokens = self._scheduler.matched_tokens(request, num_computed_tokens)
+        return tokens, bool(tokens) and self._loads_between_steps
+
+    def update_state_after_alloc(
+        self, request: Request, blocks: KVCacheBlocks, num_external_tokens: int
+    ) -> None:
+        self._scheduler.allocated(request, blocks, num_external_tokens)
+
+    def build_connector_meta(self, scheduler_output: SchedulerOutput) -> KVConnectorMetadata:
+        return self._scheduler.transfers(scheduler_output)
+
+    def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
+        self._scheduler.loaded(connector_output)
+
+    def request_finished(
+        self, request: Request, block_ids: list[int]
+    ) -> tuple[bool, dict[str, Any] | None]:
+        """The blocks can go at once: what is on its way has been copied."""
+        self._scheduler.finished(request)
+        return False, None
+
+    # In the worker.
+
+    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+        self._worker.register(kv_caches)
+
+    def start_load_kv(self, forward_context: ForwardContext, **kwargs: Any) -> None:
+        self._worker.start(self._transfers())
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        if not self._loads_between_steps:
+            self._worker.wait_for_layer(layer_name)
+
+    def save_kv_layer(
+        self,
+        layer_name: str,
+        kv_layer: torch.Tensor,
+        attn_metadata: AttentionMetadata,
+        **kwargs: Any,
+    ) -> None:
+        self._worker.save_layer(layer_name, self._transfers())
+
+    def wait_for_save(self) -> None:
+        """What is to be saved has been copied; its way to its homes is not waited for."""
+        self._worker.finish_step(self._transfers())
+
+    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
+        return None, self._worker.take_loaded_requests() or None
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        return self._worker.take_failed_blocks()
+
+    def shutdown(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            if hasattr(self, "_worker"):
+                self._worker.close()
+            pool_of_process.leave()
+
+    def _transfers(self) -> Transfers:
+        transfers = self._get_connector_metadata()
+        assert isinstance(transfers, Transfers)
+        return transfers

@@ -1,0 +1,183 @@
+"""The connector in vLLM's scheduler: which chunks exist, and which are to be loaded and saved."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from vllm.v1.core.kv_cache_manager import KVCacheBlocks
+from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.outputs import KVConnectorOutput
+from vllm.v1.request import Request
+
+from innet.kv.adapters.pool_of_process import Member
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity
+from innet.kv.adapters.vllm.transfers import Chunk, Load, Transfers
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Lookup:
+    """How many chunks behind ``first_chunk`` exist, as far as it is known yet."""
+
+    first_chunk: int
+    existing: Future[int]
+
+
+@dataclass
+class _Tracked:
+    """A request with blocks.
+
+    Attributes:
+        request: as the scheduler has it; its hashes grow with its tokens.
+        block_ids: of all its blocks, in order.
+        saved_chunks: that the pool has, or is to have.
+        loading: blocks that are being loaded.
+        has_failed: whether loading has failed, so that it is computed from now on.
+    """
+
+    request: Request
+    block_ids: list[int] = field(default_factory=list)
+    saved_chunks: int = 0
+    loading: tuple[int, ...] = ()
+    has_failed: bool = False
+
+
+class SchedulerSide:
+    """See above.
+
+    Args:
+        member: of the pool.
+        cache: the engine's.
+    """
+
+    def __init__(self, member: Member, cache: CacheIdentity) -> None:
+        self._member = member
+        self._cache = cache
+        self._lookups: dict[str, _Lookup] = {}
+        self._tracked: dict[str, _Tracked] = {}
+        self._loads: list[Load] = []
+
+    def matched_tokens(self, request: Request, computed_tokens: int) -> int | None:
+        """Tokens behind ``computed_tokens`` that can be loaded; ``None`` while it is not known."""
+        tracked = self._tracked.get(request.request_id)
+        if tracked is not None and tracked.has_failed:
+            return 0
+        lookup = self._lookup(request, computed_tokens)
+        if lookup is None:
+            return 0
+        if not lookup.existing.done():
+            return None
+        chunks = lookup.first_chunk + _result_of(lookup.existing)
+        return max(0, chunks * self._cache.chunk_tokens - computed_tokens)
+
+    def allocated(self, request: Request, blocks: KVCacheBlocks, external_tokens: int) -> None:
+        """The request has ``blocks``; the first that are not computed are to be loaded."""
+        lookup = self._lookups.pop(request.request_id, None)
+        tracked = self._tracked.setdefault(request.request_id, _Tracked(request))
+        tracked.block_ids = list(blocks.get_block_ids()[0])
+        tracked.loading = ()
+        if not external_tokens or lookup is None:
+            return
+        end_chunk = lookup.first_chunk + _result_of(lookup.existing)
+        end_token = end_chunk * self._cache.chunk_tokens
+        chunks = self._chunks(tracked, end_token - external_tokens, end_token)
+        tracked.loading = tuple(block for chunk in chunks for block in chunk.block_ids)
+        tracked.saved_chunks = max(tracked.saved_chunks, end_chunk)
+        self._loads.append(Load(request.request_id, chunks))
+
+    def transfers(self, output: SchedulerOutput) -> Transfers:
+        """Transfers of the step that ``output`` describes."""
+        loads, self._loads = self._loads, []
+        saves: list[Chunk] = []
+        for new in output.scheduled_new_reqs:
+            if tracked := self._tracked.get(new.req_id):
+                tracked.block_ids = list(new.block_ids[0])
+                scheduled = output.num_scheduled_tokens[new.req_id]
+                saves += self._saves(tracked, new.num_computed_tokens + scheduled)
+        cached = output.scheduled_cached_reqs
+        for index, request_id in enumerate(cached.req_ids):
+            if tracked := self._tracked.get(request_id):
+                if new_blocks := cached.new_block_ids[index]:
+                    kept = [] if request_id in cached.resumed_req_ids else tracked.block_ids
+                    tracked.block_ids = [*kept, *new_blocks[0]]
+                scheduled = output.num_scheduled_tokens[request_id]
+                saves += self._saves(tracked, cached.num_computed_tokens[index] + scheduled)
+        return Transfers(loads, saves)
+
+    def loaded(self, output: KVConnectorOutput) -> None:
+        """Blocks that were not loaded are computed, and saved again."""
+        invalid = output.invalid_block_ids
+        for tracked in self._tracked.values():
+            if invalid and not invalid.isdisjoint(tracked.loading):
+                first = next(i for i, block in enumerate(tracked.block_ids) if block in invalid)
+                tracked.has_failed = True
+                tracked.saved_chunks = min(tracked.saved_chunks, first // self._cache.chunk_blocks)
+
+    def finished(self, request: Request) -> None:
+        """Forget a request."""
+        self._tracked.pop(request.request_id, None)
+        lookup = self._lookups.pop(request.request_id, None)
+        if lookup is not None:
+            lookup.existing.cancel()
+
+    def _lookup(self, request: Request, computed_tokens: int) -> _Lookup | None:
+        first = computed_tokens // self._cache.chunk_tokens
+        lookup = self._lookups.get(request.request_id)
+        if lookup is None or lookup.first_chunk != first:
+            # Of a prompt, at least one token is computed: the first new one follows from it.
+            hashes = self._chunk_hashes(request, request.num_tokens - 1)[first:]
+            if not hashes:
+                return None
+            keys = self._cache.last_keys(hashes)
+            counting = self._member.blocks.count_prefix(keys)
+            lookup = _Lookup(first, self._member.submit(counting))
+            self._lookups[request.request_id] = lookup
+        return lookup
+
+    def _saves(self, tracked: _Tracked, computed_tokens: int) -> tuple[Chunk, ...]:
+        """What ``computed_tokens`` make complete and nobody has saved.
+
+        Tokens that are only guessed are computed as well, but have no hashes.
+        """
+        size = self._cache.chunk_tokens
+        end = len(self._chunk_hashes(tracked.request, computed_tokens))
+        start = min(tracked.saved_chunks, end)
+        tracked.saved_chunks = max(tracked.saved_chunks, end)
+        return self._chunks(tracked, start * size, end * size)
+
+    def _chunks(self, tracked: _Tracked, start_token: int, end_token: int) -> tuple[Chunk, ...]:
+        """The chunks with the tokens from ``start_token`` on, which begins a block."""
+        per_chunk = self._cache.chunk_blocks
+        start, end = (token // self._cache.block_tokens for token in (start_token, end_token))
+        hashes = self._chunk_hashes(tracked.request, end_token)
+        chunks = []
+        for place in range(start // per_chunk, len(hashes)):
+            first = max(start, place * per_chunk)
+            chunks.append(
+                Chunk(
+                    chunk_hash=hashes[place],
+                    place=place,
+                    first_block=first - place * per_chunk,
+                    block_ids=tuple(tracked.block_ids[first : min(end, (place + 1) * per_chunk)]),
+                )
+            )
+        return tuple(chunks)
+
+    def _chunk_hashes(self, request: Request, tokens: int) -> list[bytes]:
+        """Of the chunks that the first ``tokens`` make complete."""
+        per_chunk = self._cache.chunk_blocks
+        blocks = min(tokens // self._cache.block_tokens, len(request.block_hashes))
+        ends = range(per_chunk, blocks + 1, per_chunk)
+        return [bytes(request.block_hashes[end - 1]) for end in ends]
+
+
+def _result_of(counting: Future[int]) -> int:
+    if counting.cancelled():
+        return 0
+    if error := counting.exception():
+        _log.warning("what the pool has of a prompt is not known: %s", error)
+        return 0
+    return counting.result()

@@ -1,0 +1,187 @@
+"""The connector in vLLM's worker: chunks into the paged cache, and out of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import torch
+
+from innet.errors import KVError
+from innet.kv.adapters.pool_of_process import Member
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity
+from innet.kv.adapters.vllm.options import ConnectorOptions
+from innet.kv.adapters.vllm.paged_cache import PagedCache
+from innet.kv.adapters.vllm.transfers import Chunk, Load, Transfers
+from innet.kv.pool.network import Contents
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Loading:
+    """A request's chunks on their way.
+
+    Attributes:
+        load: which they are.
+        coming: by range of layers, of each chunk.
+        next_range: the first whose layers are not in the cache.
+        failed: places of chunks that did not come whole.
+    """
+
+    load: Load
+    coming: list[list[Future[Contents | None]]]
+    next_range: int = 0
+    failed: set[int] = field(default_factory=set)
+
+    @property
+    def has_come(self) -> bool:
+        """Whether nothing is on its way any more."""
+        return all(future.done() for chunks in self.coming for future in chunks)
+
+
+class WorkerSide:
+    """See above. Tensors are touched in the threads that call, never in the pool's.
+
+    Args:
+        member: of the pool.
+        cache: the engine's.
+        options: of the connector.
+        blocks: that the engine's cache has.
+    """
+
+    def __init__(
+        self, member: Member, cache: CacheIdentity, options: ConnectorOptions, blocks: int
+    ) -> None:
+        self._member = member
+        self._cache = cache
+        self._options = options
+        self._blocks = blocks
+        self._paged: PagedCache | None = None
+        self._range_of = {
+            layer: index for index, layers in enumerate(cache.layer_ranges) for layer in layers
+        }
+        self._loading: list[_Loading] = []
+        self._failed_blocks: set[int] = set()
+        self._next_saved_range = 0
+        self._saving: dict[Future[int], int] = {}
+
+    def register(self, caches: Mapping[str, torch.Tensor]) -> None:
+        """The layers' caches.
+
+        Raises:
+            KVError: they are not those of the engine's configuration, or of another shape.
+        """
+        missing = set(self._range_of) - set(caches)
+        if missing:
+            raise KVError(f"vLLM registered no cache of {', '.join(sorted(missing))}")
+        own = {name: caches[name] for name in self._range_of}
+        self._paged = PagedCache(own, self._blocks, self._cache.chunk_blocks)
+
+    def start(self, transfers: Transfers) -> None:
+        """Ask for all chunks, first layers first."""
+        self._next_saved_range = 0
+        for load in transfers.loads:
+            self._loading.append(_Loading(load, [[] for _ in self._cache.layer_ranges]))
+        new = self._loading[len(self._loading) - len(transfers.loads) :]
+        for layer_range in range(len(self._cache.layer_ranges)):
+            for loading in new:
+                loading.coming[layer_range] = [
+                    self._ask(layer_range, chunk) for chunk in loading.load.chunks
+                ]
+
+    def wait_for_layer(self, layer: str) -> None:
+        """Wait until the layer is in the cache, as far as it has come."""
+        if layer in self._range_of:
+            for loading in self._loading:
+                self._bring(loading, self._range_of[layer] + 1)
+
+    def save_layer(self, layer: str, transfers: Transfers) -> None:
+        """The layer has been computed: with the last one of a range, its objects are complete."""
+        layer_range = self._range_of.get(layer)
+        if layer_range is not None and layer == self._cache.layer_ranges[layer_range][-1]:
+            self._save_ranges(transfers, layer_range + 1)
+
+    def finish_step(self, transfers: Transfers) -> None:
+        """All layers have been computed: what is not saved yet is, and who waits waits no more."""
+        if not self._options.load_between_steps:
+            self._take_whole(self._loading)
+        self._save_ranges(transfers, len(self._cache.layer_ranges))
+
+    def take_loaded_requests(self) -> set[str]:
+        """Requests of which nothing is on its way any more, each once."""
+        if not self._options.load_between_steps:
+            return set()
+        return self._take_whole([loading for loading in self._loading if loading.has_come])
+
+    def take_failed_blocks(self) -> set[int]:
+        """Blocks that did not come, each once."""
+        failed, self._failed_blocks = self._failed_blocks, set()
+        return failed
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for loading in self._loading:
+            for chunks in loading.coming:
+                for future in chunks:
+                    future.cancel()
+        self._loading.clear()
+
+    def _ask(self, layer_range: int, chunk: Chunk) -> Future[Contents | None]:
+        key = self._cache.key(layer_range, chunk.chunk_hash)
+        return self._member.submit(self._member.blocks.get(key))
+
+    def _take_whole(self, whole: list[_Loading]) -> set[str]:
+        for loading in whole:
+            self._bring(loading, len(self._cache.layer_ranges))
+        self._loading = [loading for loading in self._loading if loading not in whole]
+        return {loading.load.request_id for loading in whole}
+
+    def _bring(self, loading: _Loading, end_range: int) -> None:
+        """Put what has come of the ranges before ``end_range`` into the cache."""
+        while loading.next_range < end_range:
+            layer_range = loading.next_range
+            layers = self._cache.layer_ranges[layer_range]
+            coming = loading.coming[layer_range]
+            for chunk, future in zip(loading.load.chunks, coming, strict=True):
+                if chunk.place in loading.failed:
+                    future.cancel()
+                    continue
+                contents = _result_of(future)
+                if contents is None or not self._cached.write(layers, chunk, contents):
+                    loading.failed.add(chunk.place)
+                    self._failed_blocks.update(chunk.block_ids)
+            loading.next_range += 1
+
+    def _save_ranges(self, transfers: Transfers, end_range: int) -> None:
+        while self._next_saved_range < end_range:
+            layer_range = self._next_saved_range
+            for chunk in transfers.saves:
+                self._save(layer_range, chunk)
+            self._next_saved_range += 1
+
+    def _save(self, layer_range: int, chunk: Chunk) -> None:
+        self._saving = {future: size for future, size in self._saving.items() if not future.done()}
+        if sum(self._saving.values()) > self._options.saving_bytes:
+            _log.warning("the network is slower than the engine: a chunk is not saved")
+            return
+        contents = self._cached.read(self._cache.layer_ranges[layer_range], chunk)
+        key = self._cache.key(layer_range, chunk.chunk_hash)
+        future = self._member.submit(self._member.blocks.put(key, contents, depth=chunk.place))
+        self._saving[future] = contents.nbytes
+
+    @property
+    def _cached(self) -> PagedCache:
+        if self._paged is None:
+            raise KVError("vLLM has registered no caches before it loads and saves")
+        return self._paged
+
+
+def _result_of(coming: Future[Contents | None]) -> Contents | None:
+    try:
+        return coming.result()
+    except Exception as error:
+        _log.warning("a chunk did not come: %s", error)
+        return None

@@ -1,0 +1,97 @@
+"""Hosts with a pool over a fake network, all in this process, though adapters know of one each."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, TypeVar
+
+import pytest
+
+from innet.kv.loop_thread import LoopThread
+from innet.kv.pool import BlockPool, MemoryTier, TieredStore
+from innet.kv.pool_options import PoolOptions
+from tests.kv.fake_network import TENANT, FakeFabric, Node
+
+Result = TypeVar("Result")
+
+ROOM_BYTES = 1 << 26
+
+
+class Host:
+    """What an adapter needs of a :class:`~innet.kv.pool_member.PoolMember`."""
+
+    tenant = TENANT
+
+    def __init__(self, thread: LoopThread, blocks: BlockPool) -> None:
+        self._thread = thread
+        self._begun: list[Future[Any]] = []
+        self.blocks = blocks
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        future = self._thread.submit(work)
+        self._begun.append(future)
+        return future
+
+    def close(self) -> None:
+        """The test closes the pool."""
+
+    def settle(self) -> None:
+        """Wait until all that was begun has ended, such as puts for which no adapter waits."""
+        concurrent.futures.wait(self._begun)
+
+
+class Hosts:
+    """Hosts ``a`` and ``b``, and the home of all blocks.
+
+    Attributes:
+        hosts: by name.
+    """
+
+    def __init__(self) -> None:
+        self._fabric = FakeFabric({"home": ROOM_BYTES}, others=("a", "b"))
+        self._thread = LoopThread("the hosts' pools")
+        self.hosts = {name: self._thread.run(self._open(name)) for name in self._fabric.nodes}
+
+    @property
+    def home(self) -> Node:
+        """To which no other host is a cache: it can forge, and be out of reach."""
+        return self._fabric.nodes["home"]
+
+    @contextmanager
+    def at(self, name: str, module: ModuleType) -> Iterator[None]:
+        """What the module makes in here is on that host."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "pool_of_process", _Joined(self.hosts[name]))
+            yield
+
+    def close(self) -> None:
+        """Close all pools."""
+        for host in self.hosts.values():
+            self._thread.run(host.blocks.close())
+        self._thread.close()
+
+    async def _open(self, name: str) -> Host:
+        blocks = BlockPool(
+            self._fabric.network(name),
+            local=TieredStore(MemoryTier(0)),
+            offered=TieredStore(MemoryTier(self._fabric.members.get(name, 0))),
+        )
+        await blocks.start()
+        return Host(self._thread, blocks)
+
+
+class _Joined:
+    """The pool of a process, for whichever options it is asked."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def enter(self, options: PoolOptions) -> Host:
+        return self._host
+
+    def leave(self) -> None:
+        """The test closes the pool."""

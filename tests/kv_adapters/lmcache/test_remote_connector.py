@@ -1,0 +1,162 @@
+"""LMCache's remote store over a pool, as LMCache's own manager makes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+import pytest
+
+REASON = "LMCache is not installed here: `make kv-adapters` tests with it"
+pytest.importorskip("lmcache", reason=REASON)
+
+import torch
+from lmcache.utils import CacheEngineKey
+from lmcache.v1.config import LMCacheEngineConfig
+from lmcache.v1.memory_management import MemoryObj
+from lmcache.v1.metadata import LMCacheMetadata
+from lmcache.v1.storage_backend.connector import CreateConnector, InstrumentedRemoteConnector
+from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
+
+from innet.kv.adapters.lmcache import InnetRemoteConnector, remote_connector
+from innet.kv.loop_thread import LoopThread
+from tests.kv_adapters.hosts import Hosts
+
+Result = TypeVar("Result")
+
+PLUGIN = "remote_storage_plugin.innet."
+SHAPE = (2, 4, 16, 32)
+"""Keys and values, layers, tokens, heads and channels."""
+
+
+class Remote:
+    """An LMCache's remote store at a host."""
+
+    def __init__(self, thread: LoopThread, **options: Any) -> None:
+        self._run = thread.run
+        config = LMCacheEngineConfig.from_defaults(
+            chunk_size=SHAPE[2],
+            max_local_cpu_size=0.01,
+            remote_storage_plugins=["innet"],
+            extra_config={
+                f"{PLUGIN}module_path": "innet.kv.adapters.lmcache",
+                f"{PLUGIN}class_name": "InnetConnectorAdapter",
+                **{PLUGIN + option: value for option, value in options.items()},
+            },
+        )
+        metadata = LMCacheMetadata(
+            model_name="model",
+            world_size=1,
+            local_world_size=1,
+            worker_id=0,
+            local_worker_id=0,
+            kv_dtype=torch.bfloat16,
+            kv_shape=(SHAPE[1], 2, SHAPE[2], 4, 8),
+            chunk_size=SHAPE[2],
+        )
+        self.local = LocalCPUBackend(config=config, metadata=metadata, dst_device="cpu")
+        loop = thread.run(_running_loop())
+        self.connector: InstrumentedRemoteConnector = CreateConnector(
+            "plugin://innet", loop, self.local, config, metadata, plugin_name="innet"
+        )
+
+    def memory(self, seed: int) -> MemoryObj:
+        """A chunk with random contents."""
+        memory = self.local.allocate(torch.Size(SHAPE), torch.bfloat16)
+        assert memory is not None
+        generator = torch.Generator().manual_seed(seed)
+        memory.tensor.copy_(torch.randn(SHAPE, generator=generator))
+        return memory
+
+    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._run(work)
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+@pytest.fixture
+def remotes(hosts: Hosts) -> Iterator[tuple[Remote, Remote]]:
+    with ExitStack() as stack:
+        made = []
+        for name in ("a", "b"):
+            thread = LoopThread(f"LMCache at {name}")
+            stack.callback(thread.close)
+            with hosts.at(name, remote_connector):
+                made.append(Remote(thread))
+        yield made[0], made[1]
+        with hosts.at("a", remote_connector):
+            for remote in made:
+                remote.do(remote.connector.close())
+
+
+def key(number: int, **parts: Any) -> CacheEngineKey:
+    fields = {"model_name": "model", "world_size": 1, "worker_id": 0, "dtype": torch.bfloat16}
+    return CacheEngineKey(**(fields | parts), chunk_hash=number)
+
+
+def test_what_one_host_puts_another_gets(remotes: tuple[Remote, Remote]) -> None:
+    one, other = remotes
+    assert isinstance(one.connector.getWrappedConnector(), InnetRemoteConnector)
+    chunk = one.memory(0)
+    assert not other.do(other.connector.exists(key(1)))
+    assert other.do(other.connector.get(key(1))) is None
+    chunk.ref_count_up()
+    one.do(one.connector.put(key(1), chunk))
+    assert other.do(other.connector.exists(key(1)))
+    assert other.connector.exists_sync(key(1))
+    got = other.do(other.connector.get(key(1)))
+    assert torch.equal(got.tensor, chunk.tensor)
+
+
+def test_a_prefix_ends_at_its_first_gap(remotes: tuple[Remote, Remote]) -> None:
+    one, other = remotes
+    for number in (1, 2, 4):
+        one.do(one.connector.put(key(number), one.memory(number)))
+    keys = [key(number) for number in range(1, 6)]
+    assert other.connector.batched_contains(keys) == 2
+    assert other.do(other.connector.batched_async_contains("lookup", keys)) == 2
+    got = other.do(other.connector.batched_get(keys))
+    assert [memory is not None for memory in got] == [True, True, False, True, False]
+    assert torch.equal(got[3].tensor, one.memory(4).tensor)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"model_name": "other"}, {"world_size": 2}, {"worker_id": 1}, {"dtype": torch.float16}],
+    ids=lambda parts: next(iter(parts)),
+)
+def test_keys_that_differ_in_any_part_are_others(
+    remotes: tuple[Remote, Remote], parts: dict[str, Any]
+) -> None:
+    one, other = remotes
+    one.do(one.connector.put(key(1), one.memory(1)))
+    assert not other.do(other.connector.exists(key(1, **parts)))
+
+
+def _forge(hosts: Hosts) -> None:
+    hosts.home.forges = True
+
+
+def _part(hosts: Hosts) -> None:
+    hosts.home.reachable = False
+
+
+@pytest.mark.parametrize("fault", [_forge, _part])
+def test_a_chunk_that_does_not_come_whole_is_a_miss(
+    hosts: Hosts, remotes: tuple[Remote, Remote], fault: Callable[[Hosts], None]
+) -> None:
+    one, other = remotes
+    one.do(one.connector.put(key(1), one.memory(1)))
+    fault(hosts)
+    assert other.do(other.connector.get(key(1))) is None
+
+
+def test_a_removed_chunk_is_gone(remotes: tuple[Remote, Remote]) -> None:
+    one, other = remotes
+    one.do(one.connector.put(key(1), one.memory(1)))
+    assert one.connector.remove_sync(key(1))
+    assert not other.do(other.connector.exists(key(1)))

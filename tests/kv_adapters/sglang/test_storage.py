@@ -1,0 +1,191 @@
+"""SGLang's storage over a pool, as SGLang's own factory makes it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+if importlib.util.find_spec("sglang") is None:
+    pytest.skip(
+        "SGLang is not installed here: `make kv-adapters` tests with it", allow_module_level=True
+    )
+
+from tests.kv_adapters.sglang.without_triton import stand_in_for_triton
+
+stand_in_for_triton()
+
+import torch
+from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig
+from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
+
+from innet.errors import KVError
+from innet.kv.adapters.sglang import InnetHiCacheStorage, storage
+from tests.kv_adapters.hosts import Hosts
+
+PAGE = 4
+PAGES = 8
+CONFIG = HiCacheStorageConfig(
+    tp_rank=0,
+    tp_size=1,
+    pp_rank=0,
+    pp_size=1,
+    attn_cp_rank=0,
+    attn_cp_size=1,
+    is_mla_model=False,
+    enable_storage_metrics=False,
+    is_page_first_layout=False,
+    model_name="model",
+    extra_config={
+        "backend_name": "innet",
+        "module_path": "innet.kv.adapters.sglang",
+        "class_name": "InnetHiCacheStorage",
+        "innet": {"tenant": "acme"},
+    },
+)
+
+
+class HostCache:
+    """What a storage needs of SGLang's host cache of a model with keys and values.
+
+    The buffer is ``(2, layers, tokens, heads, channels)``, and a page is flat.
+    """
+
+    layout = "layer_first"
+    page_size = PAGE
+    start_layer, end_layer = 0, 3
+
+    def __init__(self, dtype: torch.dtype = torch.bfloat16) -> None:
+        self.dtype = dtype
+        self.buffer = torch.zeros((2, 3, PAGES * PAGE, 2, 8), dtype=dtype)
+        self.size_per_token = 2 * 3 * 2 * 8 * dtype.itemsize
+
+    def get_data_page(self, index: int, flat: bool = True) -> torch.Tensor:
+        return self.buffer[:, :, index : index + PAGE].flatten()
+
+    def get_dummy_flat_data_page(self) -> torch.Tensor:
+        return torch.zeros_like(self.get_data_page(0))
+
+    def set_from_flat_data_page(self, index: int, page: torch.Tensor) -> None:
+        self.buffer[:, :, index : index + PAGE] = page.reshape(2, 3, PAGE, 2, 8)
+
+
+def make(config: HiCacheStorageConfig = CONFIG, **host: Any) -> InnetHiCacheStorage:
+    cache = HostCache(**host)
+    made = StorageBackendFactory.create_backend("dynamic", config, cache)
+    assert isinstance(made, InnetHiCacheStorage)
+    made.register_mem_pool_host(cache)
+    return made
+
+
+@pytest.fixture
+def storages(hosts: Hosts) -> Iterator[tuple[InnetHiCacheStorage, InnetHiCacheStorage]]:
+    """At two hosts."""
+    made = []
+    for name in ("a", "b"):
+        with hosts.at(name, storage):
+            made.append(make())
+    yield made[0], made[1]
+    for each in made:
+        with hosts.at("a", storage):
+            each.close()
+
+
+def page(seed: int) -> torch.Tensor:
+    size = HostCache().get_data_page(0).numel()
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+def indices(*pages: int) -> torch.Tensor:
+    """The tokens' places of these pages."""
+    return torch.cat([torch.arange(PAGE) + number * PAGE for number in pages])
+
+
+def test_what_one_host_sets_another_gets(
+    storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage],
+) -> None:
+    one, other = storages
+    assert not other.exists("p0")
+    assert one.set("p0", page(0))
+    assert one.batch_set(["p1", "p3"], [page(1), page(3)])
+    assert other.exists("p0")
+    assert other.batch_exists(["p0", "p1", "p2", "p3"]) == 2
+    place = torch.zeros_like(page(0))
+    got = other.get("p0", place)
+    assert got is not None
+    assert torch.equal(place, page(0))
+    places = [torch.zeros_like(page(0)) for _ in range(4)]
+    pages = other.batch_get(["p0", "p1", "p2", "p3"], places)
+    assert [found is not None for found in pages] == [True, True, False, True]
+    assert torch.equal(places[3], page(3))
+    assert not places[2].any()
+
+
+def test_pages_go_from_host_cache_to_host_cache(
+    storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage],
+) -> None:
+    one, other = storages
+    for number in (2, 5):
+        one.mem_pool_host.set_from_flat_data_page(number * PAGE, page(number))
+    assert one.batch_set_v1(["p2", "p5"], indices(2, 5)) == [True, True]
+    assert other.batch_get_v1(["p2", "none", "p5"], indices(0, 1, 7)) == [True, False, True]
+    assert torch.equal(other.mem_pool_host.get_data_page(0), page(2))
+    assert torch.equal(other.mem_pool_host.get_data_page(7 * PAGE), page(5))
+    assert not other.mem_pool_host.get_data_page(PAGE).any()
+
+
+def test_a_poisoned_page_is_not_loaded(
+    hosts: Hosts, storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage]
+) -> None:
+    one, other = storages
+    one.set("p0", page(0))
+    hosts.home.forges = True
+    place = torch.zeros_like(page(0))
+    assert other.get("p0", place) is None
+    assert other.batch_get_v1(["p0"], indices(0)) == [False]
+    assert not place.any()
+    assert not other.mem_pool_host.buffer.any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_name": "other"},
+        {"tp_size": 2},
+        {"pp_size": 2},
+        {"extra_config": CONFIG.extra_config | {"innet": {"weights": "fine-tuned"}}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_pages_of_another_model_or_part_are_others(
+    hosts: Hosts,
+    storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage],
+    change: dict[str, Any],
+) -> None:
+    storages[0].set("p0", page(0))
+    with hosts.at("b", storage):
+        assert not make(replace(CONFIG, **change)).exists("p0")
+
+
+def test_pages_of_another_type_are_others(
+    hosts: Hosts, storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage]
+) -> None:
+    storages[0].set("p0", page(0))
+    with hosts.at("b", storage):
+        assert not make(dtype=torch.float16).exists("p0")
+
+
+def test_ranks_of_a_latent_cache_share_pages(hosts: Hosts) -> None:
+    with hosts.at("a", storage):
+        first = make(replace(CONFIG, is_mla_model=True, tp_size=2))
+        first.set("p0", page(0))
+        assert make(replace(CONFIG, is_mla_model=True, tp_size=2, tp_rank=1)).exists("p0")
+
+
+def test_an_unknown_option_is_refused(hosts: Hosts) -> None:
+    extra = CONFIG.extra_config | {"innet": {"tenent": "acme"}}
+    with hosts.at("a", storage), pytest.raises(KVError, match="tenent"):
+        make(replace(CONFIG, extra_config=extra))

@@ -1,0 +1,223 @@
+"""vLLM without a model: its own scheduler, and a worker whose layers are arithmetic.
+
+What a layer leaves in the cache for a token depends on the layer and on all tokens up to that one,
+as with a model, so that a block in the wrong place or of another prompt is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from vllm.config import (
+    CacheConfig,
+    DeviceConfig,
+    KVTransferConfig,
+    ModelConfig,
+    SchedulerConfig,
+    VllmConfig,
+)
+from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+from vllm.forward_context import ForwardContext
+from vllm.sampling_params import SamplingParams
+from vllm.utils.hashing import sha256_cbor
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
+from vllm.v1.request import Request
+from vllm.v1.structured_output import StructuredOutputManager
+
+BLOCK = 4
+CHUNK = 8
+LAYERS = [f"model.layers.{index}.self_attn.attn" for index in range(12)]
+BLOCKS = 64
+_HEADS, _HEAD_DIM = 2, 4
+_LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_attention_heads": 4,
+    "num_key_value_heads": _HEADS,
+    "num_hidden_layers": len(LAYERS),
+    "vocab_size": 1000,
+    "max_position_embeddings": 256,
+}
+
+
+def make_config(folder: Path, **options: Any) -> VllmConfig:
+    """vLLM's configuration of a model whose own is written to ``folder``."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(_LLAMA))
+    connector = {"chunk_tokens": CHUNK, "layers_per_object": 5, **options}
+    return VllmConfig(
+        model_config=ModelConfig(
+            model=str(folder), skip_tokenizer_init=True, dtype="bfloat16", enforce_eager=True
+        ),
+        cache_config=CacheConfig(block_size=BLOCK, prefix_caching_hash_algo="sha256_cbor"),
+        scheduler_config=SchedulerConfig(
+            max_num_seqs=8, max_num_batched_tokens=64, max_model_len=256, is_encoder_decoder=False
+        ),
+        device_config=DeviceConfig("cpu"),
+        kv_transfer_config=KVTransferConfig(
+            kv_connector="InnetConnector",
+            kv_connector_module_path="innet.kv.adapters.vllm",
+            kv_role="kv_both",
+            kv_load_failure_policy="recompute",
+            kv_connector_extra_config=connector,
+        ),
+    )
+
+
+def cache_config() -> KVCacheConfig:
+    """vLLM's configuration of the cache."""
+    spec = FullAttentionSpec(
+        block_size=BLOCK, num_kv_heads=_HEADS, head_size=_HEAD_DIM, dtype=torch.bfloat16
+    )
+    return KVCacheConfig(
+        num_blocks=BLOCKS,
+        kv_cache_tensors=[],
+        kv_cache_groups=[KVCacheGroupSpec(LAYERS, spec)],
+    )
+
+
+def expected(layer: int, tokens: list[int]) -> torch.Tensor:
+    """What a layer leaves for a prompt's tokens: ``(tokens, heads, channels)``."""
+    sums = torch.tensor(tokens).cumsum(0) * 7 + layer * 11
+    channel = torch.arange(_HEADS * 2 * _HEAD_DIM).reshape(_HEADS, 2 * _HEAD_DIM)
+    return ((sums[:, None, None] + channel * 3) % 251).bfloat16()
+
+
+@dataclass
+class Served:
+    """What a request took.
+
+    Attributes:
+        computed_tokens: that the worker computed.
+        is_right: whether the cache has what it should, for each token of the prompt.
+    """
+
+    computed_tokens: int
+    is_right: bool
+
+
+class Engine:
+    """A scheduler and a worker, with a side of the connector each."""
+
+    def __init__(self, config: VllmConfig) -> None:
+        init_none_hash(sha256_cbor)
+        cache = cache_config()
+        config.cache_config.num_gpu_blocks = BLOCKS
+        register_all_kvcache_specs(config)
+        self.scheduler = Scheduler(
+            vllm_config=config,
+            kv_cache_config=cache,
+            block_size=BLOCK,
+            structured_output_manager=StructuredOutputManager(config),
+        )
+        self.worker = KVConnectorFactory.create_connector(config, KVConnectorRole.WORKER, cache)
+        # Blocks, heads, tokens, channels; in memory, tokens come before heads.
+        shape = (BLOCKS, BLOCK, _HEADS, 2 * _HEAD_DIM)
+        self.caches = {
+            layer: torch.full(shape, torch.nan, dtype=torch.bfloat16).permute(0, 2, 1, 3)
+            for layer in LAYERS
+        }
+        self.worker.register_kv_caches(self.caches)
+        self._requests = 0
+
+    def serve(self, prompt: list[int]) -> Served:
+        """Answer a prompt with one token."""
+        self._requests += 1
+        request = Request(
+            request_id=str(self._requests),
+            prompt_token_ids=prompt,
+            sampling_params=SamplingParams(max_tokens=1, ignore_eos=True),
+            pooling_params=None,
+            block_hasher=get_request_block_hasher(BLOCK, sha256_cbor),
+        )
+        self.scheduler.add_request(request)
+        computed, is_right = 0, False
+        while self.scheduler.has_requests():
+            output = self.scheduler.schedule()
+            if blocks := self._blocks_of(request):
+                held = blocks
+            invalid = self._step(output, prompt, held if blocks else [])
+            computed += output.num_scheduled_tokens.get(request.request_id, 0)
+            if output.num_scheduled_tokens and not invalid:
+                is_right = self._is_right(prompt, held)
+        return Served(computed, is_right)
+
+    def forget(self) -> None:
+        """Empty the engine's own prefix cache."""
+        assert self.scheduler.reset_prefix_cache()
+        for cache in self.caches.values():
+            cache.fill_(torch.nan)
+
+    def close(self) -> None:
+        self.worker.shutdown()
+        self.scheduler.shutdown()
+
+    def _blocks_of(self, request: Request) -> list[int]:
+        return list(self.scheduler.kv_cache_manager.get_block_ids(request.request_id)[0])
+
+    def _step(self, output: SchedulerOutput, prompt: list[int], blocks: list[int]) -> set[int]:
+        """A step of vLLM's worker; blocks that failed to load."""
+        self.worker.bind_connector_metadata(output.kv_connector_metadata)
+        context = ForwardContext({}, {}, {})
+        if output.has_sync_kv_loads:
+            self.worker.start_load_kv(context)
+        for scheduled in output.num_scheduled_tokens.values():
+            start = self._first_computed(output)
+            for index, layer in enumerate(LAYERS):
+                self.worker.wait_for_layer_load(layer)
+                self._compute(index, prompt, blocks, start, start + scheduled)
+                self.worker.save_kv_layer(layer, self.caches[layer], None)
+        if not output.has_sync_kv_loads:
+            self.worker.start_load_kv(context)
+        self.worker.wait_for_save()
+        results = self.worker.get_transfer_results(output.finished_req_ids)
+        invalid = self.worker.get_block_ids_with_load_errors()
+        self.worker.clear_connector_metadata()
+        requests = list(output.num_scheduled_tokens)
+        self.scheduler.update_from_output(
+            output,
+            ModelRunnerOutput(
+                req_ids=requests,
+                req_id_to_index={request: index for index, request in enumerate(requests)},
+                sampled_token_ids=[[0] for _ in requests],
+                logprobs=None,
+                prompt_logprobs_dict={},
+                pooler_output=None,
+                kv_connector_output=KVConnectorOutput(
+                    finished_recving=results.finished_recving, invalid_block_ids=invalid
+                ),
+            ),
+        )
+        return invalid
+
+    def _first_computed(self, output: SchedulerOutput) -> int:
+        if output.scheduled_new_reqs:
+            return output.scheduled_new_reqs[0].num_computed_tokens
+        return output.scheduled_cached_reqs.num_computed_tokens[0]
+
+    def _compute(
+        self, layer: int, prompt: list[int], blocks: list[int], start: int, end: int
+    ) -> None:
+        values = expected(layer, prompt)
+        cache = self.caches[LAYERS[layer]]
+        for token in range(start, min(end, len(prompt))):
+            cache[blocks[token // BLOCK], :, token % BLOCK] = values[token]
+
+    def _is_right(self, prompt: list[int], blocks: list[int]) -> bool:
+        for index, layer in enumerate(LAYERS):
+            rows = self.caches[layer][blocks].permute(0, 2, 1, 3).flatten(0, 1)
+            if not torch.equal(rows[: len(prompt)], expected(index, prompt)):
+                return False
+        return True
