@@ -1,0 +1,139 @@
+"""Prompts are served from a pool whose homes, switches and disks fail: no wrong byte, no hang."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from innet.kv.pool.tiers.block_database import PAGE_BYTES
+from innet.kv.pool.tiers.disk import FILE_NAME
+from innet.launch import RestartPolicy
+from tests.conftest import JobResult
+from tests.faults.conftest import FaultyRun, run_with_faults, worker
+
+pytestmark = pytest.mark.faults
+
+STAR = "star:3"
+GOES_ON = RestartPolicy(elastic=True)
+
+
+async def served_again(run: FaultyRun, *hosts: str) -> None:
+    """Wait until each of these hosts has got some more prompts without computing anything."""
+    for _ in range(10):
+        await asyncio.gather(*(run.said_again(host, "whole") for host in hosts))
+
+
+def assert_right(result: JobResult, *hosts: str) -> None:
+    """Nobody has got a wrong byte, and these hosts have gone on to the end."""
+    assert not any("wrong bytes" in line for _, line in result.lines)
+    for host in hosts:
+        assert "disk: " in result.said(host), result.said(host)[-2000:]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """For disks, with a tenant's secret."""
+    made = tmp_path / "blocks"
+    made.mkdir()
+    (made / "secret").touch(mode=0o600)
+    (made / "secret").write_text("a secret that outlives a run")
+    return made
+
+
+async def test_a_home_is_killed_and_what_it_had_is_computed_again(tmp_path: Path) -> None:
+    async def faults(run: FaultyRun) -> None:
+        await served_again(run, "h0", "h1", "h2")
+        run.kill("h2")
+        await served_again(run, "h0", "h1")
+        (tmp_path / "stop").touch()
+
+    argv = worker("kv_replay.py", tmp_path / "stop")
+    result = await run_with_faults(STAR, argv, faults, restarts=GOES_ON)
+    assert result.failure == ""
+    assert_right(result, "h0", "h1")
+
+
+async def test_a_home_that_is_started_anew_is_a_home_again(tmp_path: Path) -> None:
+    async def faults(run: FaultyRun) -> None:
+        await served_again(run, "h0", "h1", "h2")
+        run.kill("h2")
+        await served_again(run, "h0", "h1", "h2")
+        (tmp_path / "stop").touch()
+
+    argv = worker("kv_replay.py", tmp_path / "stop")
+    policy = RestartPolicy(max_restarts=1)
+    result = await run_with_faults(STAR, argv, faults, restarts=policy)
+    assert result.failure == ""
+    assert_right(result, "h0", "h1", "h2")
+
+
+async def test_the_only_switch_is_killed_twice(tmp_path: Path) -> None:
+    async def faults(run: FaultyRun) -> None:
+        for _ in range(2):
+            await served_again(run, "h0", "h1", "h2")
+            run.kill("s0")
+            await run.said_again("innet", "switch s0 is back")
+        await served_again(run, "h0", "h1", "h2")
+        (tmp_path / "stop").touch()
+
+    result = await run_with_faults(STAR, worker("kv_replay.py", tmp_path / "stop"), faults)
+    assert result.failure == ""
+    assert_right(result, "h0", "h1", "h2")
+
+
+async def test_a_home_hangs_for_a_while(tmp_path: Path) -> None:
+    async def faults(run: FaultyRun) -> None:
+        await served_again(run, "h0", "h1", "h2")
+        os.kill(run.pid("h2"), signal.SIGSTOP)
+        await served_again(run, "h0", "h1")
+        os.kill(run.pid("h2"), signal.SIGCONT)
+        await served_again(run, "h0", "h1", "h2")
+        (tmp_path / "stop").touch()
+
+    result = await run_with_faults(STAR, worker("kv_replay.py", tmp_path / "stop"), faults)
+    assert result.failure == ""
+    assert_right(result, "h0", "h1", "h2")
+
+
+async def test_the_disk_of_a_home_is_full(tmp_path: Path, folder: Path) -> None:
+    async def faults(run: FaultyRun) -> None:
+        await served_again(run, "h0", "h1", "h2")
+        (tmp_path / "stop").touch()
+
+    argv = worker("kv_replay.py", tmp_path / "stop", folder, "h1", 60_000)
+    result = await run_with_faults(STAR, argv, faults)
+    assert result.failure == ""
+    assert_right(result, "h0", "h1", "h2")
+    assert "disk: 0 failed" not in result.said("h1")
+    assert "disk: 0 failed, 0 damaged" in result.said("h0")
+
+
+async def test_disks_are_damaged_between_two_runs(tmp_path: Path, folder: Path) -> None:
+    stop = tmp_path / "stop"
+
+    async def faults(run: FaultyRun) -> None:
+        await served_again(run, "h0", "h1", "h2")
+        stop.touch()
+
+    argv = worker("kv_replay.py", stop, folder)
+    first = await run_with_faults(STAR, argv, faults)
+    assert_right(first, "h0", "h1", "h2")
+    stop.unlink()
+    damage_all(folder)
+    second = await run_with_faults(STAR, argv, faults)
+    assert second.failure == ""
+    assert_right(second, "h0", "h1", "h2")
+    assert any("disk: " in line and "0 damaged" not in line for _, line in second.lines)
+
+
+def damage_all(folder: Path) -> None:
+    """Change a byte in the second half of every page but the first: of blocks, most of them."""
+    for path in folder.rglob(FILE_NAME):
+        content = bytearray(path.read_bytes())
+        for page in range(PAGE_BYTES, len(content), PAGE_BYTES):
+            content[page + PAGE_BYTES * 3 // 4] ^= 1
+        path.write_bytes(content)
