@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -87,9 +88,9 @@ class PythonNode final : public NodeHandle {
         release_discarded();
     }
 
-    std::vector<Ended> collect() {
+    std::vector<Ended> take(driver::CompletionQueue& queue) {
         std::vector<Ended> result;
-        for (OperationCompletion& completion : thread_.completions().collect()) {
+        for (OperationCompletion& completion : queue.take()) {
             release_owners(completion.id);
             result.emplace_back(completion.id, static_cast<int>(completion.status),
                                 std::move(completion.detail));
@@ -121,6 +122,23 @@ class PythonNode final : public NodeHandle {
     }
 
     NodeThread thread_;
+};
+
+/// A completion queue of a node, which outlives it.
+class PythonQueue {
+  public:
+    explicit PythonQueue(PythonNode& node) : node_(node) {}
+    PythonQueue(const PythonQueue&) = delete;
+    PythonQueue& operator=(const PythonQueue&) = delete;
+    ~PythonQueue() { take(); }
+
+    void add(OperationId id) { node_.thread().completions().hand_over(id, queue_); }
+    std::vector<Ended> take() { return node_.take(*queue_); }
+    int fd() const { return queue_->event_fd(); }
+
+  private:
+    PythonNode& node_;
+    std::shared_ptr<driver::CompletionQueue> queue_ = std::make_shared<driver::CompletionQueue>();
 };
 
 driver::LinkOptions link_options(std::string local_address, std::uint16_t local_port,
@@ -157,23 +175,25 @@ void bind_shape(nb::module_& module) {
             "mark_bytes"_a.none(), "seed"_a, "burst_bytes"_a = 0);
 }
 
+void bind_queue(nb::module_& module) {
+    nb::class_<PythonQueue>(module, "CompletionQueue",
+                            "The ends of a node's operations, for one thread or event loop.")
+        .def(nb::init<PythonNode&>(), "node"_a, nb::keep_alive<1, 2>())
+        .def("add", &PythonQueue::add, "operation"_a,
+             "The operation's end comes here, and is waited for nowhere else.")
+        .def("take", &PythonQueue::take,
+             "(operation, status, detail) of what has ended since the last call.")
+        .def_prop_ro("fd", &PythonQueue::fd, "Readable when there is something to take.");
+}
+
 void bind_completions(nb::class_<PythonNode, NodeHandle>& node) {
     node.def("wait", &PythonNode::wait, "operation"_a, "timeout_s"_a)
         .def(
             "done",
             [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },
             "operation"_a)
-        .def(
-            "hand_to_collector",
-            [](PythonNode& self, OperationId id) {
-                self.thread().completions().hand_to_collector(id);
-            },
-            "operation"_a)
         .def("discard", &PythonNode::discard, "operation"_a,
              "Nobody will ask for the end of an operation that was not handed over.")
-        .def("collect", &PythonNode::collect)
-        .def_prop_ro("collector_fd",
-                     [](PythonNode& self) { return self.thread().completions().event_fd(); })
         .def("keep_operation_times",
              [](PythonNode& self) { self.thread().completions().keep_times(); })
         .def("take_operation_times", &PythonNode::take_operation_times,
@@ -215,6 +235,7 @@ void bind_node(nb::module_& module) {
         .def("start", [](PythonNode& self) { self.thread().start(); })
         .def("stop", &PythonNode::stop, "why"_a);
     bind_completions(node);
+    bind_queue(module);
 }
 
 }  // namespace innet::bindings

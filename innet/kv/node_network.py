@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from innet._native import _core
-from innet.collectives.work import Completion
 from innet.errors import ControlError, KVError
 from innet.kv.pool.network import Contents, Outcome, Sealed
 from innet.kv.requests import requests_prefix
 from innet.kv.tenant import Tenant
 from innet.worker.asked_objects import AskedObjects
+from innet.worker.collector import Delivery
 
 MEMBERS_REFRESH_S: Final = 1.0
 """How often a node looks who is in the pool, when that has not changed for a while."""
@@ -45,8 +45,8 @@ class BlockHost(Protocol):
         """The host's node."""
 
     @property
-    def collector(self) -> Completion:
-        """Where the ends of the node's operations come from."""
+    def collector(self) -> Delivery:
+        """Tells of the ends of the node's operations, in the event loop of the pool."""
 
     @property
     def asked_objects(self) -> AskedObjects:
@@ -96,7 +96,7 @@ class NodeBlockNetwork:
         self._doubt = asyncio.Event()
         self._asked: list[str] = []
         self._was_asked = asyncio.Event()
-        self._under_way: set[int] = set()
+        self._under_way: dict[int, asyncio.Future[tuple[int, str]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -112,7 +112,7 @@ class NodeBlockNetwork:
         node.install_job(self._keys.prefix, self._weight, None, [self._keys.verifying_key()])
         node.register_objects(self._requests, self.node)
         node.register_objects(self._prefix, self.node, False)
-        self._host.asked_objects.listen(self._keys.prefix, self._on_asked)
+        self._host.asked_objects.listen(self._keys.prefix, self._on_asked, self._host.collector)
         self._refreshing = self._loop.create_task(self._refresh(), name="kv-members")
 
     async def stop(self) -> None:
@@ -125,10 +125,12 @@ class NodeBlockNetwork:
         with suppress(asyncio.CancelledError):
             await self._refreshing
         self._refreshing = None
-        self._host.asked_objects.ignore(self._keys.prefix)
-        for operation in self._under_way:
-            self._host.collector.cancel(operation)
+        if under_way := dict(self._under_way):
+            for operation in under_way:
+                self._host.collector.cancel(operation)
+            await asyncio.wait(under_way.values())
         with suppress(RuntimeError):  # the node has been stopped, and has nothing any more
+            self._host.asked_objects.ignore(self._keys.prefix)
             self._host.node.unregister_objects(self._requests)
             self._host.node.unregister_objects(self._prefix)
             self._host.node.remove_job(self._keys.prefix)
@@ -232,14 +234,12 @@ class NodeBlockNetwork:
 
         So nothing is written any more to memory that the caller has given.
         """
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[tuple[int, str]] = loop.create_future()
+        ended: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
 
         def end(status: int, detail: str) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(ended.set_result, (status, detail))
+            ended.set_result((status, detail))
 
-        self._under_way.add(operation)
+        self._under_way[operation] = ended
         self._host.collector.deliver(operation, end)
         try:
             return await asyncio.shield(ended)
@@ -250,7 +250,7 @@ class NodeBlockNetwork:
                     await asyncio.shield(ended)
             raise
         finally:
-            self._under_way.discard(operation)
+            del self._under_way[operation]
 
     def _open_node(self) -> _core.NodeHandle:
         """
@@ -274,8 +274,12 @@ class NodeBlockNetwork:
 
     def _on_asked(self, names: Sequence[str]) -> None:
         loop = self._loop
-        if loop is not None:
-            with suppress(RuntimeError):
+        if loop is None:
+            return
+        if _is_running(loop):
+            self._note_asked(names)
+        else:  # another pool of this process has heard of it
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._note_asked, names)
 
     def _note_asked(self, names: Sequence[str]) -> None:
@@ -298,3 +302,11 @@ class NodeBlockNetwork:
             # Members come, and go, at about the same time.
             changed = self._known != before
             pause_s = _LEAST_REFRESH_S if changed else min(2 * pause_s, MEMBERS_REFRESH_S)
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this is called in ``loop``."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

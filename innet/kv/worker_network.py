@@ -13,6 +13,7 @@ from innet.control.resumption import PoolReport
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.tenant import Tenant
 from innet.worker import Worker
+from innet.worker.loop_collector import LoopCollector
 
 DEFAULT_WEIGHT: Final = 1
 _NONCE_BITS: Final = 64
@@ -21,6 +22,15 @@ _NONCE_BITS: Final = 64
 def tenant_of_job(worker: Worker, name: str) -> Tenant:
     """The tenant called so of the worker's job alone: nobody knows its blocks after the job."""
     return Tenant(name, worker.pool_secret)
+
+
+class _LoopHost:
+    """A worker whose node tells the running event loop of the ends of operations."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.node = worker.node
+        self.collector = LoopCollector(worker.node)
+        self.asked_objects = worker.asked_objects
 
 
 @asynccontextmanager
@@ -55,19 +65,23 @@ async def open_worker_network(
     async def ask_members() -> Mapping[str, int]:
         return await asyncio.to_thread(worker.pools.members, tenant.component)
 
+    host = _LoopHost(worker)
     network = NodeBlockNetwork(
         worker.config.node,
-        worker,
+        host,
         tenant,
         ask_members,
         weight=weight,
         packet_bytes=worker.segment_bytes + PACKET_OVERHEAD_BYTES,
         first_nonce=secrets.randbits(_NONCE_BITS),
     )
-    await asyncio.to_thread(worker.pools.open, part)
     try:
-        await network.start()
-        yield network
+        await asyncio.to_thread(worker.pools.open, part)
+        try:
+            await network.start()
+            yield network
+        finally:
+            await network.stop()
+            await asyncio.to_thread(worker.pools.leave, tenant.component)
     finally:
-        await network.stop()
-        await asyncio.to_thread(worker.pools.leave, tenant.component)
+        host.collector.close()

@@ -53,7 +53,7 @@ class SimulatedHost(Services):
         self.groups: dict[str, Membership] = {}
         self._node = node
         self._collector = SimulatedCollector(node, settle)
-        self._asked_objects = AskedObjects(node, self._collector)
+        self._asked_objects = AskedObjects(node)
         self._make_background = background
         self._backgrounds: list[LoopBackground] = []
         self._key = key

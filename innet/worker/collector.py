@@ -7,10 +7,21 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from innet._native import _core
 
 _log = logging.getLogger(__name__)
+
+
+class Delivery(Protocol):
+    """Tells of the ends of a node's operations."""
+
+    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        """Call ``callback(status, detail)`` when ``operation`` ends."""
+
+    def cancel(self, operation: int) -> None:
+        """Give the operation up."""
 
 
 class Collector:
@@ -21,6 +32,7 @@ class Collector:
 
     def __init__(self, node: _core.Node) -> None:
         self._node = node
+        self._queue = _core.CompletionQueue(node)
         self._lock = threading.Lock()
         self._callbacks: dict[int, Callable[[int, str], None]] = {}
         self._thread: threading.Thread | None = None
@@ -58,7 +70,7 @@ class Collector:
                     daemon=True,
                 )
                 self._thread.start()
-        self._node.hand_to_collector(operation)
+        self._queue.add(operation)
 
     def close(self) -> None:
         """Deliver what has ended and stop the thread."""
@@ -76,7 +88,7 @@ class Collector:
 
     def _run(self, stop_read: int) -> None:
         poller = select.poll()
-        poller.register(self._node.collector_fd, select.POLLIN)
+        poller.register(self._queue.fd, select.POLLIN)
         poller.register(stop_read, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poller.poll()}
@@ -85,7 +97,7 @@ class Collector:
                 return
 
     def _deliver_ended(self) -> None:
-        for operation, status, detail in self._node.collect():
+        for operation, status, detail in self._queue.take():
             with self._lock:
                 callback = self._callbacks.pop(operation, None)
             if callback is None:

@@ -86,7 +86,7 @@ class Worker:
         self.incarnation: int = self._controller.ask("attach", node=config.node, pid=os.getpid())
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self.collector = Collector(self.node)
-        self.asked_objects = AskedObjects(self.node, self.collector)
+        self.asked_objects = AskedObjects(self.node)
         self.pools = WorkerPools(self._controller, config.node, self.incarnation)
         self.pool_secret = keys.pool_secret_bytes()
         self.object_key = keys.object_key()

@@ -1,18 +1,13 @@
 #include "switch_emulator/driver/completion_board.hpp"
 
-#include <sys/eventfd.h>
-
 namespace innet::driver {
 
-CompletionBoard::CompletionBoard() : event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-
-void CompletionBoard::hand_to_collector(OperationId id) {
+void CompletionBoard::hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue) {
     const std::lock_guard lock(mutex_);
     if (auto ended = waiting_.extract(id)) {
-        collected_.push_back(std::move(ended.mapped()));
-        wake_collector();
+        queue->push(std::move(ended.mapped()));
     } else {
-        collected_ids_.insert(id);
+        handed_over_.insert_or_assign(id, queue);
     }
 }
 
@@ -30,11 +25,6 @@ std::vector<OperationId> CompletionBoard::take_discarded() {
     return std::exchange(discarded_, {});
 }
 
-void CompletionBoard::wake_collector() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(event_fd_.get(), &one, sizeof one);
-}
-
 void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
     {
         const std::lock_guard lock(mutex_);
@@ -43,9 +33,12 @@ void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
                 if (times_.size() == kMaxTimes) times_.pop_front();
                 times_.emplace_back(completion.id, completion.times);
             }
-            if (collected_ids_.erase(completion.id) > 0) {
-                collected_.push_back(std::move(completion));
-                wake_collector();
+            if (const auto handed_over = handed_over_.extract(completion.id)) {
+                if (const auto queue = handed_over.mapped().lock()) {
+                    queue->push(std::move(completion));
+                } else {
+                    discarded_.push_back(completion.id);
+                }
             } else if (discarded_ids_.erase(completion.id) > 0) {
                 discarded_.push_back(completion.id);
             } else {
@@ -70,13 +63,6 @@ std::optional<OperationCompletion> CompletionBoard::wait(OperationId id, Duratio
 bool CompletionBoard::done(OperationId id) const {
     const std::lock_guard lock(mutex_);
     return waiting_.contains(id);
-}
-
-std::vector<OperationCompletion> CompletionBoard::collect() {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(event_fd_.get(), &count, sizeof count);
-    const std::lock_guard lock(mutex_);
-    return std::exchange(collected_, {});
 }
 
 void CompletionBoard::keep_times() {

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -11,20 +12,17 @@
 #include <utility>
 #include <vector>
 
-#include "switch_emulator/driver/file_descriptor.hpp"
+#include "switch_emulator/driver/completion_queue.hpp"
 #include "transport/endpoint/operation.hpp"
 
 namespace innet::driver {
 
-/// Thread-safe. An operation is waited for by one thread (`wait`), or handed to the collector
-/// (`collect`, woken through `event_fd`), or given up by who would have waited (`discard`), before
-/// or after it has ended.
+/// Thread-safe. An operation is waited for by one thread (`wait`), or handed to a queue, or given
+/// up by who would have waited (`discard`), before or after it has ended.
 class CompletionBoard {
   public:
-    CompletionBoard();
-
-    /// `collect` gets the operation from now on, not `wait`.
-    void hand_to_collector(OperationId id);
+    /// `queue` gets the operation's end, not `wait`; if the queue is gone then, it is discarded.
+    void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue);
     /// Nobody will ask how `id`, which has not been taken yet, ended.
     void discard(OperationId id);
     /// The discarded operations that have ended since the last call.
@@ -34,10 +32,6 @@ class CompletionBoard {
     /// The completion of `id`, or nothing when `timeout` passed first. Taken once.
     std::optional<OperationCompletion> wait(OperationId id, Duration timeout);
     bool done(OperationId id) const;
-    /// Everything that ended for the collector.
-    std::vector<OperationCompletion> collect();
-    /// Readable when `collect` has something; becomes unreadable by `collect`.
-    int event_fd() const { return event_fd_.get(); }
 
     /// From now on the times of whatever ends are kept for `take_times`.
     void keep_times();
@@ -47,18 +41,14 @@ class CompletionBoard {
     static constexpr std::size_t kMaxTimes = 65536;
 
   private:
-    void wake_collector();
-
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::unordered_map<OperationId, OperationCompletion> waiting_;
-    std::unordered_set<OperationId> collected_ids_;
-    std::vector<OperationCompletion> collected_;
+    std::unordered_map<OperationId, std::weak_ptr<CompletionQueue>> handed_over_;
     std::unordered_set<OperationId> discarded_ids_;
     std::vector<OperationId> discarded_;
     bool keeps_times_ = false;
     std::deque<std::pair<OperationId, OperationTimes>> times_;
-    FileDescriptor event_fd_;
 };
 
 }  // namespace innet::driver

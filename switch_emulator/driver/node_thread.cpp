@@ -43,9 +43,9 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
              pool_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    if (!epoll_ || !wake_ || completions_.event_fd() < 0) {
+    if (!epoll_ || !wake_) {
         throw std::system_error(errno, std::generic_category(),
-                                "a node needs three more file descriptors");
+                                "a node needs two more file descriptors");
     }
     epoll_event event{};
     event.events = EPOLLIN;

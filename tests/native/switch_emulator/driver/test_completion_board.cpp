@@ -17,8 +17,8 @@ void end(CompletionBoard& board, OperationId id) {
     CHECK(completions.empty());
 }
 
-bool readable(const CompletionBoard& board) {
-    pollfd polled{board.event_fd(), POLLIN, 0};
+bool readable(const CompletionQueue& queue) {
+    pollfd polled{queue.event_fd(), POLLIN, 0};
     return ::poll(&polled, 1, 0) == 1;
 }
 
@@ -38,7 +38,6 @@ TEST_CASE("an operation that has ended is waited for once") {
     CHECK(ended->detail == "why");
     CHECK(!board.done(1));
     CHECK(!board.wait(1, 0s));
-    CHECK(!readable(board));
 }
 
 TEST_CASE("who waits already is woken by the end") {
@@ -52,28 +51,56 @@ TEST_CASE("who waits already is woken by the end") {
     CHECK(ended->id == 1);
 }
 
-TEST_CASE("the collector gets what is handed to it, before or after the end") {
+TEST_CASE("a queue gets what is handed over to it, before or after the end") {
     CompletionBoard board;
+    const auto queue = std::make_shared<CompletionQueue>();
+    const auto other = std::make_shared<CompletionQueue>();
+    board.hand_over(3, other);
     SUBCASE("before") {
-        board.hand_to_collector(1);
-        CHECK(!readable(board));
-        CHECK(board.collect().empty());
+        board.hand_over(1, queue);
+        CHECK(!readable(*queue));
+        CHECK(queue->take().empty());
         end(board, 1);
     }
     SUBCASE("after") {
         end(board, 1);
-        CHECK(!readable(board));
-        board.hand_to_collector(1);
+        CHECK(!readable(*queue));
+        board.hand_over(1, queue);
     }
     end(board, 2);
-    CHECK(readable(board));
+    CHECK(readable(*queue));
     CHECK(!board.wait(1, 0s));
-    const auto collected = board.collect();
-    REQUIRE(collected.size() == 1);
-    CHECK(collected[0].id == 1);
-    CHECK(!readable(board));
-    CHECK(board.collect().empty());
+    const auto taken = queue->take();
+    REQUIRE(taken.size() == 1);
+    CHECK(taken[0].id == 1);
+    CHECK(!readable(*queue));
+    CHECK(queue->take().empty());
     CHECK(board.wait(2, 0s));
+    end(board, 3);
+    CHECK(!readable(*queue));
+    CHECK(other->take().size() == 1);
+}
+
+TEST_CASE("a queue is readable until all has been taken, however much ends meanwhile") {
+    CompletionBoard board;
+    const auto queue = std::make_shared<CompletionQueue>();
+    for (OperationId id = 1; id <= 3; ++id) {
+        board.hand_over(id, queue);
+        end(board, id);
+    }
+    CHECK(readable(*queue));
+    CHECK(queue->take().size() == 3);
+    CHECK(!readable(*queue));
+    board.hand_over(4, queue);
+    end(board, 4);
+    CHECK(readable(*queue));
+}
+
+TEST_CASE("what was handed over to a queue that is gone is discarded") {
+    CompletionBoard board;
+    board.hand_over(1, std::make_shared<CompletionQueue>());
+    end(board, 1);
+    CHECK(board.take_discarded() == std::vector<OperationId>{1});
 }
 
 TEST_CASE("what nobody will ask for is not kept, whether it has ended or not") {
@@ -89,7 +116,6 @@ TEST_CASE("what nobody will ask for is not kept, whether it has ended or not") {
     }
     end(board, 2);
     CHECK(!board.done(1));
-    CHECK(!readable(board));
     CHECK(board.take_discarded() == std::vector<OperationId>{1});
     CHECK(board.take_discarded().empty());
     CHECK(board.wait(2, 0s));
