@@ -98,7 +98,7 @@ def with_cluster(
         return sim.counters()
 
 
-@pytest.mark.parametrize("puts", ["at-once"])
+@pytest.mark.parametrize("puts", ["at-once", "when-asked"])
 def test_what_one_host_has_put_another_gets_and_no_one_after_its_eviction(puts):
     async def work(cluster: Cluster) -> None:
         assert await cluster.put(*range(12)) == [1] * 12
