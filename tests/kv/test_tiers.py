@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from innet.kv.pool import Place
@@ -112,5 +113,12 @@ def test_a_home_with_a_disk_alone_gives_its_blocks(tmp_path: Path) -> None:
         pools.fabric.members["h0"] = 1
         assert await pools.put(*range(30)) == [1] * 30
         assert all([await pools.got(n) for n in range(30)])
+        assert all([await pools.got(n, at="h0") for n in (29, 29)])
+        # Each is served for a while after it was loaded, not for ever, and not when it is gone.
+        assert pools.serving(29) == ["h0"]
+        await pools["h0"].evict([key(29)])
+        assert pools.serving(29) == []
+        await asyncio.sleep(6)
+        assert not any(pools.serving(n) for n in range(30))
 
     with_pools(work, members=1, blocks=0, disks=Disks(tmp_path))

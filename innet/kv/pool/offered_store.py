@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 
 from innet.kv.pool.network import Sealed
@@ -28,7 +27,7 @@ class OfferedStore(VerifiedStore):
         self._linger_s = linger_s
         self._served: set[str] = set()
         self._may_return: Callable[[str], bool] = lambda name: False
-        self._lingering: deque[tuple[str, asyncio.TimerHandle]] = deque()
+        self._lingering: dict[str, asyncio.TimerHandle] = {}
         tiers.on_change = self._changed
 
     def start(self, prefix: str) -> None:
@@ -56,23 +55,24 @@ class OfferedStore(VerifiedStore):
         if name in self._served:
             return
         self._publications.hold(name)
-        timer = asyncio.get_running_loop().call_later(self._linger_s, self._stop_lingering)
-        self._lingering.append((name, timer))
+        self._stop_lingering(name)
+        loop = asyncio.get_running_loop()
+        self._lingering[name] = loop.call_later(self._linger_s, self._stop_lingering, name)
         if len(self._lingering) > _MOST_LINGERING:
-            self._stop_lingering()
+            self._stop_lingering(next(iter(self._lingering)))
 
     def close(self) -> None:
         """Serve nothing any more."""
-        for _, timer in self._lingering:
+        for timer in self._lingering.values():
             timer.cancel()
         self._lingering.clear()
         self.tiers.on_change = lambda name, tier: None
 
-    def _stop_lingering(self) -> None:
-        """The first that lingers: all linger equally long."""
-        name, timer = self._lingering.popleft()
-        timer.cancel()
-        self._publications.release(name)
+    def _stop_lingering(self, name: str) -> None:
+        timer = self._lingering.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+            self._publications.release(name)
 
     def _changed(self, name: str, tier: Tier | None) -> None:
         if tier is Tier.MEMORY:
@@ -87,3 +87,5 @@ class OfferedStore(VerifiedStore):
         if name in self._served:
             self._served.remove(name)
             self._publications.release(name)
+        if tier is None:
+            self._stop_lingering(name)
