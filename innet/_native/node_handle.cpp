@@ -88,6 +88,18 @@ OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBy
     return id;
 }
 
+OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
+                                               nb::handle_t<ObjectBuffer> fetched,
+                                               std::size_t max_packet_bytes) {
+    const OperationId id = next_operation_++;
+    const ObjectMemory& memory = *nb::cast<const ObjectBuffer&>(fetched).memory;
+    const SealedObjectSpec spec{
+        {name, memory.bytes(), max_packet_bytes}, memory.root(), memory.digests()};
+    call([&](Engine& engine) { engine.endpoint.publish_sealed_object(id, spec, engine.keyring); });
+    owners_[id].push_back(nb::borrow(fetched));
+    return id;
+}
+
 OperationId NodeHandle::watch_objects() {
     const OperationId id = next_operation_++;
     require_running(post([id](Engine& engine) { engine.endpoint.watch_objects(id); }));
@@ -316,6 +328,11 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
             "Publishes bytes under a root manifest that somebody signed earlier; ends as untrusted "
             "when bytes, name or signature do not fit it.")
+        .def(
+            "publish_fetched_object", &NodeHandle::publish_fetched_object, "name"_a, "fetched"_a,
+            "max_packet_bytes"_a = kMaxPacketBytes,
+            "The same with what was fetched under that name, without verifying it again: its bytes "
+            "must be as they came, or nobody will take them.")
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
              "timeout_s"_a, "may_be_absent"_a = false, "root_only"_a = false,
              "may_be_absent: the object's prefix is registered there with wait=False; the fetch "

@@ -45,6 +45,9 @@ class NodeHandle {
                              double timeout_s, bool may_be_absent, bool root_only);
     OperationId publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
                                       nanobind::bytes root, std::size_t max_packet_bytes);
+    OperationId publish_fetched_object(const wire::Name& name,
+                                       nanobind::handle_t<ObjectBuffer> fetched,
+                                       std::size_t max_packet_bytes);
     OperationId watch_objects();
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 

@@ -53,6 +53,7 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
         case wire::SignatureType::kGmac:
             signer = security::make_gmac_signer(key.name, key.secret, key.salt);
             break;
+        case wire::SignatureType::kNull:
         case wire::SignatureType::kEcdsaP256:
             break;
     }

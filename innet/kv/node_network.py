@@ -7,6 +7,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from innet._native import _core
@@ -51,6 +52,18 @@ class BlockHost(Protocol):
     @property
     def asked_objects(self) -> AskedObjects:
         """Tells of the objects that the node is asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fetched(Sealed):
+    """A block as it came, in memory that nobody can have changed: it needs no second look."""
+
+    buffer: _core.ObjectBuffer
+
+
+def _read_only(contents: Contents) -> Contents:
+    contents.flags.writeable = False
+    return contents
 
 
 class NodeBlockNetwork:
@@ -157,10 +170,14 @@ class NodeBlockNetwork:
 
     async def publish_sealed(self, name: str, block: Sealed) -> bool:
         """As :meth:`BlockNetwork.publish_sealed`."""
+        node, named = self._open_node(), _core.Name(name)
         with self._running():
-            operation = self._open_node().publish_sealed_object(
-                _core.Name(name), block.contents, block.root, self._packet_bytes
-            )
+            if isinstance(block, _Fetched):
+                operation = node.publish_fetched_object(named, block.buffer, self._packet_bytes)
+            else:
+                operation = node.publish_sealed_object(
+                    named, block.contents, block.root, self._packet_bytes
+                )
         status, detail = await self._end_of(operation)
         if status not in (_core.STATUS_DONE, _core.STATUS_UNTRUSTED):
             raise KVError(f"{name} cannot be published: {detail}")
@@ -185,6 +202,8 @@ class NodeBlockNetwork:
         outcome = await self._fetch(name, source, timeout_s, buffer)
         if outcome is not Outcome.HERE:
             return outcome, None
+        if into is None:
+            return outcome, _Fetched(_read_only(buffer.array()), buffer.root(), buffer)
         return outcome, Sealed(buffer.array(), buffer.root())
 
     async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:

@@ -19,13 +19,14 @@ bool wanted_by_network(const tables::PitEntry* entry) {
 
 void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool marked,
                                    TimePoint now) {
-    const auto data = wire::DataView::parse(packet.bytes());
+    auto data = wire::DataView::parse(packet.bytes());
     if (!data) return on_malformed_packet(face);
     ++faces[face].counters.data_in;
     const tables::NamePrefixes name(data->name());
     const jobs::JobId job = job_of(name);
     if (!carries(face, job)) return on_forbidden_answer(face);
     const auto digest = collect_waiting(*data, name);
+    if (digest) data->set_implicit_digest(*digest);
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
     const Answer answer{packet, *data, face, marked, now};

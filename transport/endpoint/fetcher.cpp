@@ -199,8 +199,10 @@ bool Fetcher::is_named(const TargetState& target, std::uint64_t segment, const w
                        std::optional<security::Sha256Digest>& digest) {
     const FetchSpec& spec = target.spec();
     if (spec.digests.empty()) return true;
+    const security::Sha256Digest& named = spec.digests[segment - spec.first_segment];
+    if (!data.implicit_digest().empty()) return std::ranges::equal(data.implicit_digest(), named);
     if (!digest) digest = sha256_.digest(data.whole());
-    return spec.digests[segment - spec.first_segment] == *digest;
+    return named == *digest;
 }
 
 void Fetcher::deliver(const TargetState& target, std::uint64_t segment,

@@ -29,8 +29,9 @@ std::size_t segment_overhead(const ObjectSpec& spec) {
     name.append_number(wire::kSegmentComponent, kMaxSegments);
     wire::DataFields fields;
     fields.tensor_elements = spec.bytes.size();
+    fields.signature_type = wire::SignatureType::kNull;
     const std::size_t content = spec.max_packet_bytes;
-    return packet_size(name, fields, content, security::kSha256Size) - content;
+    return packet_size(name, fields, content, 0) - content;
 }
 
 std::size_t root_overhead(const ObjectSpec& spec, const security::Signer& root_signer) {

@@ -46,7 +46,8 @@ FetchSpec ObjectFetch::segments() {
     fetch.end_segment = segmentation_.segments();
     fetch.tensor_elements = segmentation_.block_bytes;
     fetch.into = spec_.memory->bytes();
-    fetch.digests = digests_;
+    spec_.memory->keep_digests(std::move(digests_));
+    fetch.digests = spec_.memory->digests();
     return fetch;
 }
 

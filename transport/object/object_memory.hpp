@@ -8,7 +8,10 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "transport/security/sha256.hpp"
 
 namespace innet {
 
@@ -38,11 +41,19 @@ class ObjectMemory {
     /// The object's root manifest, a Data packet, once that has come.
     std::span<const std::uint8_t> root() const { return root_; }
 
+    void keep_digests(std::vector<security::Sha256Digest> digests) {
+        digests_ = std::move(digests);
+    }
+    /// The implicit digests of the object's segments, to which `bytes` were seen to belong once its
+    /// fetch is done.
+    std::span<const security::Sha256Digest> digests() const { return digests_; }
+
   private:
     std::unique_ptr<std::uint8_t[]> owned_;
     std::span<std::uint8_t> bytes_;
     bool given_ = false;
     std::vector<std::uint8_t> root_;
+    std::vector<security::Sha256Digest> digests_;
 };
 
 }  // namespace innet

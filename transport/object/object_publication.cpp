@@ -11,11 +11,11 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
     : object_(spec.name),
       pool_(pool),
       root_signer_(std::move(root_signer)),
-      segment_signer_(security::make_digest_signer()),
-      segments_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, virtual_scale,
-                pool, *segment_signer_),
+      segment_signer_(security::make_null_signer()),
+      cutting_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, virtual_scale,
+               pool, *segment_signer_),
       fan_out_(cut.fan_out) {
-    segment_digests_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
+    segments_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
 }
 
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
@@ -25,23 +25,28 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
 }
 
 ObjectPublication::Progress ObjectPublication::advance(std::size_t budget_bytes) {
-    const std::uint64_t count = segments_.segmentation().segments();
+    const std::uint64_t count = cutting_.segmentation().segments();
     std::size_t done_bytes = 0;
-    while (segment_digests_.size() < count && done_bytes < budget_bytes) {
-        const PacketRef packet = segments_.packet(segment_digests_.size(), true);
-        segment_digests_.push_back(sha256_.digest(packet.bytes()));
+    while (segments_.size() < count && done_bytes < budget_bytes) {
+        PacketRef packet = cutting_.packet(segments_.size(), true);
         done_bytes += packet.size();
+        const auto digest = digest_of(packet);
+        segments_.push_back({std::move(packet), digest});
     }
-    if (segment_digests_.size() < count) return Progress::kUnderWay;
+    if (segments_.size() < count) return Progress::kUnderWay;
     return make_manifests() ? Progress::kComplete : Progress::kFailed;
 }
 
+security::Sha256Digest ObjectPublication::digest_of(const PacketRef& segment) {
+    const bool is_known = seal_ && !seal_->segment_digests().empty();
+    return is_known ? seal_->segment_digests()[segments_.size()] : sha256_.digest(segment.bytes());
+}
+
 bool ObjectPublication::make_manifests() {
-    segments_.retain_all();
     security::ManifestBuilder builder(object_, fan_out_);
     builder.set_extent(
-        {segments_.segmentation().block_bytes, segments_.segmentation().segment_bytes});
-    for (const security::Sha256Digest& digest : segment_digests_) builder.add(digest);
+        {cutting_.segmentation().block_bytes, cutting_.segmentation().segment_bytes});
+    for (const ObjectPacket& segment : segments_) builder.add(segment.digest);
     auto packets = build(builder);
     if (!packets) return false;
     for (PacketRef& packet : *packets) {
@@ -57,14 +62,8 @@ std::optional<std::vector<PacketRef>> ObjectPublication::build(
                  : builder.build(pool_, *root_signer_);
 }
 
-PacketRef ObjectPublication::find(const SegmentName& name) {
-    const bool wants_manifest = security::is_manifest_prefix(name.tensor);
-    const std::size_t count = wants_manifest ? manifests_.size() : segment_digests_.size();
-    if (name.segment >= count) return {};
-    const auto number = static_cast<std::size_t>(name.segment);
-    const auto& digest = wants_manifest ? manifests_[number].digest : segment_digests_[number];
-    if (!name.digest.empty() && !std::ranges::equal(name.digest, digest)) return {};
-    return wants_manifest ? manifests_[number].packet : segments_.packet(name.segment, true);
+std::unique_ptr<PublishedObject> ObjectPublication::take() {
+    return std::make_unique<PublishedObject>(object_, std::move(manifests_), std::move(segments_));
 }
 
 }  // namespace innet

@@ -1,6 +1,6 @@
 #pragma once
-// One published object: its segments as DigestSha256 Data, and the manifests that list them, the
-// root of which carries the object's only public-key signature (docs/protocol.md, "Objects").
+// Makes the packets of an object: segments without a signature of their own, and the manifests that
+// list them, the root of which carries the object's only signature (docs/protocol.md, "Objects").
 
 #include <cstdint>
 #include <memory>
@@ -10,8 +10,8 @@
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/object/object_cut.hpp"
 #include "transport/object/object_seal.hpp"
+#include "transport/object/published_object.hpp"
 #include "transport/publish/publication.hpp"
-#include "transport/publish/segment_name.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/security/manifest.hpp"
 
@@ -21,10 +21,10 @@ namespace innet {
 ///
 ///     ObjectPublication object(spec, cut, 1, pool, std::move(root_signer));
 ///     while (object.advance(256 * 1024) == ObjectPublication::Progress::kUnderWay) {}
+///     auto published = object.take();
 ///
-/// Every byte is copied once and hashed twice (its segment's DigestSha256 signature, its segment's
-/// implicit digest): publishing takes time in proportion to the object. Fetching then costs the
-/// publisher nothing but sending.
+/// Every byte is copied and hashed once: publishing takes time in proportion to the object.
+/// Fetching then costs the publisher nothing but sending.
 class ObjectPublication {
   public:
     /// `pool` outlives the publication. Each byte of a segment stands for `virtual_scale`.
@@ -43,20 +43,12 @@ class ObjectPublication {
     /// called again after its end.
     Progress advance(std::size_t budget_bytes);
 
-    /// Once complete.
-    PacketRef root() const { return manifests_[0].packet; }
-
-    /// The packet of this name (a segment's or a manifest's, with or without its implicit digest).
-    /// Empty when there is none, or its digest is another. Once complete.
-    PacketRef find(const SegmentName& name);
-    std::size_t retained_bytes() const { return segments_.retained_bytes(); }
+    /// Once complete, and once.
+    std::unique_ptr<PublishedObject> take();
 
   private:
-    struct Packet {
-        PacketRef packet;
-        security::Sha256Digest digest;
-    };
-
+    /// Of the segment that is cut next.
+    security::Sha256Digest digest_of(const PacketRef& segment);
     bool make_manifests();
     std::optional<std::vector<PacketRef>> build(const security::ManifestBuilder& builder);
 
@@ -65,11 +57,11 @@ class ObjectPublication {
     std::unique_ptr<security::Signer> root_signer_;  ///< null when sealed
     std::optional<ObjectSeal> seal_;
     std::unique_ptr<security::Signer> segment_signer_;
-    Publication segments_;
-    std::vector<security::Sha256Digest> segment_digests_;
+    Publication cutting_;
+    std::vector<ObjectPacket> segments_;
     std::uint64_t fan_out_;
     security::Sha256 sha256_;
-    std::vector<Packet> manifests_;
+    std::vector<ObjectPacket> manifests_;
 };
 
 }  // namespace innet

@@ -57,7 +57,7 @@ void ObjectPublisher::end_under(const wire::Name& prefix, OperationStatus status
     }
 }
 
-ObjectPublication* ObjectPublisher::find(wire::NameView object) const {
+const PublishedObject* ObjectPublisher::find(wire::NameView object) const {
     const auto found = objects_.find(object.hash());
     const bool is_there = found != objects_.end() && found->second->name() == object;
     return is_there ? found->second.get() : nullptr;
@@ -122,15 +122,14 @@ void ObjectPublisher::advance() {
             }
             return end(first, OperationStatus::kAborted, "the key can sign no more");
         case ObjectPublication::Progress::kComplete:
-            offer(std::move(first->object));
+            names_under_way_.erase(first->object->name().hash());
+            offer(first->object->take());
             completions_.push_back({first->id, OperationStatus::kDone, {}});
             under_way_.pop_front();
     }
 }
 
-void ObjectPublisher::offer(std::unique_ptr<ObjectPublication> object) {
-    const wire::NameHash hash = object->name().hash();
-    names_under_way_.erase(hash);
+void ObjectPublisher::offer(std::unique_ptr<PublishedObject> object) {
     forwarder_.put_data(RequesterId::kApplication, object->root(), false);
     for (const wire::Name& packet : awaited_.take(object->name())) {
         const auto parsed = SegmentName::parse_full(packet.view());
@@ -143,6 +142,7 @@ void ObjectPublisher::offer(std::unique_ptr<ObjectPublication> object) {
         }
     }
     retained_bytes_ += object->retained_bytes();
+    const wire::NameHash hash = object->name().hash();
     objects_.insert_or_assign(hash, std::move(object));
 }
 
@@ -170,7 +170,7 @@ void ObjectPublisher::expect(const wire::Name& object) {
 
 void ObjectPublisher::withdraw(const wire::Name& object) {
     const wire::NameHash hash = object.view().hash();
-    if (const ObjectPublication* published = find(object.view())) {
+    if (const PublishedObject* published = find(object.view())) {
         retained_bytes_ -= published->retained_bytes();
         objects_.erase(hash);
     }
@@ -183,7 +183,7 @@ void ObjectPublisher::withdraw(const wire::Name& object) {
 }
 
 PacketRef ObjectPublisher::root_of(const wire::Name& object) const {
-    const ObjectPublication* published = find(object.view());
+    const PublishedObject* published = find(object.view());
     return published == nullptr ? PacketRef() : published->root();
 }
 
@@ -212,7 +212,7 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
     const auto packet = SegmentName::parse_full(interest.name);
     if (!packet) return Production{};
     const wire::NameView object = object_of(*packet);
-    if (ObjectPublication* published = find(object)) {
+    if (const PublishedObject* published = find(object)) {
         PacketRef data = published->find(*packet);
         if (!data) return Production{};
         if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) asked_.add(object);

@@ -85,12 +85,12 @@ class ObjectPublisher {
         std::unique_ptr<ObjectPublication> object;
     };
 
-    ObjectPublication* find(wire::NameView object) const;
+    const PublishedObject* find(wire::NameView object) const;
     std::optional<std::string> refusal(wire::NameView object) const;
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
     void end(std::deque<UnderWay>::iterator ended, OperationStatus status, std::string detail);
-    void offer(std::unique_ptr<ObjectPublication> object);
+    void offer(std::unique_ptr<PublishedObject> object);
     void refuse(const std::vector<wire::Name>& packets, wire::NackReason reason);
     Production wait(const ObjectPrefix& prefix, wire::NameView object,
                     const ObjectInterest& interest);
@@ -101,7 +101,7 @@ class ObjectPublisher {
     ObjectPrefixes prefixes_;
     std::deque<UnderWay> under_way_;
     std::unordered_set<wire::NameHash> names_under_way_;
-    std::unordered_map<wire::NameHash, std::unique_ptr<ObjectPublication>> objects_;
+    std::unordered_map<wire::NameHash, std::unique_ptr<PublishedObject>> objects_;
     AwaitedObjects awaited_;
     AskedObjects asked_;
     std::vector<OperationCompletion> completions_;

@@ -57,6 +57,9 @@ std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
               std::to_string(spec.object.max_packet_bytes) + " bytes";
         return std::nullopt;
     }
+    if (spec.digests.size() == manifest->tree().segments()) {
+        seal.segment_digests_.assign(spec.digests.begin(), spec.digests.end());
+    }
     seal.root_ = pool.copy_of(spec.root);
     seal.listed_ = manifest->listed_by(0, 1);
     return seal;

@@ -19,6 +19,9 @@ namespace innet {
 struct SealedObjectSpec {
     ObjectSpec object;
     std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
+    /// Implicit digests of the segments, which somebody (a fetch) has found to be those of these
+    /// bytes: copied. Empty: nobody has.
+    std::span<const security::Sha256Digest> digests = {};
 };
 
 class ObjectSeal {
@@ -32,6 +35,8 @@ class ObjectSeal {
 
     const ObjectCut& cut() const { return cut_; }
     const PacketRef& root() const { return root_; }
+    /// The segments' digests, if they are known already.
+    std::span<const security::Sha256Digest> segment_digests() const { return segment_digests_; }
     /// The digests that the root lists: those of the manifests or segments right below it.
     std::span<const security::Sha256Digest> listed() const { return listed_; }
 
@@ -41,6 +46,7 @@ class ObjectSeal {
     ObjectCut cut_;
     PacketRef root_;
     std::vector<security::Sha256Digest> listed_;
+    std::vector<security::Sha256Digest> segment_digests_;
 };
 
 }  // namespace innet

@@ -136,6 +136,7 @@ void Keyring::remove_scope(const wire::Name& scope) {
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
 
 Verdict Keyring::verify(const wire::DataView& data) const {
+    if (data.signature_type() == wire::SignatureType::kNull) return Verdict::kUnknownKey;
     if (data.signature_type() == wire::SignatureType::kDigestSha256) {
         if (!state_->accept_digest) return Verdict::kUnknownKey;
         const Sha256Digest digest = state_->sha256.digest(data.signed_portion());

@@ -19,12 +19,13 @@ enum class Verdict : std::uint8_t {
     kOutOfScope,  ///< the key vouches for other names
 };
 
-/// Signs Data of one key. Implementations: DigestSha256, HMAC-SHA256, Ed25519, AES-GMAC.
+/// Signs Data of one key. Implementations: SignatureNull (which signs nothing), DigestSha256,
+/// HMAC-SHA256, Ed25519, AES-GMAC.
 class Signer {
   public:
     virtual ~Signer() = default;
     virtual wire::SignatureType type() const = 0;
-    virtual wire::NameView key_name() const = 0;  ///< empty for DigestSha256
+    virtual wire::NameView key_name() const = 0;  ///< empty for DigestSha256 and SignatureNull
     virtual std::size_t signature_size() const = 0;
     /// Writes `signature_size()` bytes over `signed_portion`. False when the key can sign no more
     /// (a GMAC nonce counter used up).
@@ -33,6 +34,8 @@ class Signer {
 };
 
 std::unique_ptr<Signer> make_digest_signer();
+/// For packets that a manifest lists: their signature is empty, and no keyring ever accepts it.
+std::unique_ptr<Signer> make_null_signer();
 /// Null when the secret is empty.
 std::unique_ptr<Signer> make_hmac_signer(wire::Name key_name, wire::ByteView secret);
 /// `seed` is the 32-byte private key. Null when it is malformed.

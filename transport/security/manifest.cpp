@@ -175,7 +175,7 @@ ManifestBuilder::ManifestBuilder(wire::Name object, std::uint64_t fan_out)
 
 std::optional<ManifestBuilder::Levels> ManifestBuilder::build_levels(
     ManifestWriter& writer, const ManifestTree& tree) const {
-    const auto digest_signer = make_digest_signer();
+    const auto null_signer = make_null_signer();
     Sha256 sha256;
     Levels levels{std::vector<PacketRef>(tree.manifests()), {}};
     std::vector<Sha256Digest> manifest_digests(levels.manifests.size());
@@ -192,7 +192,7 @@ std::optional<ManifestBuilder::Levels> ManifestBuilder::build_levels(
             levels.listed_by_root.assign(children.begin(), children.end());
             break;
         }
-        levels.manifests[i] = writer.write(i, children, *digest_signer);
+        levels.manifests[i] = writer.write(i, children, *null_signer);
         if (!levels.manifests[i]) return std::nullopt;
         manifest_digests[i] = sha256.digest(levels.manifests[i].bytes());
     }

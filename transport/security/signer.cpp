@@ -28,6 +28,16 @@ class DigestSigner final : public Signer {
     Sha256 sha256_;
 };
 
+class NullSigner final : public Signer {
+  public:
+    wire::SignatureType type() const override { return wire::SignatureType::kNull; }
+    wire::NameView key_name() const override { return {}; }
+    std::size_t signature_size() const override { return 0; }
+    bool sign(wire::ByteView, std::span<std::uint8_t> signature) override {
+        return signature.empty();
+    }
+};
+
 class HmacSigner final : public Signer {
   public:
     HmacSigner(wire::Name key_name, wire::ByteView secret)
@@ -105,6 +115,7 @@ class GmacSigner final : public Signer {
 }  // namespace
 
 std::unique_ptr<Signer> make_digest_signer() { return std::make_unique<DigestSigner>(); }
+std::unique_ptr<Signer> make_null_signer() { return std::make_unique<NullSigner>(); }
 
 std::unique_ptr<Signer> make_hmac_signer(wire::Name key_name, wire::ByteView secret) {
     if (secret.empty()) return nullptr;

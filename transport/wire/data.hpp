@@ -18,6 +18,7 @@ enum class SignatureType : std::uint64_t {
     kEcdsaP256 = 3,
     kHmacSha256 = 4,
     kEd25519 = 5,
+    kNull = 200,  ///< no signature: something else, such as a manifest, vouches for the packet
     kGmac = 201,
 };
 
@@ -56,6 +57,11 @@ class DataView {
     /// text.
     std::optional<std::uint64_t> tensor_error() const { return tensor_error_; }
 
+    /// The packet's implicit digest, if somebody has computed it; else empty.
+    ByteView implicit_digest() const { return implicit_digest_; }
+    /// For those behind, who then need not compute it again. `digest` must outlive the view.
+    void set_implicit_digest(ByteView digest) { implicit_digest_ = digest; }
+
   private:
     bool read_meta_info(ByteView value);
     bool read_signature_info(ByteView value);
@@ -66,6 +72,7 @@ class DataView {
     ByteView content_;
     ByteView signed_portion_;
     ByteView signature_value_;
+    ByteView implicit_digest_;
     Duration freshness_{0};
     std::optional<std::uint64_t> final_segment_;
     std::optional<std::uint64_t> tensor_elements_;

@@ -119,11 +119,12 @@ TEST_CASE("the segments of a thin object stand for as much as a packet may have"
     while (object.advance(1 << 20) == ObjectPublication::Progress::kUnderWay) {
     }
     const wire::Name segment = name("/kv/block/seg=0");
-    const PacketRef packet = object.find(*SegmentName::parse_full(segment.view()));
+    const auto published = object.take();
+    const PacketRef packet = published->find(*SegmentName::parse_full(segment.view()));
     REQUIRE(packet);
     CHECK(packet.size() + packet.virtual_bytes() <= 9000);
     CHECK(packet.size() + packet.virtual_bytes() > 8000);
-    CHECK(object.root().virtual_bytes() == 0);
+    CHECK(published->root().virtual_bytes() == 0);
     CHECK_FALSE(ObjectCut::of(spec, *key_of("h1"), 100'000));
 }
 

@@ -138,3 +138,38 @@ TEST_CASE("damaged and truncated roots are untrusted") {
         CHECK(f.seal(bytes, damaged) == OperationStatus::kUntrusted);
     }
 }
+
+TEST_CASE("what was fetched is published again without being hashed again, in the same packets") {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{5000}, std::size_t{1'500'000}}) {
+        CAPTURE(size);
+        Replica f;
+        const Bytes bytes = some_bytes(size);
+        f.publish(bytes);
+        REQUIRE(f.carry(f.start_fetch())->status == OperationStatus::kDone);
+        const ObjectMemory& memory = *f.memory;
+        f.replica.endpoint.publish_sealed_object(
+            90, {{f.object, memory.bytes(), 9000}, memory.root(), memory.digests()}, f.keyring);
+        while (f.replica.completion(90) == nullptr) f.replica.endpoint.on_timer(f.replica.now);
+        REQUIRE(f.replica.completion(90)->status == OperationStatus::kDone);
+        for (const wire::Name& packet : f.asked) {
+            const Production from_replica = f.replica.produce(packet);
+            REQUIRE(from_replica.kind == Production::Kind::kData);
+            CHECK(std::ranges::equal(from_replica.data.bytes(),
+                                     f.publisher.produce(packet).data.bytes()));
+        }
+    }
+}
+
+TEST_CASE("digests that the root does not list are untrusted") {
+    Replica f;
+    const Bytes bytes = some_bytes(50'000);
+    f.publish(bytes);
+    REQUIRE(f.carry(f.start_fetch())->status == OperationStatus::kDone);
+    std::vector<security::Sha256Digest> digests(f.memory->digests().begin(),
+                                                f.memory->digests().end());
+    digests[3][5] ^= 1;
+    f.replica.endpoint.publish_sealed_object(
+        90, {{f.object, f.memory->bytes(), 9000}, f.memory->root(), digests}, f.keyring);
+    while (f.replica.completion(90) == nullptr) f.replica.endpoint.on_timer(f.replica.now);
+    CHECK(f.replica.completion(90)->status == OperationStatus::kUntrusted);
+}

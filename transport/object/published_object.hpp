@@ -1,0 +1,41 @@
+#pragma once
+// The packets of one published object: its segments and its manifests.
+
+#include <cstddef>
+#include <vector>
+
+#include "transport/buffer/packet_ref.hpp"
+#include "transport/publish/segment_name.hpp"
+#include "transport/security/sha256.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet {
+
+/// A Data packet with its implicit digest.
+struct ObjectPacket {
+    PacketRef packet;
+    security::Sha256Digest digest{};
+};
+
+class PublishedObject {
+  public:
+    /// Both by number; `manifests` begin with the root.
+    PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
+                    std::vector<ObjectPacket> segments);
+
+    wire::NameView name() const { return name_.view(); }
+    PacketRef root() const { return manifests_[0].packet; }
+    /// The packet of this name (a segment's or a manifest's, with or without its implicit digest).
+    /// Empty when there is none, or its digest is another.
+    PacketRef find(const SegmentName& name) const;
+    /// Packet bytes kept for the object.
+    std::size_t retained_bytes() const { return retained_bytes_; }
+
+  private:
+    wire::Name name_;
+    std::vector<ObjectPacket> manifests_;
+    std::vector<ObjectPacket> segments_;
+    std::size_t retained_bytes_ = 0;
+};
+
+}  // namespace innet
