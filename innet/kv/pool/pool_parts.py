@@ -117,12 +117,16 @@ class PoolParts:
 
     async def close(self) -> None:
         """Serve nothing any more, and let the disks write what they have not."""
-        if self._serving is not None:
-            self._serving.cancel()
-            await asyncio.gather(self._serving, return_exceptions=True)
+        serving, self._serving = self._serving, None
+        if serving is None:
+            return
+        serving.cancel()
+        [end] = await asyncio.gather(serving, return_exceptions=True)
         self._holdings.close()
         for store in self._served:
             store.close()
         self._publications.close()
         await self.local.tiers.close()
         await self.offered.tiers.close()
+        if isinstance(end, Exception):
+            raise end
