@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.control.resumption import PoolReport
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.tenant import Tenant
 from innet.worker import Worker
+from innet.worker.asked_objects import AskedObjects
 from innet.worker.loop_collector import LoopCollector
 
 DEFAULT_WEIGHT: Final = 1
@@ -24,13 +26,14 @@ def tenant_of_job(worker: Worker, name: str) -> Tenant:
     return Tenant(name, worker.pool_secret)
 
 
-class _LoopHost:
-    """A worker whose node tells the running event loop of the ends of operations."""
+class LoopHost:
+    """A :class:`~innet.kv.node_network.BlockHost` of the running event loop."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.node = worker.node
-        self.collector = LoopCollector(worker.node)
-        self.asked_objects = worker.asked_objects
+    def __init__(self, node: _core.Node, asked_objects: AskedObjects) -> None:
+        """``asked_objects`` is the node's."""
+        self.node = node
+        self.collector = LoopCollector(node)
+        self.asked_objects = asked_objects
 
 
 @asynccontextmanager
@@ -65,7 +68,7 @@ async def open_worker_network(
     async def ask_members() -> Mapping[str, int]:
         return await asyncio.to_thread(worker.pools.members, tenant.component)
 
-    host = _LoopHost(worker)
+    host = LoopHost(worker.node, worker.asked_objects)
     network = NodeBlockNetwork(
         worker.config.node,
         host,

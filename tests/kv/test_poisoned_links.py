@@ -13,6 +13,7 @@ from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
 from innet.kv.tenant import Tenant
+from innet.kv.worker_network import LoopHost
 from innet.topology import load_topology
 from innet.worker.asked_objects import AskedObjects
 from tests.collectives.cluster import Cluster, Tamper
@@ -80,16 +81,6 @@ class Poisoner:
         return [passed_on]
 
 
-class Host:
-    """A node of a cluster, as a pool needs it."""
-
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        (member,) = (member for member in cluster.members if member.host == name)
-        self.node = member.node
-        self.collector = member.collector
-        self.asked_objects = AskedObjects(member.node, member.collector)
-
-
 @asynccontextmanager
 async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[str, BlockPool]]:
     """The pools of three hosts, of which one is home to all blocks."""
@@ -103,9 +94,12 @@ async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[
         async with AsyncExitStack() as stack:
             made = {}
             for name in (HOME, ASKER, OTHER):
+                node = cluster.nodes[name]
+                host = LoopHost(node, AskedObjects(node))
+                stack.callback(host.collector.close)
                 network = NodeBlockNetwork(
                     name,
-                    Host(cluster, name),
+                    host,
                     TENANT,
                     ask_members,
                     weight=1,
