@@ -100,7 +100,7 @@ SIZES = st.sampled_from([1, 40, 8000, PAGE_BYTES - 200, PAGE_BYTES]) | st.intege
 # No two of these fit into one page.
 @example(sizes=[PAGE_BYTES // 2 + 100] * 60, seed=0)
 @given(sizes=st.lists(SIZES, min_size=30, max_size=60), seed=st.integers(0, 9))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_blocks_of_any_sizes_fit_into_the_file_as_counted(sizes: list[int], seed: int) -> None:
     async def work(folder: Path) -> None:
         tier = await opened(folder, 20 * PAGE_BYTES)
@@ -123,7 +123,7 @@ def test_blocks_of_any_sizes_fit_into_the_file_as_counted(sizes: list[int], seed
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_is_damaged_is_missed_and_the_tier_goes_on(data: st.DataObject) -> None:
     async def work(folder: Path) -> None:
         await filled(folder, 8)

@@ -36,7 +36,7 @@ class DiskThread:
 
 
 class InlineDisk:
-    """The event loop itself, in which a simulation models what time the disk takes."""
+    """The event loop itself: for virtual time, in which a disk takes none."""
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """See :class:`DiskWork`."""
