@@ -7,7 +7,8 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
 from innet.errors import KVError
 
@@ -60,15 +61,31 @@ class LoopThread:
     async def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The result of ``coroutine``, awaited in whatever event loop this is called.
 
+        Where the caller is cancelled, the coroutine is, too, and has ended when this has: it reads
+        and writes nothing of the caller's any more.
+
         Raises:
             KVError: as :meth:`submit`.
         """
+        work = _Cancellable(coroutine)
         try:
-            return await asyncio.wrap_future(self.submit(coroutine))
+            ended = asyncio.wrap_future(self.submit(work.run()))
+        except KVError:
+            coroutine.close()
+            raise
+        try:
+            return await asyncio.shield(ended)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if self._closed and (task is None or not task.cancelling()):
                 raise KVError(self._why_not()) from error  # the loop's end, not the caller's
+            with suppress(RuntimeError):  # the loop has ended meanwhile, and with it the work
+                self._loop.call_soon_threadsafe(work.cancel)
+            while not ended.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([ended])
+            if not ended.cancelled():
+                ended.exception()  # nobody waits for it any more
             raise
 
     def close(self) -> None:
@@ -100,3 +117,24 @@ class LoopThread:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
+
+
+class _Cancellable(Generic[Result]):
+    """A coroutine that can be cancelled, in its own loop, before and after it has begun."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    async def run(self) -> Result:
+        self._task = asyncio.current_task()
+        if self._cancelled:
+            self._coroutine.close()
+            raise asyncio.CancelledError
+        return await self._coroutine
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
