@@ -3,6 +3,7 @@
 innet run star4 -- python apps/kv_serving.py --check
 innet run leaf-spine-16 -- python apps/kv_serving.py --prefill-workers 4 --requests 96
 innet run star8 --rate 200mbit -- python apps/kv_serving.py --by-layer --layers-per-block 1 --check
+innet run star4 --rate 20mbit -- python apps/kv_serving.py --check --load-or-compute
 innet run star4 -- python apps/kv_serving.py --check --output build/serving.json
 """
 
@@ -98,6 +99,11 @@ def _add_pool(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--by-layer", action="store_true", help="begin to decode when the first layers are there"
     )
+    group.add_argument(
+        "--load-or-compute",
+        action="store_true",
+        help="load only blocks that are sooner loaded than computed, by what either took lately",
+    )
     group.add_argument("--memory", default="64MiB", metavar="SIZE", help="of each worker's own")
     group.add_argument(
         "--offered-memory", default="64MiB", metavar="SIZE", help="of each worker, for all"
@@ -130,6 +136,8 @@ def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
         return f"a head has {arguments.width // arguments.heads} elements; rotations need pairs"
     if arguments.layers_per_block is not None and arguments.layers_per_block < 1:
         return f"--layers-per-block {arguments.layers_per_block}: it must be at least 1"
+    if arguments.by_layer and arguments.load_or_compute:
+        return "--load-or-compute chooses before anything is loaded: leave out --by-layer"
     if arguments.deadline_s is not None and arguments.deadline_s < 0:
         return f"--deadline-s {arguments.deadline_s:g}: it must be at least 0"
     return unusable_output(arguments.output)
@@ -208,6 +216,7 @@ def decode(
         new_tokens=arguments.new_tokens,
         by_layer=arguments.by_layer,
         deadline_s=arguments.deadline_s,
+        cost=inference.cost() if arguments.load_or_compute else None,
         compare=arguments.check,
     )
     worker = DecodeWorker(pool, inference, options)

@@ -11,7 +11,10 @@ import numpy.typing as npt
 import torch
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
+from innet.kv.prefill import PrefillCost
 from serving.prompts import Tokens
+
+_TIMED_CHUNKS = 3
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -103,6 +106,16 @@ class Inference:
             )
         last: torch.Tensor = output.logits[0, -1]
         return last
+
+    def cost(self) -> PrefillCost:
+        """What computing costs here, by a few chunks."""
+        tokens = np.zeros(_TIMED_CHUNKS * self.chunk_tokens, np.int64)
+        self.prefill(tokens[: self.chunk_tokens], self.empty_cache())  # what is slow once
+        began_s = time.perf_counter()
+        self.prefill(tokens, self.empty_cache())
+        return PrefillCost(
+            token_s=(time.perf_counter() - began_s) / len(tokens), pair_s=0.0, start_s=0.0
+        )
 
     @torch.no_grad()
     def go_on(

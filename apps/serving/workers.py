@@ -10,6 +10,7 @@ from transformers import DynamicCache
 
 import innet
 from innet.errors import PrefixLost
+from innet.kv.prefill import PrefillCost
 from innet.kv.transformers_cache import arriving_cache, cache_with, keys_and_values
 from serving.inference import Continuation, Inference
 from serving.prompts import Request, Tokens
@@ -58,12 +59,14 @@ class DecodeOptions:
         new_tokens: of each answer.
         by_layer: decoding begins when the first layers have come.
         deadline_s: for a prefix to come.
+        cost: of computing, where blocks that are sooner computed are not to be loaded.
         compare: answer each request without the pool as well.
     """
 
     new_tokens: int
     by_layer: bool
     deadline_s: float | None
+    cost: PrefillCost | None
     compare: bool
 
 
@@ -114,7 +117,7 @@ class DecodeWorker:
             self._found = arriving.get_seq_length()
             return arriving
         self._found, kv = self._pool.blocking.get_longest_prefix(
-            wanted, deadline_s=self._options.deadline_s
+            wanted, deadline_s=self._options.deadline_s, cost=self._options.cost
         )
         return cache_with(kv, self._inference.model.config)
 

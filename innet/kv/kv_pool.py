@@ -110,7 +110,7 @@ class KVPool:
 
     async def put_many(self, prompts: Sequence[tuple[TokenIds, KVSource]]) -> list[int]:
         """:meth:`put` for several prompts at once."""
-        return await asyncio.gather(*(self.put(tokens, kv) for tokens, kv in prompts))
+        return await self._member.call(self._cache.put_many(prompts))
 
     async def get_longest_prefix(
         self,
@@ -135,11 +135,15 @@ class KVPool:
         return await self._member.call(work)
 
     async def get_longest_prefixes(
-        self, prompts: Sequence[TokenIds], *, deadline_s: float | None = None
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        deadline_s: float | None = None,
+        cost: PrefillCost | None = None,
     ) -> list[tuple[int, KVArray]]:
         """:meth:`get_longest_prefix` for several prompts at once."""
-        works = (self.get_longest_prefix(tokens, deadline_s=deadline_s) for tokens in prompts)
-        return await asyncio.gather(*works)
+        work = self._cache.get_longest_prefixes(prompts, deadline_s=deadline_s, cost=cost)
+        return await self._member.call(work)
 
     async def load_prefix(
         self,
@@ -186,7 +190,7 @@ class KVPool:
 
     async def exists_many(self, prompts: Sequence[TokenIds]) -> list[int]:
         """:meth:`exists` for several prompts at once."""
-        return await asyncio.gather(*map(self.exists, prompts))
+        return await self._member.call(self._cache.count_tokens_many(prompts))
 
     async def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
         """Bring a prefix nearer before it is needed; tokens of it that are there then.
@@ -272,6 +276,10 @@ class BlockingKVPool:
         work = self._cache.put(tokens, kv, first_token=first_token, progress=progress)
         return self._member.run(work)
 
+    def put_many(self, prompts: Sequence[tuple[TokenIds, KVSource]]) -> list[int]:
+        """See :meth:`KVPool.put_many`."""
+        return self._member.run(self._cache.put_many(prompts))
+
     def get_longest_prefix(
         self,
         tokens: TokenIds,
@@ -284,6 +292,17 @@ class BlockingKVPool:
         work = self._cache.get_longest_prefix(
             tokens, deadline_s=deadline_s, cost=cost, progress=progress
         )
+        return self._member.run(work)
+
+    def get_longest_prefixes(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        deadline_s: float | None = None,
+        cost: PrefillCost | None = None,
+    ) -> list[tuple[int, KVArray]]:
+        """See :meth:`KVPool.get_longest_prefixes`."""
+        work = self._cache.get_longest_prefixes(prompts, deadline_s=deadline_s, cost=cost)
         return self._member.run(work)
 
     def load_prefix(
@@ -315,6 +334,10 @@ class BlockingKVPool:
     def exists(self, tokens: TokenIds) -> int:
         """See :meth:`KVPool.exists`."""
         return self._member.run(self._cache.count_tokens(tokens))
+
+    def exists_many(self, prompts: Sequence[TokenIds]) -> list[int]:
+        """See :meth:`KVPool.exists_many`."""
+        return self._member.run(self._cache.count_tokens_many(prompts))
 
     def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
         """See :meth:`KVPool.prefetch`."""

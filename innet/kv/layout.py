@@ -176,21 +176,31 @@ class BlockLayout:
                     f"{array.shape} of {array.dtype}"
                 )
 
-    def cut(self, kv: KVSource, start: int, layers: LayerRange) -> npt.NDArray[np.uint8]:
+    def cut(
+        self,
+        kv: KVSource,
+        start: int,
+        layers: LayerRange,
+        into: npt.NDArray[np.uint8] | None = None,
+    ) -> npt.NDArray[np.uint8]:
         """The bytes of a block, which are a copy.
 
         Args:
             kv: keys and values, of all layers.
             start: where the block's first token is in ``kv``.
             layers: of the block.
+            into: where the bytes go, as long as the block or longer; by default they have memory of
+                their own.
         """
-        block = np.empty(self.shape(layers), self.dtype)
+        size_bytes = self.size_bytes(layers)
+        contents = np.empty(size_bytes, np.uint8) if into is None else into[:size_bytes]
+        block = contents.view(self.dtype).reshape(self.shape(layers))
         tokens = slice(start, start + self.block_tokens)
         for index, part in enumerate(block, layers.first):
             keys, values = kv[index]
             part[0] = keys[tokens]
             part[1] = values[tokens]
-        return block.reshape(-1).view(np.uint8)
+        return contents
 
     def join(
         self,

@@ -9,6 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from innet.errors import KVError
 from innet.kv.hash_chain import TokenIds, chain, root_hash
 from innet.kv.layer_loading import LayerLoading, LoadedLayers
@@ -124,11 +127,16 @@ class PrefixCache:
         first_block = math.ceil(first_token / size)
         pieces = self._pieces(tokens, first_block)
         kept = [False] * len(pieces)
+        block_bytes = self._layout.size_bytes(self._layout.ranges[0])
+        # Memory that was used a moment ago: to touch new one takes longer than to copy a block.
+        spare: list[npt.NDArray[np.uint8]] = []
 
         async def step(number: int) -> bool:
             piece = pieces[number]
-            contents = self._layout.cut(kv, piece.start - first_token, piece.layers)
+            memory = spare.pop() if spare else np.empty(block_bytes, np.uint8)
+            contents = self._layout.cut(kv, piece.start - first_token, piece.layers, memory)
             homes = await self._blocks.put(piece.key, contents, depth=piece.start // size)
+            spare.append(memory)
             kept[number] = homes > 0
             return True
 
@@ -136,6 +144,10 @@ class PrefixCache:
         self._counts.tokens_put += len(pieces) // len(self._families) * size
         in_order = next((i for i, there in enumerate(kept) if not there), len(kept))
         return (first_block + in_order // len(self._families)) * size if in_order else first_token
+
+    async def put_many(self, prompts: Sequence[tuple[TokenIds, KVSource]]) -> list[int]:
+        """:meth:`put` for several prompts at once."""
+        return await asyncio.gather(*(self.put(tokens, kv) for tokens, kv in prompts))
 
     async def get_longest_prefix(
         self,
@@ -155,6 +167,21 @@ class PrefixCache:
             tokens, kv, deadline_s=deadline_s, cost=cost, progress=progress
         )
         return found, kv[:, :, :found]
+
+    async def get_longest_prefixes(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        deadline_s: float | None = None,
+        cost: PrefillCost | None = None,
+    ) -> list[tuple[int, KVArray]]:
+        """:meth:`get_longest_prefix` for several prompts at once."""
+        return await asyncio.gather(
+            *(
+                self.get_longest_prefix(tokens, deadline_s=deadline_s, cost=cost)
+                for tokens in prompts
+            )
+        )
 
     async def load_prefix(
         self,
@@ -230,6 +257,10 @@ class PrefixCache:
         keys = [piece.key for piece in self._pieces(tokens)]
         found = await self._blocks.count_prefix(keys, timeout_s=timeout_s)
         return self._tokens_of(found)
+
+    async def count_tokens_many(self, prompts: Sequence[TokenIds]) -> list[int]:
+        """:meth:`count_tokens` for several prompts at once."""
+        return await asyncio.gather(*map(self.count_tokens, prompts))
 
     async def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
         """Bring a prefix nearer; tokens of what is there then, from the first on."""

@@ -75,6 +75,23 @@ async def test_any_event_loop_can_await(pool: innet.KVPool) -> None:
     assert (await pool.statistics()).blocks.puts == 8
 
 
+def test_every_way_to_wait_is_there_with_and_without_an_event_loop(pool: innet.KVPool) -> None:
+    def methods(of: object) -> set[str]:
+        return {
+            name for name in dir(of) if not name.startswith("_") and callable(getattr(of, name))
+        }
+
+    assert methods(pool.blocking) == methods(pool) - {"close", "aclose"}
+    prompts = [(TOKENS, KV), (TOKENS[2:], KV[:, :, 2:])]
+    assert pool.blocking.put_many(prompts) == [4, 2]
+    asked = [tokens for tokens, _ in prompts]
+    assert pool.blocking.exists_many(asked) == [4, 2]
+    for (found, kv), (_, put) in zip(
+        pool.blocking.get_longest_prefixes(asked), prompts, strict=True
+    ):
+        assert (kv == put[:, :, :found]).all()
+
+
 def test_several_threads_use_one_pool(pool: innet.KVPool) -> None:
     found: dict[int, int] = {}
 

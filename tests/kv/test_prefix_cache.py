@@ -119,6 +119,20 @@ def test_what_is_behind_a_found_prefix_is_put_alone() -> None:
     with_caches(work)
 
 
+def test_a_prompt_of_more_blocks_than_are_on_their_way_at_once_is_whole() -> None:
+    async def work(caches: Caches) -> None:
+        prompts = [list(range(seed, seed + 101)) for seed in (0, 1000)]
+        kvs = [_kv(101, seed) for seed in (1, 2)]
+        assert await caches["user"].put_many(list(zip(prompts, kvs, strict=True))) == [100, 100]
+        got = await caches["other"].get_longest_prefixes(prompts)
+        for (found, kv), put in zip(got, kvs, strict=True):
+            assert found == 100
+            assert _same(kv, put[:, :, :100])
+        assert await caches["other"].count_tokens_many([*prompts, [1]]) == [100, 100, 0]
+
+    with_caches(work)
+
+
 def test_models_salts_and_tenants_do_not_meet() -> None:
     async def work(caches: Caches) -> None:
         await caches["user"].put(TOKENS, _kv(len(TOKENS)))
