@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import shutil
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -173,6 +174,9 @@ class PoolMember:
             network = await self._stack.enter_async_context(open_network(offered_bytes))
             self._network = network
             self.tenant, self.node = network.tenant, network.node
+            if options.secret is None and options.folder is not None:
+                # Nobody knows the job's own secret after it: nobody could use what is left.
+                self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder(options))
             self.blocks = await self._blocks(network, options)
             await self._stack.enter_async_context(self.blocks)
         except BaseException:
@@ -193,10 +197,21 @@ class PoolMember:
         memory = options.offered_memory_bytes if offered else options.memory_bytes
         disk = options.offered_disk_bytes if offered else options.disk_bytes
         tier = MemoryTier(memory, options.policy)
-        if not disk or options.folder is None:
+        if not disk:
             return TieredStore(tier)
-        folder = options.folder / self.tenant / self.node / purpose
+        folder = self._folder(options) / purpose
         return TieredStore(tier, await DiskTier.open(folder, disk, options.policy))
+
+    def _folder(self, options: MemberOptions) -> Path:
+        assert options.folder is not None
+        return options.folder / self.tenant / self.node
+
+
+def _remove(folder: Path) -> None:
+    """Remove a node's folder, and its tenant's if it was the last one there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
 
 
 _closing = threading.Lock()

@@ -32,7 +32,7 @@ class PoolOptions(TypedDict, total=False):
     """Behind it; default 0."""
     folder: Path | None
     """For the disks' blocks; needed where a disk is more than 0. Each host has one of its own
-    there."""
+    there, which is removed at the end where the secret is the job's."""
     policy: PolicyName
     """What goes first where there is no room; default ``lru``."""
     replicas: int

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,6 +159,25 @@ def test_the_pools_own_thread_does_not_wait_for_itself(member: PoolMember) -> No
 
     with pytest.raises(KVError, match="await"):
         member.run(wait())
+
+
+@pytest.mark.parametrize("secret", [None, b"16 bytes or more of randomness"])
+def test_blocks_on_disk_outlive_a_member_whose_secret_does(
+    tmp_path: Path, secret: bytes | None
+) -> None:
+    options = MemberOptions.of(
+        {"secret": secret, "memory": 0, "offered_memory": 0, "offered_disk": "1MiB",
+         "folder": tmp_path}
+    )  # fmt: skip
+    found = []
+    for _ in range(2):
+        fabric = FakeFabric({"h0": 1 << 20})
+        with PoolMember(lambda _, to=fabric: nullcontext(to.network("h0")), options) as member:
+            pool = innet.KVPool(MODEL, block_tokens=2, member=member)
+            found.append(pool.blocking.exists(TOKENS))
+            assert pool.blocking.put(TOKENS, KV) == 4
+    assert found == [0, 4 if secret else 0]
+    assert list(tmp_path.iterdir()) == ([tmp_path / member.tenant] if secret else [])
 
 
 def test_outside_a_run_it_says_how_to_start_one() -> None:
