@@ -84,7 +84,6 @@ void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool
     if (maker == RequesterId::kReducer && !data->tensor_error()) {
         content_store.insert(*data, name, packet, job_of(name), now);
     }
-    for (tables::PitEntry* entry : waiting) entry->in_reduction = false;  // it has come to its end
     satisfy_waiting({packet, *data, kNoFace, marked, now});
 }
 

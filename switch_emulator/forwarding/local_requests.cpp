@@ -79,6 +79,8 @@ void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, Ti
     waiting.clear();
     pit.collect_named(name, waiting);
     for (tables::PitEntry* entry : waiting) {
+        // Asked for once more before this Nack had its turn: the reducer tries again already.
+        if (entry->in_reduction && reducer.works_on(name)) continue;
         entry->in_reduction = false;
         entry->held = false;
         if (entry->has_live_upstream() && !is_withdrawn(*entry, reason)) continue;

@@ -40,6 +40,7 @@ class RecordingApplication final : public Application {
     }
     void on_nack(wire::NameView nacked, wire::NackReason reason, TimePoint) override {
         nacks.emplace_back(nacked.to_uri(), reason);
+        if (when_nacked) when_nacked();
     }
     void on_hold(wire::NameView held, wire::ByteView missing, TimePoint) override {
         holds.emplace_back(held.to_uri(), text(missing));
@@ -53,6 +54,7 @@ class RecordingApplication final : public Application {
     std::vector<std::pair<std::string, wire::NackReason>> nacks;
     std::vector<std::pair<std::string, std::string>> holds;
     std::function<void()> when_received;
+    std::function<void()> when_nacked;
 };
 
 /// A packet that left the node.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "switch_under_test.hpp"
 
@@ -205,6 +206,41 @@ TEST_CASE("a reduction ends when nobody waits any more: cancellation") {
     leaf.node.cancel(RequesterId::kApplication, name(kSum).view());
     leaf.node.run_pending(leaf.now);
     CHECK(leaf.node.reducer().counters().reductions_abandoned == 1);
+    CHECK(leaf.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("who asks again for a sum in the moment of its end starts none that nobody waits for") {
+    Leaf leaf;
+    leaf.install(true);
+    // Before the sum asks for it, so that the application hears of the operand first.
+    leaf.node.express(RequesterId::kApplication, name(operand_uri(3)).view(), name("/n/h3").view(),
+                      1s);
+    leaf.node.express(RequesterId::kApplication, name(kSum).view(), {}, 1s);
+    leaf.node.run_pending(leaf.now);
+    bool asked = false;
+    const auto ask_for_sum = [&] {
+        if (std::exchange(asked, true)) return;
+        leaf.node.express(RequesterId::kApplication, name(kSum).view(), {}, 1s);
+    };
+    const std::uint32_t nonce = leaf.sent(3).at(0).nonce;
+
+    SUBCASE("it is made") {
+        for (int rank = 0; rank < 3; ++rank) leaf.give_operand(rank);
+        leaf.application.when_received = ask_for_sum;
+        leaf.give_operand(3);
+        CHECK(leaf.application.received == std::vector<std::string>{operand_uri(3), kSum});
+        CHECK(leaf.node.reducer().counters().slots_in_use == 0);
+    }
+    SUBCASE("it is refused") {
+        leaf.application.when_nacked = ask_for_sum;
+        leaf.receive(3, leaf.nack(operand_uri(3), nonce, wire::NackReason::kNoRoute));
+        CHECK(leaf.node.reducer().counters().slots_in_use == 1);
+        for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+        CHECK(leaf.application.received == std::vector<std::string>{kSum});
+    }
+    AuditReport report;
+    leaf.node.audit(report);
+    CHECK(report.complaints().empty());
     CHECK(leaf.node.counters().pit_entries == 0);
 }
 
