@@ -17,7 +17,7 @@ constexpr double kMinWindow = 4;
 /// Own segments that may wait, however long they take (TCP Vegas' beta: Brakmo and Peterson, 1995).
 /// On slow links the target is shorter than a few segments are, and a window at its minimum leaves
 /// them idle at times, for an Interest waits behind Data.
-constexpr double kQueuedSegments = 4;
+constexpr double kQueuedSegments = 8;
 
 /// A path that loses more than this is taken as congested. Random loss of 1 % on each of the few
 /// links between an asker and the node that answers stays well below.

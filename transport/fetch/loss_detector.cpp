@@ -37,6 +37,8 @@ struct Link {
 struct Request {
     RequestKey key = 0;
     std::uint64_t send_number = 0;
+    /// When its Interest left. Below `send_number` of one that was held and is in flight again.
+    std::uint64_t interest_number = 0;
     TimePoint since{};  ///< sent, or held
     TimePoint
         first_sent{};  ///< kNever once held: its answer's time then says nothing of the network
@@ -66,6 +68,21 @@ struct Queue {
         (old.previous == kNone ? head : (slab[old.previous].*link).next) = old.next;
         (old.next == kNone ? tail : (slab[old.next].*link).previous) = old.previous;
     }
+};
+
+/// The latest numbers that were answered, descending: a request below the last of them has at least
+/// kGapThreshold later ones answered.
+class LatestAnswered {
+  public:
+    void note(std::uint64_t number) {
+        for (std::uint64_t& latest : numbers_) {
+            if (number > latest) std::swap(number, latest);
+        }
+    }
+    bool passed(std::uint64_t number) const { return number < numbers_.back(); }
+
+  private:
+    std::array<std::uint64_t, kGapThreshold> numbers_{};
 };
 
 struct Publication {
@@ -98,9 +115,8 @@ struct LossDetector::State {
     std::size_t in_flight_count = 0;
 
     std::uint64_t next_send_number = 1;
-    /// The latest send numbers that were answered, descending: an outstanding request below the
-    /// last of them has at least kGapThreshold later ones answered.
-    std::array<std::uint64_t, kGapThreshold> latest_answered{};
+    LatestAnswered latest_answered;   ///< send numbers
+    LatestAnswered latest_interests;  ///< interest numbers
     TimePoint last_answer{};
     /// Send number at the last back-off: only the timeout of a later request justifies another.
     std::uint64_t backed_off_at = 0;
@@ -114,7 +130,6 @@ struct LossDetector::State {
     void unlink(std::uint32_t place);
     void link_as_sent(std::uint32_t place, TimePoint now);
     void release_held(Publication& publication, TimePoint now);
-    void note_answered(std::uint64_t send_number);
 
     void sample_rtt(const Request& request, TimePoint now);
     Duration gap_delay() const;
@@ -190,7 +205,7 @@ void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
         request.gap_losses > kMaxGapLosses ? request.gap_losses - kMaxGapLosses : 0;
     request.level = static_cast<std::uint8_t>(
         std::min<std::size_t>(std::max(request.timeouts, excess_gaps), kLevels - 1));
-    request.send_number = next_send_number++;
+    request.send_number = request.interest_number = next_send_number++;
     request.since = now;
     if (request.first_sent == TimePoint{}) request.first_sent = now;
     request.where = Where::kSent;
@@ -202,13 +217,9 @@ void LossDetector::State::release_held(Publication& publication, TimePoint now) 
     while (publication.held.head != kNone) {
         const std::uint32_t place = publication.held.head;
         unlink(place);
+        const std::uint64_t interest_number = at(place).interest_number;
         link_as_sent(place, now);
-    }
-}
-
-void LossDetector::State::note_answered(std::uint64_t send_number) {
-    for (std::uint64_t& latest : latest_answered) {
-        if (send_number > latest) std::swap(send_number, latest);
+        at(place).interest_number = interest_number;
     }
 }
 
@@ -232,7 +243,9 @@ Duration LossDetector::State::gap_delay() const {
 }
 
 TimePoint LossDetector::State::gap_deadline(const Request& request) const {
-    if (request.level > 0 || request.send_number >= latest_answered.back()) return kNever;
+    const bool was_held = request.interest_number < request.send_number;
+    const LatestAnswered& latest = was_held ? latest_answered : latest_interests;
+    if (request.level > 0 || !latest.passed(request.send_number)) return kNever;
     return request.since + gap_delay();
 }
 
@@ -282,7 +295,12 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
     state.last_answer = now;
     // A held request sits in no send order: its answer says when the tensor was published, not that
     // later requests of other publications overtook anything.
-    if (request.where == Where::kSent) state.note_answered(request.send_number);
+    if (request.where == Where::kSent) {
+        state.latest_answered.note(request.send_number);
+        // The producer had a held Interest before those that were sent meanwhile, and may answer it
+        // before them.
+        state.latest_interests.note(request.interest_number);
+    }
     Publication& publication = state.publications[request.publication];
     publication.answered = true;
     state.release_held(publication, now);

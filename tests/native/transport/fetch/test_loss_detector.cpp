@@ -188,6 +188,22 @@ TEST_CASE("an answer shows that the held rest of its publication is under way or
     CHECK(detector.held_count() == 0);
 }
 
+TEST_CASE("what was held may be answered before what was sent meanwhile") {
+    LossDetector detector = warmed_up();
+    for (RequestKey key = 0; key < 6; ++key) {
+        detector.on_sent(key, kFirst, at(100ms));
+        detector.on_held(key, at(101ms));
+    }
+    detector.on_sent(10, kSecond, at(299ms));
+    for (RequestKey key = 0; key < 6; ++key) detector.on_answered(key, at(300ms));
+    CHECK(lost(detector, at(303ms)).empty());
+    for (RequestKey key = 11; key < 14; ++key) {
+        detector.on_sent(key, kSecond, at(303ms));
+        detector.on_answered(key, at(304ms));
+    }
+    CHECK(lost(detector, at(304ms)).size() == 1);
+}
+
 TEST_CASE(
     "a request that is never answered among others that are is repeated less and less often") {
     LossDetector detector = warmed_up();
