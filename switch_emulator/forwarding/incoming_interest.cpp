@@ -79,12 +79,15 @@ bool Node::State::asks_for_others(const IncomingInterest& interest,
            !is_own_hint(hint);
 }
 
-// A node that was asked asks somebody else in its turn, whose answer all of them wait for: taken
+// A node that was asked may ask somebody else in its turn, whose answer all of them wait for: taken
 // for one more of those who wait, it would wait for itself.
-bool Node::State::asks_in_its_turn(const IncomingInterest& interest,
-                                   const tables::PitEntry& entry) const {
+bool Node::State::names_another_node(const IncomingInterest& interest,
+                                     const tables::PitEntry& entry) const {
     const wire::NameView hint = interest.view.forwarding_hint();
-    return entry.find_out_record(interest.face) != nullptr && !hint.empty() && !is_own_hint(hint);
+    if (hint.empty() || is_own_hint(hint) || entry.in_reduction || !is_network(interest.face))
+        return false;
+    const auto first = wire::InterestView::parse(entry.interest.bytes());
+    return first && !(first->forwarding_hint() == hint);
 }
 
 bool Node::State::has_circled(const IncomingInterest& interest,
@@ -111,7 +114,10 @@ void Node::State::on_interest_loop(const IncomingInterest& interest) {
 }
 
 void Node::State::on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry) {
-    const bool ask_again = must_ask_again(interest, entry);
+    const bool is_another_way =
+        entry.find_in_record(interest.face) == nullptr && names_another_node(interest, entry);
+    entry.several_ways |= is_another_way;
+    const bool ask_again = is_another_way || must_ask_again(interest, entry);
     put_in_record(interest, entry);
     if (ask_again) return on_interest_retransmission(interest, entry);
     ++counters.pit_aggregated;
@@ -128,7 +134,6 @@ bool Node::State::must_ask_again(const IncomingInterest& interest,
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
-    if (record == nullptr && asks_in_its_turn(interest, entry)) return true;
     if (!entry.last_sent) return record != nullptr || asks_for_others(interest, entry);
     if (record != nullptr && record->arrived >= *entry.last_sent) return true;
     const Duration interval = entry.held ? kHeldSuppressionInterval : kSuppressionInterval;

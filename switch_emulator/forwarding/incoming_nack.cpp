@@ -35,19 +35,24 @@ void Node::State::on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& u
     entry.least_severe_nack =
         entry.least_severe_nack ? less_severe(*entry.least_severe_nack, reason) : reason;
     if (entry.in_reduction) return;
-    if (entry.has_live_upstream()) return refuse_last_upstream(entry, reason, now);
+    if (entry.has_live_upstream()) {
+        if (entry.several_ways) refuse_asker(entry, upstream.nonce, reason, now);
+        return;
+    }
     if (!comes_from_placed_node(reason) && ask_elsewhere(entry, now)) return;
     on_upstreams_exhausted(entry, *entry.least_severe_nack, now);
 }
 
-// Who was asked and asks in its turn must not wait for itself.
-void Node::State::refuse_last_upstream(tables::PitEntry& entry, wire::NackReason reason,
-                                       TimePoint now) {
-    const tables::OutRecord* last = entry.only_live_upstream();
-    const tables::InRecord* asker = last == nullptr ? nullptr : entry.find_in_record(last->face);
-    if (asker == nullptr) return;
-    reject(entry, *asker, reason, now);
-    pit.erase_in_record(entry, asker->face);
+// Others named another node, which may still answer; it may even be the one that asks here, and
+// that would wait for itself.
+void Node::State::refuse_asker(tables::PitEntry& entry, std::uint32_t nonce,
+                               wire::NackReason reason, TimePoint now) {
+    for (const tables::InRecord& record : entry.in_records()) {
+        if (record.nonce != nonce) continue;
+        reject(entry, record, reason, now);
+        pit.erase_in_record(entry, record.face);
+        break;
+    }
     if (entry.in_records().empty()) finish(entry);
 }
 

@@ -116,7 +116,7 @@ struct Node::State {
                                  const tables::NamePrefixes& name);
     void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry);
     bool asks_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
-    bool asks_in_its_turn(const IncomingInterest& interest, const tables::PitEntry& entry) const;
+    bool names_another_node(const IncomingInterest& interest, const tables::PitEntry& entry) const;
     bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry) const;
 
     // outgoing_interest.cpp
@@ -150,7 +150,8 @@ struct Node::State {
     // incoming_nack.cpp
     void on_incoming_nack(FaceId face, const wire::InterestView& interest, wire::NackReason reason,
                           TimePoint now);
-    void refuse_last_upstream(tables::PitEntry& entry, wire::NackReason reason, TimePoint now);
+    void refuse_asker(tables::PitEntry& entry, std::uint32_t nonce, wire::NackReason reason,
+                      TimePoint now);
     void on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
                           wire::NackReason reason, TimePoint now);
     void on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReason reason, TimePoint now);

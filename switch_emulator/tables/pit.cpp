@@ -62,16 +62,6 @@ bool PitEntry::has_live_upstream() const {
     return false;
 }
 
-const OutRecord* PitEntry::only_live_upstream() const {
-    const OutRecord* live = nullptr;
-    for (const OutRecord& record : out_records()) {
-        if (record.nacked) continue;
-        if (live != nullptr) return nullptr;
-        live = &record;
-    }
-    return live;
-}
-
 Pit::Pit(std::size_t capacity)
     : shares_(std::max<std::size_t>(capacity, 1), capacity / 2),
       buckets_(kInitialBuckets, nullptr) {}

@@ -105,6 +105,7 @@ struct alignas(64) PitEntry : TimerLink {
     jobs::JobId job = jobs::kNoJob;  ///< whose the name is
     bool held = false;          ///< since it was last asked for, somebody said that a rank is late
     bool in_reduction = false;  ///< the reducer works on it
+    bool several_ways = false;  ///< askers name different nodes to ask
     bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
     std::optional<wire::NackReason> least_severe_nack;
@@ -116,8 +117,6 @@ struct alignas(64) PitEntry : TimerLink {
     OutRecord* find_out_record(FaceId face) const;
     /// Asked, and not nacked.
     bool has_live_upstream() const;
-    /// Null when there are several, or none.
-    const OutRecord* only_live_upstream() const;
 
     InRecord* first_in = nullptr;
     OutRecord* first_out = nullptr;
