@@ -45,10 +45,11 @@ def simulate_and_show(
     with ProgressBar(Console(stderr=True)) as bar:
         runs = sweep(tasks, processes=processes or cores, told=SimulationProgress(bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs)
-    _publish(comparison, directory, as_json)
+    publish(comparison, directory, as_json)
 
 
-def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    """Show a comparison of workloads; see :func:`simulate_and_show`."""
     from innet.cli.comparison_output import show_comparison
     from innet.errors import SimulationError
 

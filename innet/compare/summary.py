@@ -30,7 +30,7 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         sentences += _against_peers(largest)
         sentences += _incast(largest)
         sentences += _small(comparison)
-    if comparison.mode == "local":
+    if comparison.mode == "local" and not comparison.is_replay:
         sentences.append(
             "Gloo and Open MPI did not take part: foreign programs need links of the kernel's; "
             "compare with --mode netns."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from innet.cli import options
+from innet.cli.emulated_replay import replay_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology
 from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
 
@@ -23,6 +24,7 @@ REPLAY_EXAMPLES = options.examples(
     "innet kv replay workloads/traces/conversation.jsonl --block 256KiB --mtu 65000",
     "innet kv replay trace.jsonl --topology leaf-spine:4x2x4 --cache 2GiB,8GiB --policy lru,s3fifo",
     "innet kv replay trace.jsonl --topology star8 --design home,local --requests 1000",
+    "innet kv replay trace.jsonl --topology star8 --mode local --requests 50 --time-scale 0.2",
 )
 
 _RESULTS = Path("results")
@@ -59,6 +61,16 @@ def replay(
     policy: Annotated[
         str, typer.Option(metavar="NAME,…", help="lru, lfu, s3fifo, prefix-depth; to compare")
     ] = "lru",
+    mode: Annotated[
+        Literal["sim", "local", "netns"],
+        typer.Option(
+            help="[cyan]sim[/]: in virtual time; [cyan]local[/], [cyan]netns[/]: real processes "
+            "and packets, in real time"
+        ),
+    ] = "sim",
+    time_scale: Annotated[
+        float, typer.Option(min=0, help="The trace's times are multiplied by this")
+    ] = 1.0,
     requests: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="The first so many; all of them")
     ] = None,
@@ -73,7 +85,7 @@ def replay(
     mtu: options.Mtu = None,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
-    """Replay recorded requests over a simulated network, by policy and memory.
+    """Replay recorded requests over a simulated or an emulated network, by policy and memory.
 
     Says where their blocks were found, what that cost on the links, and how long the first token
     took. A workload file ([cyan]innet sim[/]) has more to choose.
@@ -84,7 +96,7 @@ def replay(
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=None
     )
-    chosen = load_workload(f"kv:{trace},block={block}")
+    chosen = load_workload(f"kv:{trace},block={block},time-scale={time_scale}")
     if requests is not None:
         chosen = chosen.with_repetitions(requests)
     tasks = make_tasks(
@@ -95,13 +107,14 @@ def replay(
         seeds=[seed],
         settings=chosen_settings(settings),
     )
-    simulate_and_show(
-        tasks,
-        chosen.name,
-        processes=processes,
-        directory=output or _RESULTS / f"{chosen.name}-{loaded.name}",
-        as_json=as_json,
-    )
+    if mode == "sim":
+        directory = output or _RESULTS / f"{chosen.name}-{loaded.name}"
+        simulate_and_show(
+            tasks, chosen.name, processes=processes, directory=directory, as_json=as_json
+        )
+    else:
+        directory = output or _RESULTS / f"{chosen.name}-{loaded.name}-{mode}"
+        replay_and_show(tasks, chosen.name, mode=mode, directory=directory, as_json=as_json)
 
 
 def _variants(designs: str, policies: str) -> list[str]:

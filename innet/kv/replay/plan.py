@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from innet.errors import KVError, WorkloadError
 from innet.kv.designs import LOCAL, NETWORK, Design, MemoryShares
 from innet.kv.eviction import PolicyName
+from innet.kv.placement import Placement
 from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
 from innet.kv.prefill import PrefillCost
 from innet.topology import Switch, Topology
@@ -121,6 +123,27 @@ class ReplayPlan:
     def _store(self, blocks: int | None, room_bytes: int) -> TieredStore:
         room = _UNLIMITED_BYTES if blocks is None else blocks * room_bytes
         return TieredStore(MemoryTier(room, self.policy))
+
+
+def home_weights(
+    written: KvSpecification, job: str, workers: Sequence[str], hosts: Sequence[str]
+) -> dict[str, float]:
+    """The hosts that keep blocks for others, with their weights.
+
+    Raises:
+        WorkloadError: one of them does not exist, or there are fewer than replicas.
+    """
+    homes = written.homes or dict.fromkeys(workers, 1.0)
+    for home in homes:
+        if home not in hosts:
+            raise WorkloadError(
+                f"job {job}: homes: there is no host {home!r}; hosts: {', '.join(hosts)}"
+            )
+    try:
+        Placement(homes, replicas=written.replicas)
+    except KVError as error:
+        raise WorkloadError(f"job {job}: {error}") from None
+    return homes
 
 
 def with_switch_memory(topology: Topology, written: KvSpecification, design: str) -> Topology:

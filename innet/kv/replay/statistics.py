@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from innet.kv.pool import Place
 
@@ -33,6 +33,12 @@ class ReplayStatistics:
     puts: int = 0
     lost_puts: int = 0
     wrong: int = 0
+
+    def add(self, other: ReplayStatistics) -> None:
+        """Count what another worker has counted."""
+        for counter in fields(self):
+            total = getattr(self, counter.name) + getattr(other, counter.name)
+            setattr(self, counter.name, total)
 
     def count(self, place: Place) -> None:
         """A block of a prefix was found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from innet import __version__
 from innet.compare.machine import Machine
@@ -19,6 +20,7 @@ from innet.compare.measurement import (
 )
 from innet.compare.methods import find_method
 from innet.compare.sweep import describe_links
+from innet.emulation.node_config import Mode
 from innet.errors import PlanError
 from innet.kv.designs import DESIGNS
 from innet.settings import Settings
@@ -33,7 +35,12 @@ Finished = tuple[Task, RunResult]
 
 
 def outcome(
-    topology: Topology, workload: str, settings: Settings, machine: Machine, runs: list[Finished]
+    topology: Topology,
+    workload: str,
+    settings: Settings,
+    machine: Machine,
+    runs: list[Finished],
+    mode: Mode | Literal["sim"] = "sim",
 ) -> Comparison:
     """The comparison of all runs, the seeds of one kind together.
 
@@ -46,6 +53,7 @@ def outcome(
         settings: of the nodes.
         machine: on which the simulator ran.
         runs: in the order in which methods shall appear.
+        mode: in which they ran: simulated, or over an emulated network.
     """
     kinds: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for task, result in runs:
@@ -61,19 +69,21 @@ def outcome(
             failures += _failures(jobs, results, several, beside)
         if several:
             measurements += _of_all_jobs(results)
+    if mode != "sim":
+        measurements = [row.model_copy(update={"simulated": None}) for row in measurements]
     operations = {job.operation for _, result in runs for job in result.jobs}
     return Comparison(
         topology=topology.name,
         hosts=len(topology.hosts),
         switches=len(topology.switches),
         links=describe_links(topology),
-        mode="sim",
+        mode=mode,
         operation=operations.pop() if len(operations) == 1 else "operation",
         workload=workload,
         interrupted=any(result.interrupted for _, result in runs),
         signature=settings.security.signature,
         machine=machine,
-        versions={"innet": f"innet {__version__} (simulated)"},
+        versions={"innet": f"innet {__version__}{' (simulated)' if mode == 'sim' else ''}"},
         measurements=measurements,
         failures=failures,
     )

@@ -7,11 +7,10 @@ from functools import partial
 
 from innet.errors import KVError, WorkloadError
 from innet.kv.designs import DESIGNS, NETWORK, Design
-from innet.kv.placement import Placement
 from innet.kv.replay.assignment import requests_of
 from innet.kv.replay.contents import SyntheticContents
 from innet.kv.replay.counts import BlockCounts
-from innet.kv.replay.plan import ReplayPlan
+from innet.kv.replay.plan import ReplayPlan, home_weights
 from innet.kv.replay.statistics import ReplayStatistics
 from innet.kv.replay.worker import ReplayWorker
 from innet.kv.traces import Request
@@ -50,7 +49,7 @@ class KvProgram(Program):
         self._statistics = ReplayStatistics()
         self._untimed = ReplayStatistics()
         sim = place.sim
-        homes = home_hosts(job, self.hosts, sim.topology.hosts)
+        homes = home_weights(written, job.name, self.hosts, sim.topology.hosts)
         self._plan = ReplayPlan.of(
             written, Design.parse(self.algorithm), len(self.hosts), homes, self.timeout_s
         )
@@ -133,22 +132,3 @@ def design_of(job: KvJob, algorithm: str) -> str:
     except KVError as error:
         raise WorkloadError(f"job {job.name}: {error}") from None
     return written
-
-
-def home_hosts(job: KvJob, workers: tuple[str, ...], hosts: tuple[str, ...]) -> dict[str, float]:
-    """The hosts that keep blocks for others, with their weights.
-
-    Raises:
-        WorkloadError: one of them does not exist, or there are fewer than replicas.
-    """
-    homes = job.written.homes or dict.fromkeys(workers, 1.0)
-    for home in homes:
-        if home not in hosts:
-            raise WorkloadError(
-                f"job {job.name}: homes: there is no host {home!r}; hosts: {', '.join(hosts)}"
-            )
-    try:
-        Placement(homes, replicas=job.written.replicas)
-    except KVError as error:
-        raise WorkloadError(f"job {job.name}: {error}") from None
-    return homes

@@ -1,0 +1,74 @@
+"""What the launcher of a replay and its workers say to each other: lines of JSON.
+
+Each worker finds its :class:`Part` in a file, connects to the launcher's Unix socket and says
+:class:`Ready` once all members of the pool are there. All get the same :class:`Go`; each says
+:class:`Served` for each request, and :class:`Done` after its last one. It stays, a home to others,
+until the launcher hangs up.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from innet.kv.replay.plan import ReplayPlan
+from innet.kv.replay.statistics import ReplayStatistics
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def line(self) -> bytes:
+        """The message as it is sent."""
+        return self.model_dump_json().encode() + b"\n"
+
+
+class WrittenRequest(_Message):
+    """A request of the trace: see :class:`innet.kv.traces.Request`."""
+
+    number: int
+    arrival_s: float
+    input_tokens: int
+    output_tokens: int
+    blocks: list[str]
+    """Hexadecimal."""
+
+
+class Part(_Message):
+    """What one worker is to do."""
+
+    plan: ReplayPlan
+    job: str
+    socket: str
+    warm_up: int
+    """Requests with smaller numbers are not timed."""
+    requests: list[WrittenRequest]
+
+
+class Ready(_Message):
+    """A worker is in the pool, and so are all homes."""
+
+    host: str
+
+
+class Go(_Message):
+    """The trace begins at this moment of ``time.monotonic()``."""
+
+    start_s: float
+
+
+class Served(_Message):
+    """A request has come to its first token."""
+
+    number: int
+    begun_s: float
+    """Of ``time.monotonic()``."""
+    ended_s: float
+
+
+class Done(_Message):
+    """A worker has served all its requests, and brought away what it computed."""
+
+    statistics: ReplayStatistics
+    """Of the timed requests."""
+    served: int
+    """How often it was asked for blocks that it has as their home, up to now."""

@@ -1,0 +1,75 @@
+"""A replay with real processes finds the blocks that a simulated one finds, and ends when told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from innet.kv.replay.emulated.run import replay_on_network
+from innet.simulation.experiment.result import RunResult
+from innet.simulation.experiment.run import run_task
+from innet.simulation.experiment.sweep import make_tasks
+from innet.simulation.experiment.task import Task
+from innet.simulation.workload import load_workload
+from innet.topology import load_topology
+
+PROMPTS = [(0, [1, 2, 3]), (400, [1, 2, 4]), (800, [1, 2, 3, 5])]
+
+
+def task_of(tmp_path: Path, last_ms: int) -> Task:
+    lines = [
+        {
+            "timestamp": at_ms,
+            "input_length": 512 * len(ids),
+            "output_length": 1,
+            "hash_ids": ids,
+        }
+        for at_ms, ids in [*PROMPTS, (last_ms, [1])]
+    ]
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    topology = load_topology("star:2").with_overrides(rate_bps=1e9, mtu_bytes=9000)
+    (task,) = make_tasks(topology, load_workload(f"kv:{path},block=16KiB"), algorithms=["network"])
+    return task
+
+
+def silent(_label: str, _line: str) -> None:
+    """Takes what processes print."""
+
+
+def found(result: RunResult) -> tuple[int, int]:
+    (job,) = result.jobs
+    assert job.failure is None
+    assert job.correct
+    assert job.blocks is not None
+    blocks = job.blocks
+    return blocks.local + blocks.switches + blocks.homes, blocks.computed
+
+
+async def test_real_processes_find_what_simulated_ones_find(tmp_path: Path) -> None:
+    task = task_of(tmp_path, 1200)
+    result = await replay_on_network(task, "local", silent, lambda _share, _text: None)
+    assert found(result) == found(await asyncio.to_thread(run_task, task)) == (6, 5)
+    assert result.operations == 4
+    assert sum(link.bytes_per_operation for link in result.links) > 16 << 10
+
+
+@pytest.mark.faults
+async def test_a_replay_that_is_interrupted_says_what_it_has(tmp_path: Path) -> None:
+    served = asyncio.Event()
+
+    def told(share: float, _text: str) -> None:
+        if share == 3 / 4:
+            served.set()
+
+    replaying = asyncio.ensure_future(
+        replay_on_network(task_of(tmp_path, 3_600_000), "local", silent, told)
+    )
+    await served.wait()
+    replaying.cancel()
+    result = await replaying
+    assert result.interrupted
+    assert len(result.jobs[0].spans_s) == 3
