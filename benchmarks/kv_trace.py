@@ -1,13 +1,26 @@
 """Recorded requests to a language model: one store of any size, and a cluster of 16 hosts.
 
 python benchmarks/kv_trace.py conversation_trace.jsonl --json
-python benchmarks/kv_trace.py --quick --memory 500
+python benchmarks/kv_trace.py --quick
+
+* ``one_store_*``: one store with LRU for all requests.
+* ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
+  (:mod:`innet.kv.replay.block_model`): no time, no overlap.
+* ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
+  which says what the model is worth.
+* ``hot_prefix_copies``: how often the link of the host that computed a prompt carries each of its
+  blocks when the 15 others ask for it at once, packet by packet.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from innet.cli.simulation_progress import SimulationProgress
@@ -16,58 +29,70 @@ from innet.compare.measurement import Comparison
 from innet.compare.progress import ProgressBar
 from innet.errors import SimulationError
 from innet.kv.block_store import BlockStore
-from innet.kv.designs import DESIGNS
+from innet.kv.designs import DESIGNS, Design
 from innet.kv.replay import hit_rate
+from innet.kv.replay.block_model import BlockModel, busiest_link
+from innet.kv.replay.plan import ReplayPlan, with_switch_memory
 from innet.kv.traces import Request, load_trace
 from innet.settings import Settings
 from innet.simulation.experiment.outcome import outcome
+from innet.simulation.experiment.run import run_task
 from innet.simulation.experiment.sweep import make_tasks, sweep
 from innet.simulation.workload import load_workload
-from innet.topology import load_topology
+from innet.simulation.workload.model import KvJob
+from innet.topology import Topology, load_topology
 from innet.topology.quantities import parse_size_bytes
 
 SLICE = Path(__file__).resolve().parents[1] / "workloads" / "traces" / "conversation.jsonl"
 STORES_BLOCKS = (1000, 10_000, 30_000, 50_000, 100_000, None)
 MTU_BYTES = 65_000
 QUEUE_BYTES = 16 << 20
+HOT_BLOCKS = 8
+BLOCK_TOKENS = 512
 
 
 def main() -> None:
-    """Replay over one store, then over the cluster in every design."""
+    """One store, the whole trace by blocks, a part of it by packets, and a hot prefix."""
     parser = argument_parser("hit rates and bytes on the links of a replay of recorded requests")
     parser.add_argument("trace", nargs="?", type=Path, default=SLICE, help="default: a slice")
     parser.add_argument("--topology", default="leaf-spine:4x2x4", help="default leaf-spine:4x2x4")
-    parser.add_argument("--memory", type=int, default=10_000, help="of the cluster, in blocks")
+    parser.add_argument(
+        "--memory",
+        type=int,
+        nargs="+",
+        default=[10_000, 30_000],
+        help="of the cluster, in blocks; default 10000 30000",
+    )
     parser.add_argument(
         "--block", type=quantity(parse_size_bytes), default=64 << 10, help="default 64KiB"
+    )
+    parser.add_argument(
+        "--part", type=int, help="requests to simulate packet by packet; default 300, quick: 50"
     )
     arguments = parser.parse_args()
     benchmark = Benchmark("kv_trace", arguments, deadline_s=3600)
 
     async def measure(progress: ProgressBar) -> Figures:
         text = await asyncio.to_thread(arguments.trace.read_text, encoding="utf-8")
-        figures = one_store(load_trace(arguments.trace, text))
+        requests = load_trace(arguments.trace, text)
         topology = load_topology(arguments.topology).with_overrides(
             rate_bps=10e9, mtu_bytes=MTU_BYTES, queue_bytes=QUEUE_BYTES
         )
-        workload = load_workload(f"kv:{arguments.trace},block={arguments.block}")
-        if arguments.quick:
-            workload = workload.with_repetitions(50)
-        tasks = make_tasks(
-            topology,
-            workload,
-            algorithms=list(DESIGNS),
-            sizes_bytes=[arguments.memory * arguments.block],
-        )
-        runs = await asyncio.to_thread(
-            sweep,
-            tasks,
-            processes=max(2, len(os.sched_getaffinity(0))),
-            told=SimulationProgress(progress),
-        )
-        comparison = outcome(topology, workload.name, Settings(), benchmark.machine, runs)
+        figures = one_store(requests)
+        for memory in arguments.memory:
+            progress(0.0, f"{memory} blocks of memory, block by block")
+            figures |= await asyncio.to_thread(
+                modelled, requests, topology, arguments, memory, f"modelled_{memory}"
+            )
+        comparison = await simulated(topology, arguments, benchmark, progress)
         benchmark.show(comparison)
-        return figures | by_design(comparison)
+        part = requests[: part_of(arguments)]
+        return (
+            figures
+            | by_design(comparison)
+            | modelled(part, topology, arguments, arguments.memory[0], "modelled_part")
+            | await asyncio.to_thread(hot_prefix, topology)
+        )
 
     benchmark.run(measure)
 
@@ -82,8 +107,64 @@ def one_store(requests: tuple[Request, ...]) -> Figures:
     }
 
 
+def modelled(
+    requests: Sequence[Request],
+    topology: Topology,
+    arguments: argparse.Namespace,
+    memory_blocks: int,
+    key: str,
+) -> Figures:
+    """The designs block by block; ``network`` without the switches' part as well."""
+    figures: Figures = {}
+    written = {"": "", "_without_switches": ",switch-share=0"}
+    cases = [(design, "") for design in DESIGNS] + [("network", "_without_switches")]
+    for design, suffix in cases:
+        job = kv_job(arguments, memory_blocks, written[suffix])
+        plan = ReplayPlan.of(
+            job.written,
+            Design.parse(design),
+            len(topology.hosts),
+            dict.fromkeys(topology.hosts, 1.0),
+            put_timeout_s=60.0,
+        )
+        model = BlockModel(with_switch_memory(topology, job.written, design), plan, topology.hosts)
+        model.replay(requests)
+        counts, asked = model.counts, sum(len(request.blocks) for request in requests)
+        link, blocks = busiest_link(model.link_blocks.items())
+        figures |= {
+            f"{key}_{design}{suffix}_hit_rate": 1 - counts.computed / asked,
+            f"{key}_{design}{suffix}_local_rate": counts.local / asked,
+            f"{key}_{design}{suffix}_switches_rate": counts.switches / asked,
+            f"{key}_{design}{suffix}_homes_rate": counts.homes / asked,
+            f"{key}_{design}{suffix}_busiest_link": link,
+            f"{key}_{design}{suffix}_busiest_link_blocks_per_request": blocks / len(requests),
+        }
+    return figures
+
+
+async def simulated(
+    topology: Topology, arguments: argparse.Namespace, benchmark: Benchmark, progress: ProgressBar
+) -> Comparison:
+    """The trace's beginning in every design, packet by packet."""
+    memory_bytes = arguments.memory[0] * arguments.block
+    workload = load_workload(f"kv:{arguments.trace},block={arguments.block}")
+    tasks = make_tasks(
+        topology,
+        workload.with_repetitions(part_of(arguments)),
+        algorithms=list(DESIGNS),
+        sizes_bytes=[memory_bytes],
+    )
+    runs = await asyncio.to_thread(
+        sweep,
+        tasks,
+        processes=max(2, len(os.sched_getaffinity(0))),
+        told=SimulationProgress(progress),
+    )
+    return outcome(topology, workload.name, Settings(), benchmark.machine, runs)
+
+
 def by_design(comparison: Comparison) -> Figures:
-    """What the cluster gave in each design."""
+    """What the simulated cluster gave in each design."""
     figures: Figures = {}
     for design in DESIGNS:
         (row,) = comparison.of_method(design)
@@ -91,17 +172,56 @@ def by_design(comparison: Comparison) -> Figures:
             raise SimulationError(f"{design} was not measured")
         asked = max(row.blocks.asked, 1)
         figures |= {
-            f"{design}_hit_rate": row.blocks.hit_rate,
-            f"{design}_local_rate": row.blocks.local / asked,
-            f"{design}_switches_rate": row.blocks.switches / asked,
-            f"{design}_homes_rate": row.blocks.homes / asked,
-            f"{design}_late": row.blocks.late,
-            f"{design}_busiest_link": str(row.busiest_link),
-            f"{design}_busiest_link_bytes_per_request": row.busiest_link.bytes_per_operation,
-            f"{design}_first_token_p50_s": row.median_s,
-            f"{design}_first_token_p95_s": row.p95_s,
+            f"simulated_{design}_hit_rate": row.blocks.hit_rate,
+            f"simulated_{design}_local_rate": row.blocks.local / asked,
+            f"simulated_{design}_switches_rate": row.blocks.switches / asked,
+            f"simulated_{design}_homes_rate": row.blocks.homes / asked,
+            f"simulated_{design}_late": row.blocks.late,
+            f"simulated_{design}_busiest_link": str(row.busiest_link),
+            f"simulated_{design}_busiest_link_bytes_per_request": (
+                row.busiest_link.bytes_per_operation
+            ),
+            f"simulated_{design}_first_token_p50_s": row.median_s,
+            f"simulated_{design}_first_token_p95_s": row.p95_s,
         }
     return figures
+
+
+def hot_prefix(topology: Topology) -> Figures:
+    """All other hosts ask at once for a prompt that the first has computed."""
+    prompt = {
+        "input_length": HOT_BLOCKS * BLOCK_TOKENS,
+        "output_length": 1,
+        "hash_ids": list(range(HOT_BLOCKS)),
+    }
+    times_ms = [0] + [60_000] * (len(topology.hosts) - 1)
+    block_bytes = 64 << 10
+    with tempfile.TemporaryDirectory() as directory:
+        trace = Path(directory) / "hot.jsonl"
+        trace.write_text("\n".join(json.dumps({"timestamp": at} | prompt) for at in times_ms))
+        workload = load_workload(f"kv:{trace},block={block_bytes}")
+        (task,) = make_tasks(topology, workload, algorithms=["network"])
+        result = run_task(replace(task, payloads="real"))
+    producer = topology.hosts[0]
+    sent_bytes = sum(link.bytes_per_operation for link in result.links if link.source == producer)
+    return {
+        "hot_prefix_askers": len(topology.hosts) - 1,
+        "hot_prefix_copies": sent_bytes / (HOT_BLOCKS * block_bytes),
+    }
+
+
+def kv_job(arguments: argparse.Namespace, memory_blocks: int, options: str) -> KvJob:
+    """The job as a workload has it, with so much memory."""
+    memory_bytes = memory_blocks * arguments.block
+    text = f"kv:{arguments.trace},block={arguments.block},cache={memory_bytes}{options}"
+    (job,) = load_workload(text).jobs
+    assert isinstance(job, KvJob)
+    return job
+
+
+def part_of(arguments: argparse.Namespace) -> int:
+    """Requests that are simulated packet by packet."""
+    return int(arguments.part or (50 if arguments.quick else 300))
 
 
 if __name__ == "__main__":

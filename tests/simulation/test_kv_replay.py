@@ -125,6 +125,20 @@ def test_a_hot_prefix_crosses_its_homes_link_about_once(tmp_path: Path) -> None:
     assert from_home.bytes_per_operation < 1.3 * len(ids) * BLOCK_BYTES
 
 
+def test_a_hot_prompt_leaves_the_host_that_computed_it_once_for_fifteen_askers(
+    tmp_path: Path,
+) -> None:
+    topology = load_topology("leaf-spine:4x2x4").with_overrides(rate_bps=10e9, mtu_bytes=65000)
+    ids = [3, 4, 5, 6]
+    path = write_trace(tmp_path / "t.jsonl", [(0, ids)] + [(60_000, ids)] * 15)
+    result = run(topology, workload_of(path), "network")
+    producer = topology.hosts[0]
+    sent_bytes = sum(link.bytes_per_operation for link in result.links if link.source == producer)
+    blocks = blocks_of(result)
+    assert (blocks.computed, blocks.late) == (len(ids), 0)
+    assert sent_bytes < 1.1 * len(ids) * BLOCK_BYTES
+
+
 def test_a_home_that_dies_costs_misses_until_it_is_back(tmp_path: Path) -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, mtu_bytes=9000)
     prompts = [(3000 * number, [1, 2, 3, 4, 5, 6]) for number in range(8)]

@@ -1,0 +1,80 @@
+"""A replay block by block: what it finds where, and what links carry."""
+
+from __future__ import annotations
+
+import pytest
+
+from innet.kv.block_store import BlockStore
+from innet.kv.prefill import PrefillCost
+from innet.kv.replay import hit_rate
+from innet.kv.replay.block_model import BlockModel, busiest_link
+from innet.kv.replay.plan import ReplayPlan
+from innet.kv.traces import Request
+from innet.topology import load_topology
+
+TOPOLOGY = load_topology("leaf-spine:4x2x4")
+HOSTS = TOPOLOGY.hosts
+
+
+def plan(
+    design: str, worker_blocks: int | None = None, home_blocks: int | None = None
+) -> ReplayPlan:
+    homes = () if design == "local" else HOSTS
+    return ReplayPlan(
+        design=design,
+        policy="lru",
+        block_bytes=1 << 20,
+        replicas=1,
+        window=8,
+        deadline_s=1.0,
+        put_timeout_s=1.0,
+        time_scale=1.0,
+        prefill=PrefillCost(),
+        worker_blocks=worker_blocks,
+        home_blocks=dict.fromkeys(homes, home_blocks),
+        home_weights=dict.fromkeys(homes, 1.0),
+    )
+
+
+def prompt(*ids: int) -> Request:
+    blocks = tuple(number.to_bytes(32, "big") for number in ids)
+    return Request(0.0, 512 * len(ids), 1, blocks)
+
+
+@pytest.mark.parametrize("design", ["network", "home"])
+def test_with_memory_for_all_the_hits_are_those_of_one_store(design: str) -> None:
+    requests = [prompt(1, 2, 3), prompt(1, 2, 4), prompt(5), prompt(1, 2, 3, 6)] * 5
+    model = BlockModel(TOPOLOGY, plan(design), HOSTS)
+    model.replay(requests)
+    asked = sum(len(request.blocks) for request in requests)
+    assert 1 - model.counts.computed / asked == hit_rate(requests, BlockStore(None))
+
+
+def test_what_nobody_asks_for_again_moves_in_no_design_but_to_its_home() -> None:
+    requests = [prompt(*range(10 * n, 10 * n + 10)) for n in range(32)]
+    moved = {}
+    for design in ("network", "home", "local"):
+        model = BlockModel(TOPOLOGY, plan(design), HOSTS)
+        model.replay(requests)
+        moved[design] = model.link_blocks.total()
+    assert moved["network"] == moved["local"] == 0
+    assert moved["home"] > 320
+
+
+def test_a_hot_prompt_leaves_its_producer_once() -> None:
+    model = BlockModel(TOPOLOGY, plan("network"), HOSTS)
+    model.replay([prompt(1, 2, 3)] * 16)
+    sent = sum(count for (source, _), count in model.link_blocks.items() if source == HOSTS[0])
+    assert model.counts.computed == 3
+    assert sent <= 3
+    assert model.counts.switches > model.counts.homes
+
+
+def test_what_a_producer_has_dropped_is_computed_again() -> None:
+    model = BlockModel(TOPOLOGY, plan("network", worker_blocks=2, home_blocks=0), HOSTS)
+    model.replay([prompt(1, 2, 3), prompt(1, 2, 3)])
+    assert model.counts.computed == 6
+
+
+def test_the_busiest_link_of_none() -> None:
+    assert busiest_link([]) == ("none", 0)
