@@ -82,8 +82,10 @@ $(KV_ADAPTERS_VENV)/.ready: scripts/kv-adapters-venv.sh tests/kv_adapters/requir
 	@touch $@
 
 # Each engine in a process of its own: what one changes in PyTorch another does not expect.
+# The environment has transformers as well, and so the tests that need it.
 kv-adapters: build $(KV_ADAPTERS_VENV)/.ready
-	@for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm); do \
+	@for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm) \
+	    "$(wildcard tests/kv/test_transformers_*.py tests/apps/test_kv_serving.py)"; do \
 	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || exit; \
 	done
 

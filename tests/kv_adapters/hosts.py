@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -22,26 +21,19 @@ ROOM_BYTES = 1 << 26
 
 
 class Host:
-    """What an adapter needs of a :class:`~innet.kv.pool_member.PoolMember`."""
+    """What an adapter needs of a member that it has entered.
+
+    See :class:`innet.kv.adapters.pool_of_process.Member`.
+    """
 
     tenant = TENANT
 
     def __init__(self, thread: LoopThread, blocks: BlockPool) -> None:
         self._thread = thread
-        self._begun: list[Future[Any]] = []
         self.blocks = blocks
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        future = self._thread.submit(work)
-        self._begun.append(future)
-        return future
-
-    def close(self) -> None:
-        """The test closes the pool."""
-
-    def settle(self) -> None:
-        """Wait until all that was begun has ended, such as puts for which no adapter waits."""
-        concurrent.futures.wait(self._begun)
+        return self._thread.submit(work)
 
 
 class Hosts:
@@ -90,7 +82,7 @@ class _Joined:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def enter(self, options: PoolOptions) -> Host:
+    def enter(self, options: PoolOptions, members: int) -> Host:
         return self._host
 
     def leave(self) -> None:

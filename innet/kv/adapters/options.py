@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.errors import KVError
 from innet.kv.pool_options import MemberOptions, PoolOptions
@@ -21,11 +21,14 @@ class AdapterOptions(BaseModel):
     Attributes:
         weights: identity of the model's weights, where the model's name and revision do not tell
             them from others, as with files in a folder. It is part of the blocks' names.
+        members: hosts with memory to offer that are waited for, 10 s at most, when the engine
+            starts: blocks that are saved before all are known are not found by others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     weights: str = ""
+    members: int = Field(default=0, ge=0)
 
     @classmethod
     def read(cls, where: str, values: Mapping[str, Any]) -> tuple[Self, PoolOptions]:

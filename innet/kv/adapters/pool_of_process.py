@@ -23,6 +23,8 @@ class Member(Protocol):
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]: ...
 
+    async def members(self, at_least: int = 0) -> tuple[str, ...]: ...
+
     def close(self) -> None: ...
 
 
@@ -40,8 +42,12 @@ class PoolOfProcess:
         self._options: PoolOptions | None = None
         self._users = 0
 
-    def enter(self, options: PoolOptions) -> Member:
+    def enter(self, options: PoolOptions, members: int = 0) -> Member:
         """The pool, which is joined if it was not. Each who enters leaves once.
+
+        Args:
+            options: of the pool.
+            members: that are waited for when it is joined.
 
         Raises:
             KVError: another part has joined it with other options.
@@ -51,6 +57,7 @@ class PoolOfProcess:
         with self._lock:
             if self._member is None:
                 self._member = self._open_member(options)
+                self._member.submit(self._member.members(members)).result()
                 self._options = options
             elif self._options != options:
                 raise KVError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,52 +26,8 @@ from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 from innet.errors import KVError
 from innet.kv.adapters.sglang import InnetHiCacheStorage, storage
 from tests.kv_adapters.hosts import Hosts
-
-PAGE = 4
-PAGES = 8
-CONFIG = HiCacheStorageConfig(
-    tp_rank=0,
-    tp_size=1,
-    pp_rank=0,
-    pp_size=1,
-    attn_cp_rank=0,
-    attn_cp_size=1,
-    is_mla_model=False,
-    enable_storage_metrics=False,
-    is_page_first_layout=False,
-    model_name="model",
-    extra_config={
-        "backend_name": "innet",
-        "module_path": "innet.kv.adapters.sglang",
-        "class_name": "InnetHiCacheStorage",
-        "innet": {"tenant": "acme"},
-    },
-)
-
-
-class HostCache:
-    """What a storage needs of SGLang's host cache of a model with keys and values.
-
-    The buffer is ``(2, layers, tokens, heads, channels)``, and a page is flat.
-    """
-
-    layout = "layer_first"
-    page_size = PAGE
-    start_layer, end_layer = 0, 3
-
-    def __init__(self, dtype: torch.dtype = torch.bfloat16) -> None:
-        self.dtype = dtype
-        self.buffer = torch.zeros((2, 3, PAGES * PAGE, 2, 8), dtype=dtype)
-        self.size_per_token = 2 * 3 * 2 * 8 * dtype.itemsize
-
-    def get_data_page(self, index: int, flat: bool = True) -> torch.Tensor:
-        return self.buffer[:, :, index : index + PAGE].flatten()
-
-    def get_dummy_flat_data_page(self) -> torch.Tensor:
-        return torch.zeros_like(self.get_data_page(0))
-
-    def set_from_flat_data_page(self, index: int, page: torch.Tensor) -> None:
-        self.buffer[:, :, index : index + PAGE] = page.reshape(2, 3, PAGE, 2, 8)
+from tests.kv_adapters.running import run_on_two_hosts
+from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache
 
 
 def make(config: HiCacheStorageConfig = CONFIG, **host: Any) -> InnetHiCacheStorage:
@@ -189,3 +146,10 @@ def test_an_unknown_option_is_refused(hosts: Hosts) -> None:
     extra = CONFIG.extra_config | {"innet": {"tenent": "acme"}}
     with hosts.at("a", storage), pytest.raises(KVError, match="tenent"):
         make(replace(CONFIG, extra_config=extra))
+
+
+def test_one_process_loads_what_another_keeps() -> None:
+    program = Path(__file__).with_name("pages_on_two_hosts.py")
+    printed = run_on_two_hosts([str(program)])
+    assert printed["h0"][-1] == "kept [True, True]"
+    assert printed["h1"][-1] == "loaded [True, False, True]"

@@ -52,10 +52,13 @@ _LLAMA = {
 }
 
 
-def make_config(folder: Path, **options: Any) -> VllmConfig:
-    """vLLM's configuration of a model whose own is written to ``folder``."""
-    folder.mkdir(exist_ok=True)
+def write_model(folder: Path) -> None:
+    """A model without weights."""
     (folder / "config.json").write_text(json.dumps(_LLAMA))
+
+
+def make_config(folder: Path, **options: Any) -> VllmConfig:
+    """vLLM's configuration of the model in ``folder``, with options of the connector."""
     connector = {"chunk_tokens": CHUNK, "layers_per_object": 5, **options}
     return VllmConfig(
         model_config=ModelConfig(
@@ -102,10 +105,12 @@ class Served:
     Attributes:
         computed_tokens: that the worker computed.
         is_right: whether the cache has what it should, for each token of the prompt.
+        failed_blocks: that the connector said had failed to load.
     """
 
     computed_tokens: int
     is_right: bool
+    failed_blocks: int
 
 
 class Engine:
@@ -143,22 +148,21 @@ class Engine:
             block_hasher=get_request_block_hasher(BLOCK, sha256_cbor),
         )
         self.scheduler.add_request(request)
-        computed, is_right = 0, False
+        computed, failed, is_right = 0, 0, False
         while self.scheduler.has_requests():
             output = self.scheduler.schedule()
             if blocks := self._blocks_of(request):
                 held = blocks
             invalid = self._step(output, prompt, held if blocks else [])
+            failed += len(invalid)
             computed += output.num_scheduled_tokens.get(request.request_id, 0)
             if output.num_scheduled_tokens and not invalid:
                 is_right = self._is_right(prompt, held)
-        return Served(computed, is_right)
+        return Served(computed, is_right, failed)
 
-    def forget(self) -> None:
-        """Empty the engine's own prefix cache."""
-        assert self.scheduler.reset_prefix_cache()
-        for cache in self.caches.values():
-            cache.fill_(torch.nan)
+    def saved(self) -> None:
+        """Wait until all that is saved has come to its homes."""
+        self.worker.wait_until_saved()
 
     def close(self) -> None:
         self.worker.shutdown()
@@ -185,6 +189,8 @@ class Engine:
         results = self.worker.get_transfer_results(output.finished_req_ids)
         invalid = self.worker.get_block_ids_with_load_errors()
         self.worker.clear_connector_metadata()
+        for cache in self.caches.values():
+            assert cache[sorted(invalid)].isnan().all(), "what failed to load is in the cache"
         requests = list(output.num_scheduled_tokens)
         self.scheduler.update_from_output(
             output,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 
 import pytest
 
@@ -10,10 +11,19 @@ REASON = "vLLM is not installed here: `make kv-adapters` tests with it"
 pytest.importorskip("vllm", reason=REASON)
 
 from vllm.config import VllmConfig
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
-from innet.kv.adapters.vllm import connector
+from innet.errors import KVError
+from innet.kv.adapters.vllm import InnetConnector, connector
 from tests.kv_adapters.hosts import Hosts
-from tests.kv_adapters.vllm.engine import BLOCK, CHUNK, Engine, make_config
+from tests.kv_adapters.vllm.engine import (
+    BLOCK,
+    CHUNK,
+    Engine,
+    cache_config,
+    make_config,
+    write_model,
+)
 
 PROMPT = [(7 * place) % 500 for place in range(4 * CHUNK + BLOCK + 1)]
 """Four chunks, a block and a token."""
@@ -22,7 +32,9 @@ PROMPT = [(7 * place) % 500 for place in range(4 * CHUNK + BLOCK + 1)]
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> VllmConfig:
     """Made once: vLLM imports the model's class in a process of its own for it."""
-    return make_config(tmp_path_factory.mktemp("model"))
+    folder = tmp_path_factory.mktemp("model")
+    write_model(folder)
+    return make_config(folder)
 
 
 @pytest.fixture(params=[False, True], ids=["layer by layer", "between steps"])
@@ -46,7 +58,7 @@ def test_what_one_engine_computes_another_loads(
 ) -> None:
     one, other = engines
     assert one.serve(PROMPT).computed_tokens == len(PROMPT)
-    hosts.hosts["a"].settle()
+    one.saved()
     served = other.serve(PROMPT)
     assert served.is_right
     assert served.computed_tokens == len(PROMPT) - 4 * CHUNK
@@ -57,7 +69,7 @@ def test_a_prompt_that_goes_on_otherwise_loads_what_is_common(
 ) -> None:
     one, other = engines
     one.serve(PROMPT)
-    hosts.hosts["a"].settle()
+    one.saved()
     prompt = PROMPT[: 2 * CHUNK] + [501] * CHUNK
     served = other.serve(prompt)
     assert served.is_right
@@ -68,7 +80,7 @@ def test_at_least_one_token_is_computed(hosts: Hosts, engines: tuple[Engine, Eng
     one, other = engines
     prompt = PROMPT[: 2 * CHUNK]
     one.serve(prompt)
-    hosts.hosts["a"].settle()
+    one.saved()
     served = other.serve(prompt)
     assert served.is_right
     assert served.computed_tokens == CHUNK
@@ -79,7 +91,7 @@ def test_what_the_engine_has_itself_is_not_loaded_again(
 ) -> None:
     one, other = engines
     one.serve(PROMPT)
-    hosts.hosts["a"].settle()
+    one.saved()
     # A block more than a chunk: the second chunk is loaded without its first block.
     other.serve(PROMPT[: CHUNK + BLOCK])
     served = other.serve(PROMPT)
@@ -87,19 +99,15 @@ def test_what_the_engine_has_itself_is_not_loaded_again(
     assert served.computed_tokens == len(PROMPT) - 4 * CHUNK
 
 
-def _forge(hosts: Hosts) -> None:
-    hosts.home.forges = True
-
-
-@pytest.mark.parametrize("fault", [_forge])
 def test_a_poisoned_block_is_a_load_error_and_computed(
-    hosts: Hosts, engines: tuple[Engine, Engine], fault: Callable[[Hosts], None]
+    hosts: Hosts, engines: tuple[Engine, Engine]
 ) -> None:
     one, other = engines
     one.serve(PROMPT)
-    hosts.hosts["a"].settle()
-    fault(hosts)
+    one.saved()
+    hosts.home.forges = True
     served = other.serve(PROMPT)
+    assert served.failed_blocks == 4 * CHUNK // BLOCK
     assert served.is_right
     assert served.computed_tokens >= len(PROMPT)
 
@@ -107,8 +115,59 @@ def test_a_poisoned_block_is_a_load_error_and_computed(
 def test_a_home_out_of_reach_is_a_miss(hosts: Hosts, engines: tuple[Engine, Engine]) -> None:
     one, other = engines
     one.serve(PROMPT)
-    hosts.hosts["a"].settle()
+    one.saved()
     hosts.home.reachable = False
     served = other.serve(PROMPT)
     assert served.is_right
     assert served.computed_tokens == len(PROMPT)
+
+
+@pytest.mark.parametrize("weights", ["", "fine-tuned"])
+def test_other_weights_have_other_blocks(
+    hosts: Hosts, engines: tuple[Engine, Engine], config: VllmConfig, weights: str
+) -> None:
+    one, _ = engines
+    one.serve(PROMPT)
+    one.saved()
+    other = deepcopy(config)
+    other.kv_transfer_config.kv_connector_extra_config["weights"] = weights
+    with hosts.at("b", connector):
+        engine = Engine(other)
+        assert engine.serve(PROMPT).computed_tokens == (
+            len(PROMPT) if weights else len(PROMPT) - 4 * CHUNK
+        )
+        engine.close()
+
+
+def _two_workers(config: VllmConfig) -> None:
+    config.parallel_config.world_size = 2
+
+
+def _weak_hash(config: VllmConfig) -> None:
+    config.cache_config.prefix_caching_hash_algo = "xxhash_cbor"
+
+
+def _odd_chunks(config: VllmConfig) -> None:
+    config.kv_transfer_config.kv_connector_extra_config["chunk_tokens"] = BLOCK + 1
+
+
+def _no_chunks(config: VllmConfig) -> None:
+    config.kv_transfer_config.kv_connector_extra_config["chunk_tokens"] = 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_two_workers, "--tensor-parallel-size 1"),
+        (_weak_hash, "--prefix-caching-hash-algo sha256_cbor"),
+        (_odd_chunks, "no multiple"),
+        (_no_chunks, "chunk_tokens"),
+    ],
+)
+def test_what_it_cannot_serve_is_refused(
+    hosts: Hosts, config: VllmConfig, change: Callable[[VllmConfig], None], said: str
+) -> None:
+    changed = deepcopy(config)
+    change(changed)
+    with hosts.at("a", connector), pytest.raises(KVError, match=said):
+        InnetConnector(changed, KVConnectorRole.WORKER, cache_config())

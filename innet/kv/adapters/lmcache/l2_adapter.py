@@ -45,7 +45,7 @@ class InnetL2Adapter(L2AdapterInterface):
     ) -> None:
         super().__init__()
         options, pool = AdapterOptions.read("adapter_params", adapter_params)
-        self._member = pool_of_process.enter(pool)
+        self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
         self._names = ObjectNames(self._member.tenant, options.weights)
         submit, numbers = self._member.submit, itertools.count()

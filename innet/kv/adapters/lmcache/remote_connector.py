@@ -64,7 +64,7 @@ class InnetRemoteConnector(RemoteConnector):
     ) -> None:
         super().__init__(local_cpu_backend.config, local_cpu_backend.metadata)
         self._local = local_cpu_backend
-        self._member = pool_of_process.enter(pool)
+        self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
         self._names = ObjectNames(self._member.tenant, options.weights)
 

@@ -69,13 +69,18 @@ class Tasks(Generic[Result]):
         return results
 
     def close(self) -> None:
-        """Cancel what runs, and wait until nothing is written to its objects any more."""
+        """Cancel what runs, and wait until nothing reads or writes its objects any more."""
         with self._lock:
             self._closed = True
             running = list(self._running.values())
         for future in running:
             future.cancel()
+        # Their thread has been told of the ends before it is of this.
+        self._submit(self._nothing()).result()
         self._notifier.close()
+
+    async def _nothing(self) -> Result:
+        return self._failed(0)
 
     def _finish(self, number: int, done: Future[Result], objects: int) -> None:
         if done.cancelled():

@@ -52,7 +52,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         self._config = storage_config
         self._weights = options.weights
         self._family: BlockFamily | None = None
-        self._member = pool_of_process.enter(pool)
+        self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
         self._is_open = True
 

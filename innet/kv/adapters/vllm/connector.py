@@ -56,7 +56,7 @@ class InnetConnector(KVConnectorBase_V1):
         )
         self._loads_between_steps = options.load_between_steps
         self._is_open = False
-        member = pool_of_process.enter(pool)
+        member = pool_of_process.enter(pool, options.members)
         self._is_open = True
         try:
             cache = CacheIdentity(vllm_config, kv_cache_config, options, member.tenant)
@@ -127,6 +127,10 @@ class InnetConnector(KVConnectorBase_V1):
         """What is to be saved has been copied; its way to its homes is not waited for."""
         self._worker.finish_step(self._transfers())
 
+    def wait_until_saved(self) -> None:
+        """Wait until all that was saved has come to its homes, or cannot."""
+        self._worker.wait_until_saved()
+
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
         return None, self._worker.take_loaded_requests() or None
 
@@ -134,6 +138,7 @@ class InnetConnector(KVConnectorBase_V1):
         return self._worker.take_failed_blocks()
 
     def shutdown(self) -> None:
+        """Leave the pool, when all that was saved has come to its homes. Safe to call twice."""
         if self._is_open:
             self._is_open = False
             if hasattr(self, "_worker"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 import torch
@@ -121,8 +121,13 @@ class WorkerSide:
         failed, self._failed_blocks = self._failed_blocks, set()
         return failed
 
+    def wait_until_saved(self) -> None:
+        """Wait until all that was saved has come to its homes, or cannot: each has its time."""
+        wait(self._saving)
+
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Give up what is being loaded, and let what was saved come to its homes."""
+        self.wait_until_saved()
         for loading in self._loading:
             for chunks in loading.coming:
                 for future in chunks:

@@ -1,0 +1,76 @@
+"""What engines' configurations can say, and the pool that parts of an engine share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.errors import KVError
+from innet.kv.adapters.identity import engine_digest, key_hash
+from innet.kv.adapters.options import AdapterOptions
+from innet.kv.adapters.pool_of_process import PoolOfProcess
+
+
+def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
+    own, pool = AdapterOptions.read(
+        "config", {"weights": "tuned", "tenant": "acme", "memory": "1GiB", "folder": "/blocks"}
+    )
+    assert own == AdapterOptions(weights="tuned")
+    assert pool == {"tenant": "acme", "memory": "1GiB", "folder": Path("/blocks")}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"memroy": "1GiB"}, {"memory": "many"}, {"members": -1}, {"disk": "1GiB"}, {"policy": "best"}],
+    ids=lambda values: next(iter(values)),
+)
+def test_a_wrong_option_is_refused_with_its_place(values: dict[str, Any]) -> None:
+    with pytest.raises(KVError, match="config"):
+        AdapterOptions.read("config", values)
+
+
+class _Pool:
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def submit(self, work: Any) -> Any:
+        work.close()
+        return self
+
+    def result(self) -> None:
+        pass
+
+    async def members(self, at_least: int) -> tuple[str, ...]:
+        return ()
+
+
+def test_parts_of_an_engine_share_a_pool_and_the_last_closes_it() -> None:
+    pools: list[_Pool] = []
+
+    def join(options: Any) -> Any:
+        pools.append(_Pool())
+        return pools[-1]
+
+    process = PoolOfProcess(join)
+    assert process.enter({"tenant": "acme"}) is process.enter({"tenant": "acme"})
+    with pytest.raises(KVError, match="the same options"):
+        process.enter({"tenant": "other"})
+    process.leave()
+    assert pools[0].closed == 0
+    process.leave()
+    assert pools[0].closed == 1
+    process.enter({"tenant": "other"})
+    assert len(pools) == 2
+
+
+def test_digests_and_hashes_tell_apart_what_joins_to_the_same() -> None:
+    assert engine_digest("vllm", {"a": "b"}) != engine_digest("lmcache", {"a": "b"})
+    assert engine_digest("vllm", {"a": 1}) != engine_digest("vllm", {"a": "1"})
+    assert key_hash("ab", "c") != key_hash("a", "bc")
+    with pytest.raises(KVError, match="JSON"):
+        engine_digest("vllm", {"a": float("nan")})
