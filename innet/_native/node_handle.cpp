@@ -53,57 +53,69 @@ OperationId NodeHandle::submit(const Publication* publication,
 }
 
 OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
-                                       const SigningKey& key, std::size_t max_packet_bytes) {
-    auto signer = make_signer(key);
-    const OperationId id = next_operation_++;
-    const ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
-    call([&](Engine& engine) { engine.endpoint.publish_object(id, spec, std::move(signer)); });
-    owners_[id].push_back(nb::cast(bytes));  // nobody can wait for it before this returns
-    return id;
+                                       const SigningKey& key, std::size_t max_packet_bytes,
+                                       const ObjectBuffer* root_into) {
+    ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
+    if (root_into != nullptr) spec.root_into = root_into->memory;
+    // What is posted is copyable.
+    auto signer = std::make_shared<std::unique_ptr<security::Signer>>(make_signer(key));
+    return begin({nb::cast(bytes)}, [spec = std::move(spec), signer](Engine& engine, auto id) {
+        engine.endpoint.publish_object(id, spec, std::move(*signer));
+    });
 }
 
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
                                      const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
                                      double timeout_s, bool may_be_absent, bool root_only) {
-    const OperationId id = next_operation_++;
     ObjectFetchSpec spec{name, hint,          signer,   nb::cast<const ObjectBuffer&>(into).memory,
                          {},   may_be_absent, root_only};
-    call([&](Engine& engine) {
-        spec.deadline = engine.now + from_seconds(timeout_s);
+    return begin({nb::borrow(into)}, [spec = std::move(spec), timeout = from_seconds(timeout_s)](
+                                         Engine& engine, OperationId id) mutable {
+        spec.deadline = engine.now + timeout;
         engine.endpoint.fetch_object(id, std::move(spec), engine.now);
     });
-    owners_[id].push_back(nb::borrow(into));
-    return id;
 }
 
 OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
                                               nb::bytes root, std::size_t max_packet_bytes) {
-    const OperationId id = next_operation_++;
     const SealedObjectSpec spec{
         {name, {bytes.data(), bytes.size()}, max_packet_bytes},
         {static_cast<const std::uint8_t*>(root.data()), root.size()},
     };
-    call([&](Engine& engine) { engine.endpoint.publish_sealed_object(id, spec, engine.keyring); });
-    owners_[id].push_back(nb::cast(bytes));  // nobody can wait for it before this returns
-    return id;
+    return begin({nb::cast(bytes), root}, [spec](Engine& engine, OperationId id) {
+        engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
+    });
 }
 
 OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
                                                nb::handle_t<ObjectBuffer> fetched,
                                                std::size_t max_packet_bytes) {
-    const OperationId id = next_operation_++;
     const ObjectMemory& memory = *nb::cast<const ObjectBuffer&>(fetched).memory;
     const SealedObjectSpec spec{
         {name, memory.bytes(), max_packet_bytes}, memory.root(), memory.digests()};
-    call([&](Engine& engine) { engine.endpoint.publish_sealed_object(id, spec, engine.keyring); });
-    owners_[id].push_back(nb::borrow(fetched));
+    return begin({nb::borrow(fetched)}, [spec](Engine& engine, OperationId id) {
+        engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
+    });
+}
+
+OperationId NodeHandle::begin(std::vector<nb::object> owners,
+                              std::function<void(Engine&, OperationId)> function) {
+    release_discarded();
+    const OperationId id = next_operation_++;
+    owners_.emplace(id, std::move(owners));
+    const bool queued =
+        post([id, function = std::move(function)](Engine& engine) { function(engine, id); });
+    if (!queued) release_owners(id);
+    require_running(queued);
     return id;
 }
 
 OperationId NodeHandle::watch_objects() {
-    const OperationId id = next_operation_++;
-    require_running(post([id](Engine& engine) { engine.endpoint.watch_objects(id); }));
-    return id;
+    return begin({}, [](Engine& engine, OperationId id) { engine.endpoint.watch_objects(id); });
+}
+
+void NodeHandle::tell(std::function<void(Engine&)> function) {
+    require_running(post(std::move(function)));
 }
 
 StreamId NodeHandle::open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth) {
@@ -278,7 +290,7 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
         .def(
             "expect_object",
             [](NodeHandle& self, const wire::Name& name) {
-                self.call([&](Engine& engine) { engine.endpoint.expect_object(name); });
+                self.tell([name](Engine& engine) { engine.endpoint.expect_object(name); });
             },
             "name"_a,
             "The object is on disk, or on its way: who asks for it waits until it is published or "
@@ -298,7 +310,7 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
         .def(
             "withdraw_object",
             [](NodeHandle& self, const wire::Name& name) {
-                self.call([&](Engine& engine) { engine.endpoint.withdraw_object(name); });
+                self.tell([name](Engine& engine) { engine.endpoint.withdraw_object(name); });
             },
             "name"_a, "Drops an object or its expectation; who waits for it is refused at once.");
 }
@@ -322,7 +334,8 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
-             "max_packet_bytes"_a)
+             "max_packet_bytes"_a, "root_into"_a.none() = nb::none(),
+             "root_into: an ObjectBuffer that has the object's root once this has ended.")
         .def(
             "publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
             "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,

@@ -25,6 +25,8 @@ class NodeHandle {
     virtual void call(const std::function<void(driver::Engine&)>& function) = 0;
     /// The same without waiting. False when the node does not run.
     virtual bool post(std::function<void(driver::Engine&)> function) = 0;
+    /// `post`, which throws when the node does not run.
+    void tell(std::function<void(driver::Engine&)> function);
     /// Where the node runs.
     virtual std::vector<driver::LinkStatus> link_status() const = 0;
 
@@ -39,7 +41,7 @@ class NodeHandle {
     OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
                        const Call& how);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
-                               std::size_t max_packet_bytes);
+                               std::size_t max_packet_bytes, const ObjectBuffer* root_into);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
                              double timeout_s, bool may_be_absent, bool root_only);
@@ -59,6 +61,10 @@ class NodeHandle {
     virtual void release_discarded() {}
 
   private:
+    /// An operation that `function` begins where the node runs, with memory of `owners`.
+    OperationId begin(std::vector<nanobind::object> owners,
+                      std::function<void(driver::Engine&, OperationId)> function);
+
     std::unordered_map<OperationId, std::vector<nanobind::object>> owners_;
     OperationId next_operation_ = 1;
     StreamId next_stream_ = 1;

@@ -39,7 +39,7 @@ void bind_object_buffer(nb::module_& module) {
                 const std::span<const std::uint8_t> root = self.memory->root();
                 return nb::bytes(root.data(), root.size());
             },
-            "The root manifest (a Data packet) of what was fetched; empty before it came.");
+            "The root manifest (a Data packet) of what was fetched or published; empty before.");
 }
 
 }  // namespace innet::bindings

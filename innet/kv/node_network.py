@@ -158,15 +158,15 @@ class NodeBlockNetwork:
 
     async def publish(self, name: str, contents: Contents) -> bytes:
         """As :meth:`BlockNetwork.publish`."""
-        node, named = self._open_node(), _core.Name(name)
+        signed = _core.ObjectBuffer()
         with self._running():
-            operation = node.publish_object(named, contents, self._signing_key, self._packet_bytes)
+            operation = self._open_node().publish_object(
+                _core.Name(name), contents, self._signing_key, self._packet_bytes, signed
+            )
         status, detail = await self._end_of(operation)
-        with self._running():
-            root = node.object_root(named) if status == _core.STATUS_DONE else None
-        if root is None:
-            raise KVError(f"{name} cannot be published: {detail or 'it was withdrawn meanwhile'}")
-        return root
+        if status != _core.STATUS_DONE:
+            raise KVError(f"{name} cannot be published: {detail}")
+        return signed.root()
 
     async def publish_sealed(self, name: str, block: Sealed) -> bool:
         """As :meth:`BlockNetwork.publish_sealed`."""

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
+#include "transport/object/object_memory.hpp"
 #include "transport/publish/segmentation.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/wire/name.hpp"
@@ -16,6 +18,8 @@ struct ObjectSpec {
     wire::Name name;
     std::span<const std::uint8_t> bytes;  ///< read until the publication is complete
     std::size_t max_packet_bytes = 0;     ///< of a Data packet, at most
+    /// Gets the root manifest before the publication ends. Null: nobody wants it.
+    std::shared_ptr<ObjectMemory> root_into = nullptr;
 };
 
 struct ObjectCut {

@@ -14,7 +14,8 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
       segment_signer_(security::make_null_signer()),
       cutting_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, virtual_scale,
                pool, *segment_signer_),
-      fan_out_(cut.fan_out) {
+      fan_out_(cut.fan_out),
+      root_into_(spec.root_into) {
     segments_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
 }
 
@@ -63,7 +64,10 @@ std::optional<std::vector<PacketRef>> ObjectPublication::build(
 }
 
 std::unique_ptr<PublishedObject> ObjectPublication::take() {
-    return std::make_unique<PublishedObject>(object_, std::move(manifests_), std::move(segments_));
+    auto published =
+        std::make_unique<PublishedObject>(object_, std::move(manifests_), std::move(segments_));
+    if (root_into_) root_into_->keep_root(published->root().bytes());
+    return published;
 }
 
 }  // namespace innet

@@ -62,6 +62,7 @@ class ObjectPublication {
     std::uint64_t fan_out_;
     security::Sha256 sha256_;
     std::vector<ObjectPacket> manifests_;
+    std::shared_ptr<ObjectMemory> root_into_;
 };
 
 }  // namespace innet
