@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from innet.errors import KVError
 from innet.kv.pool.network import Sealed
+from innet.kv.pool.tiers import disk
 from innet.kv.pool.tiers.block_database import PAGE_BYTES, record_bytes
 from innet.kv.pool.tiers.disk import FILE_NAME, DiskTier
 from innet.kv.pool.tiers.disk_work import InlineDisk
@@ -149,6 +150,26 @@ def test_what_is_damaged_is_missed_and_the_tier_goes_on(data: st.DataObject) -> 
         run(work(Path(folder)))
 
 
+def test_a_block_larger_than_what_may_wait_is_written_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 100_000
+    monkeypatch.setattr(disk, "MOST_UNWRITTEN_BYTES", size - 1)
+
+    async def work() -> None:
+        tier = await opened(tmp_path, 2 * size)
+        large = Sealed(np.zeros(size, np.uint8), b"")
+        tier.put("1", large, 0)
+        tier.put("2", block(2), 0)
+        assert ("1" in tier, "2" in tier) == (True, False)
+        await tier.flush()
+        tier.put("2", block(2), 0)
+        await tier.close()
+        assert await whole_blocks(tmp_path, 2 * size) == {2}
+
+    run(work())
+
+
 def test_one_flipped_byte_of_contents_costs_that_block_alone(tmp_path: Path) -> None:
     async def work() -> None:
         await filled(tmp_path, 8)
@@ -229,6 +250,7 @@ from pathlib import Path
 import numpy as np
 from innet.kv.pool import DiskTier
 from innet.kv.pool.network import Sealed
+from innet.kv.pool.tiers import disk
 
 def block(number):
     contents = np.random.default_rng(number).integers(0, 256, 20000, np.uint8)

@@ -81,7 +81,7 @@ class BlockPool:
         """Serve others from now on, with what the disk has from before."""
         if not self._open:
             self._open = True
-            self._parts.start()
+            await self._parts.start()
 
     async def close(self) -> None:
         """Serve nothing any more, and let the disks write what they have not."""

@@ -11,6 +11,7 @@ from innet.kv.pool.tiers.tiered import Tier, TieredStore
 from innet.kv.pool.verified_store import VerifiedStore
 
 _MOST_LINGERING = 8
+_NAMES_AT_A_TIME = 64
 
 
 class OfferedStore(VerifiedStore):
@@ -30,11 +31,14 @@ class OfferedStore(VerifiedStore):
         self._lingering: dict[str, asyncio.TimerHandle] = {}
         tiers.on_change = self._changed
 
-    def start(self, prefix: str) -> None:
+    async def start(self, prefix: str) -> None:
         """Serve what the disk has from before, of all names that begin with ``prefix``."""
-        for name in self.tiers.disk_names():
-            if name.startswith(prefix):
+        names = [name for name in self.tiers.disk_names() if name.startswith(prefix)]
+        for count, name in enumerate(names):
+            if self.tiers.tier(name) is Tier.DISK:
                 self._publications.expect(name)
+            if count % _NAMES_AT_A_TIME == 0:
+                await asyncio.sleep(0)  # there may be many, and others who wait for the event loop
 
     def wait_for(self, may_return: Callable[[str], bool]) -> None:
         """Let those who ask for a block that is here no longer wait if ``may_return(name)``."""

@@ -109,11 +109,11 @@ class PoolParts:
         )
         self._serving: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Serve others from now on, with what the disk has from before."""
-        for store in self._served:
-            store.start(self._prefix)
         self._serving = asyncio.ensure_future(self.home.serve())
+        for store in self._served:
+            await store.start(self._prefix)
 
     async def close(self) -> None:
         """Serve nothing any more, and let the disks write what they have not."""

@@ -33,11 +33,15 @@ _FAULTS_OF_THE_DISK = (
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 )
-_SCHEMA = """
+_SCHEMA = (
+    """
     CREATE TABLE IF NOT EXISTS block (
-        id INTEGER PRIMARY KEY, name BLOB, depth INTEGER, root BLOB, contents BLOB
+        id INTEGER PRIMARY KEY, name BLOB, depth INTEGER, size INTEGER, root BLOB, contents BLOB
     ) STRICT
-"""
+    """,
+    # All that is read when the file is opened: a table of blocks is long to read through.
+    "CREATE INDEX IF NOT EXISTS listed ON block (name, depth, size)",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,11 @@ class Record:
     depth: int
     block: Sealed
 
+    @property
+    def size(self) -> int:
+        """What it takes, see :func:`record_bytes`."""
+        return record_bytes(self.name, len(self.block.root), self.block.contents.nbytes)
+
 
 def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
     """What a record takes of the file: whole pages.
@@ -73,7 +82,8 @@ def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
     >>> record_bytes("/kv/a", 100, 1000), record_bytes("/kv/a", 100, 16384)
     (16384, 32768)
     """
-    payload = len(name) + root_bytes + contents_bytes + _OVERHEAD_BYTES
+    # The name stands in the index as well, whose pages may be filled by half.
+    payload = 3 * len(name) + root_bytes + contents_bytes + _OVERHEAD_BYTES
     return -(-payload // (PAGE_BYTES - _LINK_BYTES)) * PAGE_BYTES
 
 
@@ -103,13 +113,14 @@ class BlockDatabase:
 
     def records(self) -> list[Listed]:
         """All records, those first that were written first; damaged ones are left out."""
-        columns = "id, name, depth, length(root), length(contents)"
+        query = "SELECT id, name, depth, size FROM block INDEXED BY listed"
         try:
-            rows = self._connection.execute(f"SELECT {columns} FROM block ORDER BY id").fetchall()
+            rows = self._connection.execute(query).fetchall()
         except sqlite3.Error:
             self.reset()
             return []
-        return [listed for row in rows if (listed := _listed(row)) is not None]
+        listed = [record for row in rows if (record := _listed(row)) is not None]
+        return sorted(listed, key=lambda record: record.row)
 
     def read(self, row: int) -> Sealed | None:
         """The block of a record, not verified; ``None``: it cannot be read."""
@@ -158,8 +169,11 @@ class BlockDatabase:
                 "DELETE FROM block WHERE id = ?", [(row,) for row in dropped]
             )
             self._connection.executemany(
-                "INSERT INTO block VALUES (?, ?, ?, ?, ?)",
-                [(r.row, r.name.encode(), r.depth, r.block.root, r.block.contents) for r in added],
+                "INSERT INTO block VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (r.row, r.name.encode(), r.depth, r.size, r.block.root, r.block.contents)
+                    for r in added
+                ],
             )
 
     def _opened(self) -> sqlite3.Connection:
@@ -192,7 +206,8 @@ class BlockDatabase:
             connection.execute("PRAGMA cell_size_check = ON")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_PAGES * PAGE_BYTES}")
-            connection.execute(_SCHEMA)
+            for statement in _SCHEMA:
+                connection.execute(statement)
             # A lock for the process, even before the first record.
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("COMMIT")
@@ -215,15 +230,12 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 def _listed(row: tuple[object, ...]) -> Listed | None:
-    row_id, name, depth, root_bytes, contents_bytes = row
-    if not isinstance(name, bytes) or not isinstance(row_id, int) or not isinstance(depth, int):
+    row_id, name, depth, size = row
+    if not isinstance(name, bytes) or not isinstance(row_id, int) or not 0 < row_id < _LAST_ROW:
         return None
-    if not isinstance(root_bytes, int) or not isinstance(contents_bytes, int):
-        return None
-    if not 0 < row_id < _LAST_ROW:
+    if not isinstance(depth, int) or not isinstance(size, int) or size <= 0:
         return None
     try:
-        text = name.decode()
+        return Listed(row_id, name.decode(), depth, size)
     except UnicodeDecodeError:
         return None
-    return Listed(row_id, text, depth, record_bytes(text, root_bytes, contents_bytes))

@@ -13,13 +13,14 @@ from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.statistics import TierStatistics
-from innet.kv.pool.tiers.block_database import BlockDatabase, Listed, Record, record_bytes
+from innet.kv.pool.tiers.block_database import BlockDatabase, Listed, Record
 from innet.kv.pool.tiers.budget import Budget
 from innet.kv.pool.tiers.disk_work import DiskThread, DiskWork
 
 FILE_NAME: Final = "blocks.sqlite"
 MOST_UNWRITTEN_BYTES: Final = 64 << 20
-"""Blocks that wait to be written take at most so much memory; what comes faster is not kept."""
+"""Blocks that wait to be written take at most so much memory, if they are more than one; what comes
+faster is not kept."""
 _BATCH_BYTES = 16 << 20
 
 
@@ -135,17 +136,16 @@ class DiskTier:
         if name in self._entries:
             self._budget.use(name)
             return
-        size = record_bytes(name, len(block.root), block.contents.nbytes)
-        if not self._budget.has_room(size):
+        record = Record(next(self._rows), name, depth, block)
+        if not self._budget.has_room(record.size):
             return
-        if self._unwritten_bytes + size > MOST_UNWRITTEN_BYTES:
+        if self._unwritten_bytes and self._unwritten_bytes + record.size > MOST_UNWRITTEN_BYTES:
             self._failed += 1
             return
-        row = next(self._rows)
-        self._entries[name] = _Entry(row, depth, block)
-        self._waiting[name] = Record(row, name, depth, block)
-        self._unwritten_bytes += size
-        for victim, _ in self._budget.insert(name, size, depth):
+        self._entries[name] = _Entry(record.row, depth, block)
+        self._waiting[name] = record
+        self._unwritten_bytes += record.size
+        for victim, _ in self._budget.insert(name, record.size, depth):
             self._forget(victim)
             if victim != name:
                 self.on_gone(victim)
@@ -208,7 +208,7 @@ class DiskTier:
             # What is being written now is deleted after that.
             self._dropped.append(entry.row)
         else:
-            self._unwritten_bytes -= _size(waiting)
+            self._unwritten_bytes -= waiting.size
 
     def _write_soon(self) -> None:
         if self._writing is None and (self._waiting or self._dropped):
@@ -242,27 +242,23 @@ class DiskTier:
         while self._waiting and size < _BATCH_BYTES:
             record = self._waiting.pop(next(iter(self._waiting)))
             batch.append(record)
-            size += _size(record)
+            size += record.size
         return batch
 
     def _written(self, record: Record) -> None:
-        self._unwritten_bytes -= _size(record)
+        self._unwritten_bytes -= record.size
         entry = self._entries.get(record.name)
         if entry is not None and entry.row == record.row:
             entry.unwritten = None
 
     def _lose(self, record: Record) -> None:
         self._failed += 1
-        self._unwritten_bytes -= _size(record)
+        self._unwritten_bytes -= record.size
         entry = self._entries.get(record.name)
         if entry is not None and entry.row == record.row:
             self._budget.remove(record.name)
             del self._entries[record.name]
             self.on_gone(record.name)
-
-
-def _size(record: Record) -> int:
-    return record_bytes(record.name, len(record.block.root), record.block.contents.nbytes)
 
 
 def _make(folder: Path) -> None:
