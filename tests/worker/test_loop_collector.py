@@ -1,0 +1,84 @@
+"""The ends of a node's operations are told in the event loop that asked, and in no other thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from innet._native import _core
+from innet.security import NodeKeys, deal_keys
+from innet.worker import Collector
+from innet.worker.loop_collector import LoopCollector
+
+PREFIX = "/j/obj"
+CONTENTS = np.arange(100, dtype=np.uint8)
+
+
+@pytest.fixture
+def keys() -> NodeKeys:
+    return deal_keys(["h0"], "gmac")["h0"]
+
+
+@pytest.fixture
+def node(keys: NodeKeys) -> Iterator[_core.Node]:
+    settings = _core.NodeSettings()
+    settings.own_name = "/n/h0"
+    made = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
+    made.start()
+    made.register_objects(_core.Name(PREFIX), "0")
+    yield made
+    made.stop("the test is over")
+
+
+def publish(node: _core.Node, keys: NodeKeys, number: int) -> int:
+    name = _core.Name(f"{PREFIX}/{number}")
+    return node.publish_object(name, CONTENTS, keys.object_key(), 1000)
+
+
+async def test_each_loop_and_each_thread_hears_of_its_own_operations(node, keys):
+    told: dict[str, list[tuple[int, str]]] = {"loop": [], "thread": []}
+    both = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def note(who: str, status: int) -> None:
+        told[who].append((status, threading.current_thread().name))
+        if all(told.values()):
+            loop.call_soon_threadsafe(both.set)
+
+    here, thread = LoopCollector(node), Collector(node)
+    here.deliver(publish(node, keys, 0), lambda status, _: note("loop", status))
+    thread.deliver(publish(node, keys, 1), lambda status, _: note("thread", status))
+    await both.wait()
+    here.close()
+    thread.close()
+    assert told["loop"] == [(_core.STATUS_DONE, threading.current_thread().name)]
+    assert told["thread"] == [(_core.STATUS_DONE, "innet-collector")]
+
+
+async def test_a_callback_that_fails_keeps_no_other_from_its_end(node, keys, caplog):
+    collector = LoopCollector(node)
+    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def fail(_status: int, _detail: str) -> None:
+        raise ValueError("a slip")
+
+    collector.deliver(publish(node, keys, 0), fail)
+    collector.deliver(publish(node, keys, 1), lambda status, _: ended.set_result(status))
+    assert await ended == _core.STATUS_DONE
+    assert "a slip" in caplog.text
+    collector.close()
+
+
+async def test_nobody_is_called_back_after_the_close(node, keys):
+    collector = LoopCollector(node)
+    told: list[int] = []
+    collector.deliver(publish(node, keys, 0), lambda status, _: told.append(status))
+    collector.close()
+    second = publish(node, keys, 1)
+    assert node.wait(second, 30.0) is not None, "both have ended"
+    await asyncio.sleep(0)
+    assert told == []
