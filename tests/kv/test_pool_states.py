@@ -242,4 +242,4 @@ class PoolStates(RuleBasedStateMachine):
 
 
 TestPoolStates = PoolStates.TestCase
-TestPoolStates.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestPoolStates.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)

@@ -45,7 +45,12 @@ class OfferedStore(VerifiedStore):
         self._may_return = may_return
 
     async def keep(self, name: str, block: Sealed, depth: int) -> bool:
-        """See :class:`VerifiedStore`; it is served from now on."""
+        """See :class:`VerifiedStore`; it is served from now on, or when it is published."""
+        if self._publications.begin(name, block, lambda: self._drop(name)):
+            try:
+                return self.put(name, block, depth)
+            finally:
+                self._publications.release(name)
         served = await self._publications.add(name, block)
         if served is None:
             return False
@@ -53,6 +58,9 @@ class OfferedStore(VerifiedStore):
             return self.put(name, served, depth)
         finally:
             self._publications.release(name)
+
+    def _drop(self, name: str) -> None:
+        self.tiers.remove(name)
 
     def loaded(self, name: str) -> None:
         """See :class:`VerifiedStore`."""

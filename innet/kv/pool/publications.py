@@ -49,6 +49,25 @@ class Publications:
 
         return await self._hold(name, publish)
 
+    def begin(self, name: str, block: Sealed, on_damage: Callable[[], None]) -> bool:
+        """Begin to serve a block that was verified before, and hold it; false: another of the name
+        is served. Who asks from now on waits until it is; ``on_damage`` is called if it cannot be.
+        """
+        if name in self._publications:
+            return False
+
+        async def publish() -> Sealed | None:
+            return block if await self._network.publish_sealed(name, block) else None
+
+        def ended(task: asyncio.Task[Sealed | None]) -> None:
+            if not task.cancelled() and (task.exception() is not None or task.result() is None):
+                on_damage()
+
+        task = asyncio.ensure_future(publish())
+        task.add_done_callback(ended)
+        self._publications[name] = _Publication(task, holders=1)
+        return True
+
     def hold(self, name: str) -> None:
         """Hold a block that somebody holds already."""
         self._publications[name].holders += 1
