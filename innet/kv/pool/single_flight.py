@@ -25,12 +25,14 @@ class SingleFlight(Generic[Key, Result]):
 
     def __contains__(self, key: Key) -> bool:
         """Whether such work is under way."""
-        return key in self._flights
+        flight = self._flights.get(key)
+        return flight is not None and not flight.task.done()
 
     async def run(self, key: Key, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """The result of ``work``, or of equal work that is under way."""
         flight = self._flights.get(key)
-        if flight is None:
+        # What has ended stays in the table until its callback has had its turn.
+        if flight is None or flight.task.done():
             flight = self._flights[key] = _Flight(asyncio.ensure_future(work()))
             flight.task.add_done_callback(lambda _: self._landed(key, flight))
         flight.waiting += 1
