@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from typing import Any, TypeVar
 import pytest
 
 from innet.kv.loop_thread import LoopThread
+from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, MemoryTier, TieredStore
+from innet.kv.pool.network import Contents
 from innet.kv.pool_options import PoolOptions
 from tests.kv.fake_network import TENANT, FakeFabric, Node
 
@@ -59,6 +62,24 @@ class Hosts:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "pool_of_process", _Joined(self.hosts[name]))
             yield
+
+    @contextmanager
+    def slow_to_put(self, name: str) -> Iterator[None]:
+        """What the host puts in here is on its way until the end."""
+        blocks = self.hosts[name].blocks
+        put, arrived = blocks.put, asyncio.Event()
+
+        async def put_later(key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
+            await arrived.wait()
+            return await put(key, contents, depth=depth)
+
+        async def arrive() -> None:
+            arrived.set()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "put", put_later)
+            yield
+        self._thread.run(arrive())
 
     def close(self) -> None:
         """Close all pools."""

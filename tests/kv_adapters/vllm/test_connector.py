@@ -171,3 +171,22 @@ def test_what_it_cannot_serve_is_refused(
     change(changed)
     with hosts.at("a", connector), pytest.raises(KVError, match=said):
         InnetConnector(changed, KVConnectorRole.WORKER, cache_config())
+
+
+def test_what_the_network_cannot_take_is_left_out_whole(hosts: Hosts, config: VllmConfig) -> None:
+    slow = deepcopy(config)
+    slow.kv_transfer_config.kv_connector_extra_config["saving_bytes"] = 0
+    engines = []
+    for name, its_config in (("a", slow), ("b", config)):
+        with hosts.at(name, connector):
+            engines.append(Engine(its_config))
+    one, other = engines
+    with hosts.slow_to_put("a"):
+        one.serve(PROMPT)
+        one.serve(PROMPT[1:])  # while the first is on its way
+    one.saved()
+    assert other.serve(PROMPT).computed_tokens == len(PROMPT) - 4 * CHUNK
+    assert other.serve(PROMPT[1:]).computed_tokens == len(PROMPT) - 1
+    with hosts.at("a", connector):
+        for engine in engines:
+            engine.close()

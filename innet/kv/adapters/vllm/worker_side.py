@@ -66,6 +66,7 @@ class WorkerSide:
         self._loading: list[_Loading] = []
         self._failed_blocks: set[int] = set()
         self._next_saved_range = 0
+        self._saves: list[Chunk] = []
         self._saving: dict[Future[int], int] = {}
 
     def register(self, caches: Mapping[str, torch.Tensor]) -> None:
@@ -161,17 +162,22 @@ class WorkerSide:
             loading.next_range += 1
 
     def _save_ranges(self, transfers: Transfers, end_range: int) -> None:
+        if self._next_saved_range == 0:
+            self._saves = self._affordable(transfers.saves)
         while self._next_saved_range < end_range:
-            layer_range = self._next_saved_range
-            for chunk in transfers.saves:
-                self._save(layer_range, chunk)
+            for chunk in self._saves:
+                self._save(self._next_saved_range, chunk)
             self._next_saved_range += 1
 
-    def _save(self, layer_range: int, chunk: Chunk) -> None:
+    def _affordable(self, chunks: list[Chunk]) -> list[Chunk]:
+        """All or none: a chunk without some of its layers would be found, and fail to load."""
         self._saving = {future: size for future, size in self._saving.items() if not future.done()}
-        if sum(self._saving.values()) > self._options.saving_bytes:
-            _log.warning("the network is slower than the engine: a chunk is not saved")
-            return
+        if chunks and sum(self._saving.values()) > self._options.saving_bytes:
+            _log.warning("the network is slower than the engine: %d chunks not saved", len(chunks))
+            return []
+        return chunks
+
+    def _save(self, layer_range: int, chunk: Chunk) -> None:
         contents = self._cached.read(self._cache.layer_ranges[layer_range], chunk)
         key = self._cache.key(layer_range, chunk.chunk_hash)
         future = self._member.submit(self._member.blocks.put(key, contents, depth=chunk.place))
