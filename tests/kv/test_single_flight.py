@@ -17,8 +17,9 @@ def test_work_that_has_ended_is_not_joined_even_before_the_loop_has_told_anybody
             return "result"
 
         first = asyncio.ensure_future(flights.run("key", work))
-        while not ends:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert ends
         # In this very turn of the loop the work has ended, and nobody has heard of it.
         assert "key" not in flights
         assert await flights.run("key", work) == await first == "result"
