@@ -6,8 +6,10 @@ import asyncio
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
+from innet.emulation.node_config import NODE_VARIABLE
 from innet.kv.replay.emulated.run import replay_on_network
 from innet.simulation.experiment.result import RunResult
 from innet.simulation.experiment.run import run_task
@@ -73,3 +75,29 @@ async def test_a_replay_that_is_interrupted_says_what_it_has(tmp_path: Path) -> 
     result = await replaying
     assert result.interrupted
     assert len(result.jobs[0].spans_s) == 3
+
+
+@pytest.mark.faults
+async def test_a_worker_that_is_killed_costs_its_own_requests_alone(tmp_path: Path) -> None:
+    killed = []
+
+    def told(share: float, _text: str) -> None:
+        if share == 2 / 4 and not killed:
+            killed.append(worker_on("h1"))
+            killed[0].kill()
+
+    result = await replay_on_network(task_of(tmp_path, 1200), "local", silent, told)
+    (job,) = result.jobs
+    assert job.failure is not None
+    assert "1 requests were not served" in job.failure
+    assert job.correct
+    assert len(job.spans_s) == 3
+
+
+def worker_on(host: str) -> psutil.Process:
+    """The process of a host's worker, a child of this one."""
+    for process in psutil.Process().children():
+        if "innet.kv.replay.emulated.worker" in process.cmdline():
+            if Path(process.environ()[NODE_VARIABLE]).stem == host:
+                return process
+    raise AssertionError(f"no worker on {host}")

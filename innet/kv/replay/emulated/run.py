@@ -259,7 +259,7 @@ class _Replay:
             bound_s=None,
             spans_s=[(begun - begin_s, ended - begin_s) for begun, ended in heard.spans_s],
             correct=heard.statistics.wrong == 0,
-            failure=None if heard.spans_s else "no request was served",
+            failure=self._failure(),
             blocks=BlockCounts.of(heard.statistics, heard.served, hits),
         )
         return RunResult(
@@ -275,6 +275,12 @@ class _Replay:
             packets=0,
             interrupted=self._interrupted,
         )
+
+    def _failure(self) -> str | None:
+        missing = len(self._requests) - self._job.written.warm_up - len(self._heard.spans_s)
+        if self._interrupted or missing <= 0:
+            return None
+        return f"{missing} requests were not served: the processes of their workers had ended"
 
 
 def _cache_hits(status: dict[str, dict[str, Any]]) -> dict[str, int]:
