@@ -96,8 +96,10 @@ async def test_a_worker_that_is_killed_costs_its_own_requests_alone(tmp_path: Pa
 
 def worker_on(host: str) -> psutil.Process:
     """The process of a host's worker, a child of this one."""
-    for process in psutil.Process().children():
-        if "innet.kv.replay.emulated.worker" in process.cmdline():
-            if Path(process.environ()[NODE_VARIABLE]).stem == host:
-                return process
-    raise AssertionError(f"no worker on {host}")
+    (worker,) = (
+        process
+        for process in psutil.Process().children()
+        if "innet.kv.replay.emulated.worker" in process.cmdline()
+        and process.environ()[NODE_VARIABLE] == host
+    )
+    return worker
