@@ -21,7 +21,7 @@ STOP = Path(sys.argv[1])
 async def fetch_again_and_again(network: NodeBlockNetwork, name: str) -> None:
     while not STOP.exists():  # noqa: ASYNC240 - faults happen meanwhile
         outcome, _ = await network.fetch(name, "h0", TIMEOUT_S)
-        print(f"{outcome.value} among {', '.join(network.members())}", flush=True)
+        print(f"{outcome.value} among {', '.join(sorted(network.members()))}", flush=True)
         await asyncio.sleep(PAUSE_S)
 
 
