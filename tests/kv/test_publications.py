@@ -1,0 +1,68 @@
+"""What a node serves, held by several of its parts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.publications import Publications
+from tests.kv.fake_network import FakeFabric, run
+from tests.kv.pools import contents, key
+
+NAME = key(1).name
+
+
+def test_a_block_is_served_until_the_last_lets_go_of_it() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        publications = Publications(fabric.network("h0"))
+        served = fabric.nodes["h0"].serves
+        first, second = await asyncio.gather(
+            publications.sign(NAME, contents(1)), publications.sign(NAME, contents(1))
+        )
+        assert first is second
+        publications.release(NAME)
+        assert NAME in served
+        publications.release(NAME)
+        assert NAME not in served
+
+    run(work())
+
+
+def test_what_is_let_go_of_half_published_is_not_served_afterwards() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        publications = Publications(fabric.network("h0"))
+        signing = asyncio.ensure_future(publications.sign(NAME, contents(1)))
+        await asyncio.sleep(0)
+        signing.cancel()
+        await asyncio.gather(signing, return_exceptions=True)
+        await asyncio.sleep(1)
+        assert not fabric.nodes["h0"].serves
+        assert (await publications.sign(NAME, contents(2))).contents[0] == contents(2)[0]
+
+    run(work())
+
+
+def test_who_begins_with_a_damaged_block_is_told_and_serves_nothing() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        publications = Publications(fabric.network("h0"))
+        told: list[str] = []
+
+        def damaged() -> None:
+            told.append(NAME)
+            publications.release(NAME)
+
+        damaged_block = Sealed(np.zeros(10, np.uint8), b"another's root")
+        assert publications.begin(NAME, damaged_block, damaged)
+        assert not publications.begin(NAME, damaged_block, damaged)
+        await asyncio.sleep(1)
+        assert told == [NAME]
+        assert not fabric.nodes["h0"].serves
+        await publications.sign(NAME, contents(1))
+        assert NAME in fabric.nodes["h0"].serves
+
+    run(work())
