@@ -111,6 +111,12 @@ def _add_pool(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--replicas", type=int, default=1, help="homes of each block")
     group.add_argument("--policy", choices=POLICIES, default="lru")
     group.add_argument(
+        "--puts",
+        choices=("at-once", "when-asked"),
+        default="at-once",
+        help="when blocks go to their homes",
+    )
+    group.add_argument(
         "--deadline-s", type=float, metavar="SECONDS", help="compute what has not come by then"
     )
 
@@ -159,6 +165,7 @@ def open_pool(arguments: argparse.Namespace, inference: Inference) -> innet.KVPo
         offered_memory=arguments.offered_memory,
         replicas=arguments.replicas,
         policy=arguments.policy,
+        puts=arguments.puts,
     )
 
 

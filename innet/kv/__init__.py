@@ -16,5 +16,6 @@ network; what moves blocks stands on it.
 * ``prefix_cache``: keys and values of prompts in such a pool, with ``prefix_loading``,
   ``layer_loading`` and, for what is sooner computed, ``load_speed``;
 * ``pool_member``: a process's part in a pool, on a thread (``loop_thread``), by ``pool_options``;
-* ``kv_pool``: the same for programs, ``innet.KVPool``.
+* ``kv_pool``: the same for programs, ``innet.KVPool``; ``transformers_cache``: caches of that
+  library from and to it.
 """

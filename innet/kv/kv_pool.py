@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
@@ -182,7 +183,8 @@ class KVPool:
             while (part := await self._member.call(_next(parts))) is not None:
                 yield part
         finally:
-            await self._member.call(parts.aclose())
+            with contextlib.suppress(KVError):  # the pool may be closed before the iterator
+                await self._member.call(parts.aclose())
 
     async def exists(self, tokens: TokenIds) -> int:
         """How many tokens the longest prefix has; nothing is loaded."""
@@ -329,7 +331,8 @@ class BlockingKVPool:
             while (part := self._member.run(_next(parts))) is not None:
                 yield part
         finally:
-            self._member.run(parts.aclose())
+            with contextlib.suppress(KVError):  # the pool may be closed before the iterator
+                self._member.run(parts.aclose())
 
     def exists(self, tokens: TokenIds) -> int:
         """See :meth:`KVPool.exists`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from innet.errors import KVError
 from innet.kv.eviction import POLICIES, PolicyName
@@ -12,6 +12,9 @@ from innet.kv.pool import PoolSettings
 from innet.topology.quantities import QuantityError, parse_size_bytes
 
 DEFAULT_TENANT: Final = "default"
+_SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
+"""Options that :class:`PoolSettings` has under the same names."""
+_PUTS: Final = ("at-once", "when-asked")
 
 
 class PoolOptions(TypedDict, total=False):
@@ -41,6 +44,11 @@ class PoolOptions(TypedDict, total=False):
     """Blocks on their way at once; default 8."""
     timeout_s: float
     """After which a block that has not come is a miss; default 5."""
+    puts: Literal["at-once", "when-asked"]
+    """When a block goes to its homes: as it is put (the default), or when somebody asks for it, and
+    until then this process alone has it."""
+    keeps_fetched: bool
+    """Whether this process keeps what it got from others; default true."""
     weight: int
     """The pool's share of the switches' memory, beside other pools' and jobs'; default 1."""
 
@@ -81,7 +89,7 @@ class MemberOptions:
             policy=chosen.pop("policy", "lru"),
             weight=chosen.pop("weight", 1),
             settings=PoolSettings(
-                **{n: chosen.pop(n) for n in ("replicas", "window", "timeout_s") if n in chosen}
+                **{name: chosen.pop(name) for name in _SETTINGS if name in chosen}
             ),
         )
         if chosen:
@@ -95,6 +103,10 @@ class MemberOptions:
     def _require_possible(self) -> None:
         if self.policy not in POLICIES:
             raise KVError(f"there is no policy {self.policy!r}; policies: {', '.join(POLICIES)}")
+        if self.settings.puts not in _PUTS:
+            raise KVError(
+                f"blocks go to their homes {' or '.join(_PUTS)}, not {self.settings.puts}"
+            )
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a place: give folder=")
         if self.weight < 1:

@@ -192,6 +192,7 @@ def test_outside_a_run_it_says_how_to_start_one() -> None:
         ({"disk": "1GiB"}, "folder="),
         ({"policy": "random"}, "policies: lru"),
         ({"replicas": 0}, "replicas"),
+        ({"puts": "never"}, "at-once or when-asked"),
         ({"weight": 0}, "weight"),
         ({"colour": "red"}, "no option colour"),
     ],
@@ -199,3 +200,11 @@ def test_outside_a_run_it_says_how_to_start_one() -> None:
 def test_options_that_cannot_be_are_refused(options: PoolOptions, message: str) -> None:
     with pytest.raises(KVError, match=message):
         MemberOptions.of(options)
+
+
+def test_an_iterator_of_layers_may_outlive_its_pool(member: PoolMember, pool: innet.KVPool) -> None:
+    pool.blocking.put(TOKENS, KV)
+    parts = pool.blocking.layers(TOKENS)
+    assert next(parts).tokens == 4
+    member.close()
+    parts.close()  # type: ignore[attr-defined]
