@@ -66,7 +66,8 @@ class LinkModel:
     def gentle(self) -> bool:
         """Whether operations on such links have no excuse for failing."""
         late = self.reorder if self.reorder_delay_s >= 1.0 else 0.0
-        return self.loss + self.corrupt + late <= 0.02 and self.queue_bytes >= 64 * 1024
+        room = max(64 * 1024, 4 * self.mtu_bytes)  # for a window at its least
+        return self.loss + self.corrupt + late <= 0.02 and self.queue_bytes >= room
 
 
 @dataclass(frozen=True)
