@@ -101,7 +101,8 @@ async def test_a_home_hangs_for_a_while(tmp_path: Path) -> None:
 
 async def test_the_disk_of_a_home_is_full(tmp_path: Path, folder: Path) -> None:
     async def faults(run: FaultyRun) -> None:
-        await served_again(run, "h0", "h1", "h2")
+        # h1 computes again what it has lost as a home; caches on the way have it for the others.
+        await served_again(run, "h0", "h2")
         (tmp_path / "stop").touch()
 
     argv = worker("kv_replay.py", tmp_path / "stop", folder, "h1", 60_000)
