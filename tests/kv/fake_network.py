@@ -63,6 +63,7 @@ class Node:
         alive: whether it answers at all; one that does not is late.
         reachable: whether a path leads to it.
         forges: whether what it gives is not what was signed.
+        breaks: whether its own fetches end in an error that nobody expects.
         fetched: names that others have got from it.
     """
 
@@ -73,6 +74,7 @@ class Node:
     alive: bool = True
     reachable: bool = True
     forges: bool = False
+    breaks: bool = False
     closed: bool = False
     fetched: list[str] = field(default_factory=list)
 
@@ -145,6 +147,8 @@ class FakeNetwork:
     async def fetch(
         self, name: str, source: str, timeout_s: float, into: Contents | None = None
     ) -> tuple[Outcome, Sealed | None]:
+        if self._own.breaks:
+            raise OSError("no memory is left")
         try:
             async with asyncio.timeout(timeout_s):
                 outcome, block = await self._answer(name, source)

@@ -143,6 +143,20 @@ def test_a_home_that_does_not_answer_is_left_out_for_a_while() -> None:
     with_pools(work, settings=PoolSettings(leave_out_s=9))
 
 
+def test_a_home_with_a_fault_of_its_own_says_that_it_has_not_done_it() -> None:
+    async def work(pools: Pools) -> None:
+        home = pools.first_home(1)
+        home.breaks = True
+        assert await pools.put(1) == [0]
+        # Not late: who asked was told, and goes on asking this home.
+        assert pools["user"].statistics().lost_copies == {Cause.REFUSED: 1}
+        home.breaks = False
+        assert await pools.put(1) == [1]
+        assert pools.first_home(1) is home
+
+    with_pools(work)
+
+
 def test_a_get_with_little_time_says_nothing_of_a_home() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(1)

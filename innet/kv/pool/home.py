@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -21,8 +22,11 @@ from innet.kv.pool.verified_store import VerifiedStore
 from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 
 _DONE = Answer(True)
+_FAILED = Answer(False, "failed")
 _MOST_REQUESTS = 4096
 """Requests that are dealt with at once. More are left to end at their askers' deadlines."""
+
+_log = logging.getLogger(__name__)
 
 
 class Home:
@@ -119,22 +123,34 @@ class Home:
         self._counts.served += brought
 
     async def _answer(self, name: str) -> None:
-        try:
-            answer = await self._done(Request.parse(name))
-        except KVError:
-            answer = Answer(False, "no such request")
+        answer = await self._answer_to(name)
         if not answer.done:
             self._counts.refused[answer.cause] += 1
         try:
             await self._network.publish(name, answer.encoded())
-        except KVError:
-            return  # the network is closed
+        except KVError as error:  # the network is closed, or the node stops
+            _log.info("there is no answer to %s: %s", name, error)
+            del self._requests[name]
+            return
         timer = asyncio.get_running_loop().call_later(self._settings.answer_s, self._forget, name)
         self._requests[name] = timer
 
     def _forget(self, name: str) -> None:
         self._requests.pop(name)
         self._network.withdraw(name)
+
+    async def _answer_to(self, name: str) -> Answer:
+        try:
+            request = Request.parse(name)
+        except KVError:
+            return Answer(False, "no such request")
+        try:
+            return await self._done(request)
+        except KVError as error:
+            _log.info("%s was not done: %s", name, error)
+        except Exception:  # who asked would wait for its deadline, and take this node for dead
+            _log.exception("%s was not done", name)
+        return _FAILED
 
     async def _done(self, request: Request) -> Answer:
         name, action = request.action.block.name, request.action
