@@ -44,19 +44,24 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The result of ``coroutine``; the calling thread waits for it.
 
+        Where the wait is interrupted, by Ctrl-C for example, the coroutine is cancelled and has
+        ended when this has, as with :meth:`call`.
+
         Raises:
             KVError: as :meth:`submit`, or it was called in the loop's own thread.
         """
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise KVError(f"{self._name} cannot wait for itself: await the coroutine instead")
-        future = self.submit(coroutine)
+        work, future = self._begin(coroutine)
         try:
             return future.result()
         except concurrent.futures.CancelledError as error:
             raise KVError(self._why_not() or f"{self._name} was told to stop this") from error
-        finally:
-            future.cancel()  # where the wait was interrupted, by Ctrl-C for example
+        except BaseException:
+            self._cancel(work)
+            concurrent.futures.wait([future])
+            raise
 
     async def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The result of ``coroutine``, awaited in whatever event loop this is called.
@@ -67,20 +72,15 @@ class LoopThread:
         Raises:
             KVError: as :meth:`submit`.
         """
-        work = _Cancellable(coroutine)
-        try:
-            ended = asyncio.wrap_future(self.submit(work.run()))
-        except KVError:
-            coroutine.close()
-            raise
+        work, future = self._begin(coroutine)
+        ended = asyncio.wrap_future(future)
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if self._closed and (task is None or not task.cancelling()):
                 raise KVError(self._why_not()) from error  # the loop's end, not the caller's
-            with suppress(RuntimeError):  # the loop has ended meanwhile, and with it the work
-                self._loop.call_soon_threadsafe(work.cancel)
+            self._cancel(work)
             while not ended.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([ended])
@@ -96,6 +96,21 @@ class LoopThread:
             self._closed = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def _begin(
+        self, coroutine: Coroutine[Any, Any, Result]
+    ) -> tuple[_Cancellable[Result], concurrent.futures.Future[Result]]:
+        """Begin with ``coroutine`` so that its end can be waited for when it is cancelled."""
+        work = _Cancellable(coroutine)
+        try:
+            return work, self.submit(work.run())
+        except KVError:
+            coroutine.close()
+            raise
+
+    def _cancel(self, work: _Cancellable[Any]) -> None:
+        with suppress(RuntimeError):  # the loop has ended meanwhile, and with it the work
+            self._loop.call_soon_threadsafe(work.cancel)
 
     def _why_not(self) -> str:
         if os.getpid() != self._process:

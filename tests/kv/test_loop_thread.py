@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -63,6 +65,38 @@ async def test_work_that_is_cancelled_before_it_begins_never_does(thread: LoopTh
         await waiting
     await asyncio.wrap_future(held)
     assert not begun
+
+
+def test_who_is_interrupted_goes_on_when_the_work_has_ended(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(1000):  # as a load that writes to its caller's memory until it has ended
+                await asyncio.sleep(0)
+            ended.append("work")
+
+    submit = thread.submit
+
+    def interrupted() -> None:
+        begun.wait()
+        raise KeyboardInterrupt
+
+    def submit_and_interrupt(coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        future = submit(coroutine)
+        monkeypatch.setattr(future, "result", interrupted)
+        return future
+
+    monkeypatch.setattr(thread, "submit", submit_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(work())
+    assert ended == ["work"]
 
 
 async def test_results_and_errors_come_back(thread: LoopThread) -> None:
