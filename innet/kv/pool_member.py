@@ -95,7 +95,7 @@ class PoolMember:
         elif isinstance(checked.secret, bytes):
             tenant = Tenant(checked.tenant, checked.secret)
         else:
-            tenant = Tenant.from_file(checked.tenant, Path(checked.secret))
+            tenant = Tenant.from_file(checked.tenant, checked.secret)
         member = cls(
             lambda capacity: open_worker_network(
                 worker, tenant, capacity_bytes=capacity, weight=checked.weight

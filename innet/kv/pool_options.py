@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from innet.errors import KVError
-from innet.kv.eviction import POLICIES, PolicyName
+from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
 from innet.topology.quantities import QuantityError, parse_size_bytes
 
 DEFAULT_TENANT: Final = "default"
 _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 """Options that :class:`PoolSettings` has under the same names."""
-_PUTS: Final = ("at-once", "when-asked")
 
 
 class PoolOptions(TypedDict, total=False):
@@ -22,9 +23,9 @@ class PoolOptions(TypedDict, total=False):
 
     tenant: str
     """Whose blocks they are; default ``default``."""
-    secret: Path | bytes | None
-    """Of the tenant, or the file that holds it, so that blocks outlive a run and jobs share them;
-    by default each job has one of its own."""
+    secret: Path | str | bytes | None
+    """Of the tenant, in bytes or as the file that holds it, so that blocks outlive a run and jobs
+    share them; by default each job has one of its own."""
     memory: str | int
     """For blocks that this process uses itself; default ``256MiB``."""
     disk: str | int
@@ -33,7 +34,7 @@ class PoolOptions(TypedDict, total=False):
     """For blocks of all members that this process is home to; default ``256MiB``."""
     offered_disk: str | int
     """Behind it; default 0."""
-    folder: Path | None
+    folder: Path | str | None
     """For the disks' blocks; needed where a disk is more than 0. Each host has one of its own
     there, which is removed at the end where the secret is the job's."""
     policy: PolicyName
@@ -51,6 +52,12 @@ class PoolOptions(TypedDict, total=False):
     """Whether this process keeps what it got from others; default true."""
     weight: int
     """The pool's share of the switches' memory, beside other pools' and jobs'; default 1."""
+
+
+_TYPES: Final[dict[str, TypeAdapter[Any]]] = {
+    name: TypeAdapter(kind, config=ConfigDict(strict=True))
+    for name, kind in get_type_hints(PoolOptions).items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,39 +85,42 @@ class MemberOptions:
         1073741824
         """
         chosen: dict[str, Any] = dict(options)
+        for name, value in chosen.items():
+            _require_type(name, value)
         checked = cls(
-            tenant=chosen.pop("tenant", DEFAULT_TENANT),
-            secret=chosen.pop("secret", None),
-            memory_bytes=_size("memory", chosen.pop("memory", "256MiB")),
-            disk_bytes=_size("disk", chosen.pop("disk", 0)),
-            offered_memory_bytes=_size("offered_memory", chosen.pop("offered_memory", "256MiB")),
-            offered_disk_bytes=_size("offered_disk", chosen.pop("offered_disk", 0)),
-            folder=chosen.pop("folder", None),
-            policy=chosen.pop("policy", "lru"),
-            weight=chosen.pop("weight", 1),
-            settings=PoolSettings(
-                **{name: chosen.pop(name) for name in _SETTINGS if name in chosen}
-            ),
+            tenant=chosen.get("tenant", DEFAULT_TENANT),
+            secret=_path(chosen.get("secret")),
+            memory_bytes=_size("memory", chosen.get("memory", "256MiB")),
+            disk_bytes=_size("disk", chosen.get("disk", 0)),
+            offered_memory_bytes=_size("offered_memory", chosen.get("offered_memory", "256MiB")),
+            offered_disk_bytes=_size("offered_disk", chosen.get("offered_disk", 0)),
+            folder=_path(chosen.get("folder")),
+            policy=chosen.get("policy", "lru"),
+            weight=chosen.get("weight", 1),
+            settings=PoolSettings(**{name: chosen[name] for name in _SETTINGS if name in chosen}),
         )
-        if chosen:
-            raise KVError(
-                f"a pool has no option {', '.join(chosen)}; options: "
-                f"{', '.join(PoolOptions.__annotations__)}"
-            )
         checked._require_possible()
         return checked
 
     def _require_possible(self) -> None:
-        if self.policy not in POLICIES:
-            raise KVError(f"there is no policy {self.policy!r}; policies: {', '.join(POLICIES)}")
-        if self.settings.puts not in _PUTS:
-            raise KVError(
-                f"blocks go to their homes {' or '.join(_PUTS)}, not {self.settings.puts}"
-            )
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a place: give folder=")
         if self.weight < 1:
             raise KVError(f"the weight of a pool is at least 1, not {self.weight}")
+
+
+def _require_type(name: str, value: Any) -> None:
+    if name not in _TYPES:
+        raise KVError(f"a pool has no option {name}; options: {', '.join(_TYPES)}")
+    try:
+        _TYPES[name].validate_python(value)
+    except ValidationError as error:
+        kinds = [each["msg"].removeprefix("Input should be ") for each in error.errors()]
+        raise KVError(f"{name} of a pool should be {' or '.join(kinds)}") from error
+
+
+def _path(value: Any) -> Any:
+    return Path(value) if isinstance(value, str) else value
 
 
 def _size(option: str, value: str | int) -> int:

@@ -167,7 +167,7 @@ def test_blocks_on_disk_outlive_a_member_whose_secret_does(
 ) -> None:
     options = MemberOptions.of(
         {"secret": secret, "memory": 0, "offered_memory": 0, "offered_disk": "1MiB",
-         "folder": tmp_path}
+         "folder": str(tmp_path)}
     )  # fmt: skip
     found = []
     for _ in range(2):
@@ -190,9 +190,13 @@ def test_outside_a_run_it_says_how_to_start_one() -> None:
     [
         ({"memory": "1 lightyear"}, "memory of a pool: expected a size"),
         ({"disk": "1GiB"}, "folder="),
-        ({"policy": "random"}, "policies: lru"),
+        ({"policy": "random"}, "policy of a pool should be 'lru', 'lfu'"),
         ({"replicas": 0}, "replicas"),
-        ({"puts": "never"}, "at-once or when-asked"),
+        ({"replicas": "2"}, "replicas of a pool should be a valid integer"),
+        ({"memory": -1}, "memory of a pool: expected a size"),
+        ({"memory": None}, "memory of a pool should be a valid string or a valid integer"),
+        ({"tenant": 7}, "tenant of a pool should be a valid string"),
+        ({"puts": "never"}, "'at-once' or 'when-asked'"),
         ({"weight": 0}, "weight"),
         ({"colour": "red"}, "no option colour"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +17,19 @@ def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
         "config", {"weights": "tuned", "tenant": "acme", "memory": "1GiB", "folder": "/blocks"}
     )
     assert own == AdapterOptions(weights="tuned")
-    assert pool == {"tenant": "acme", "memory": "1GiB", "folder": Path("/blocks")}
+    assert pool == {"tenant": "acme", "memory": "1GiB", "folder": "/blocks"}
 
 
 @pytest.mark.parametrize(
     "values",
-    [{"memroy": "1GiB"}, {"memory": "many"}, {"members": -1}, {"disk": "1GiB"}, {"policy": "best"}],
+    [
+        {"memroy": "1GiB"},
+        {"memory": "many"},
+        {"members": -1},
+        {"disk": "1GiB"},
+        {"policy": "best"},
+        {"replicas": "2"},
+    ],
     ids=lambda values: next(iter(values)),
 )
 def test_a_wrong_option_is_refused_with_its_place(values: dict[str, Any]) -> None:
@@ -32,8 +38,9 @@ def test_a_wrong_option_is_refused_with_its_place(values: dict[str, Any]) -> Non
 
 
 class _Pool:
-    def __init__(self) -> None:
+    def __init__(self, *, knows_members: bool = True) -> None:
         self.closed = 0
+        self._knows_members = knows_members
 
     def close(self) -> None:
         self.closed += 1
@@ -43,7 +50,8 @@ class _Pool:
         return self
 
     def result(self) -> None:
-        pass
+        if not self._knows_members:
+            raise KVError("nobody answers")
 
     async def members(self, at_least: int) -> tuple[str, ...]:
         return ()
@@ -66,6 +74,16 @@ def test_parts_of_an_engine_share_a_pool_and_the_last_closes_it() -> None:
     assert pools[0].closed == 1
     process.enter({"tenant": "other"})
     assert len(pools) == 2
+
+
+def test_a_pool_whose_members_cannot_be_waited_for_is_closed() -> None:
+    pools = [_Pool(knows_members=False), _Pool()]
+    opened = iter(pools)
+    process = PoolOfProcess(lambda options: next(opened))
+    with pytest.raises(KVError, match="nobody answers"):
+        process.enter({"tenant": "acme"})
+    assert pools[0].closed == 1
+    assert process.enter({"tenant": "acme"}) is pools[1]
 
 
 def test_digests_and_hashes_tell_apart_what_joins_to_the_same() -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.errors import KVError
 from innet.kv.pool_options import MemberOptions, PoolOptions
-
-_PATHS = ("secret", "folder")
-"""Options of the pool that are paths, and texts in a configuration."""
 
 
 class AdapterOptions(BaseModel):
@@ -44,7 +40,6 @@ class AdapterOptions(BaseModel):
         """
         own = {key: value for key, value in values.items() if key in cls.model_fields}
         pool = {key: value for key, value in values.items() if key not in own}
-        pool |= {key: Path(pool[key]) for key in _PATHS if isinstance(pool.get(key), str)}
         options = cast(PoolOptions, pool)
         try:
             checked = cls.model_validate(own)

@@ -56,8 +56,7 @@ class PoolOfProcess:
         """
         with self._lock:
             if self._member is None:
-                self._member = self._open_member(options)
-                self._member.submit(self._member.members(members)).result()
+                self._member = self._opened(options, members)
                 self._options = options
             elif self._options != options:
                 raise KVError(
@@ -75,6 +74,15 @@ class PoolOfProcess:
                 return
             member, self._member = self._member, None
         member.close()
+
+    def _opened(self, options: PoolOptions, members: int) -> Member:
+        member = self._open_member(options)
+        try:
+            member.submit(member.members(members)).result()
+        except BaseException:  # nobody has entered who could leave
+            member.close()
+            raise
+        return member
 
 
 pool_of_process = PoolOfProcess(lambda options: PoolMember.open(**options))
