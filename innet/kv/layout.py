@@ -163,18 +163,25 @@ class BlockLayout:
             KVError: ``kv`` is none of the keys and values of so many tokens.
         """
         expected = (tokens, self.kv_heads, self.head_dim)
-        if len(kv) != self.layers or any(len(pair) != 2 for pair in kv):
-            raise KVError(
-                f"keys and values of this model are those of {self.layers} layers, a pair each; "
-                f"got {len(kv)}: (layers, 2, tokens, kv_heads, head_dim)"
-            )
-        for array in (array for pair in kv for array in pair):
+        for array in self._arrays(kv):
             if array.shape != expected or array.dtype != self.dtype:
                 raise KVError(
                     f"keys of {tokens} tokens in a layer have the shape {expected} (tokens, "
                     f"kv_heads, head_dim) and the type {self.dtype}, and so have values; got "
                     f"{array.shape} of {array.dtype}"
                 )
+
+    def require_room(self, into: KVSource, tokens: int) -> None:
+        """
+        Raises:
+            KVError: nobody can write the keys and values of at least so many tokens there.
+        """
+        arrays = self._arrays(into)
+        self.require_fitting(into, max((tokens, *arrays[0].shape[:1])))
+        if not all(array.flags.writeable for array in arrays):
+            raise KVError(
+                "keys and values are loaded into arrays; give some that are not read-only"
+            )
 
     def cut(
         self,
@@ -232,3 +239,19 @@ class BlockLayout:
             keys[tokens] = part[0]
             values[tokens] = part[1]
         return True
+
+    def _arrays(self, kv: KVSource) -> list[npt.NDArray[Any]]:
+        """
+        Raises:
+            KVError: they are not the two of each layer.
+        """
+        try:
+            arrays = [array for keys, values in kv for array in (keys, values)]
+        except (TypeError, ValueError):  # there are no pairs in it
+            arrays = []
+        if len(arrays) != 2 * self.layers or any(not isinstance(a, np.ndarray) for a in arrays):
+            raise KVError(
+                f"keys and values of this model are those of {self.layers} layers: a pair of NumPy "
+                "arrays for each, or one array (layers, 2, tokens, kv_heads, head_dim)"
+            )
+        return arrays

@@ -208,8 +208,7 @@ class PrefixCache:
         pieces = self._pieces(tokens)
         ranges, size = len(self._families), self._layout.block_tokens
         count = len(pieces) // ranges
-        room = len(into[0][0]) if len(into) else 0
-        self._layout.require_fitting(into, max(room, count * size))
+        self._layout.require_room(into, count * size)
         self._counts.lookups += 1
         self._counts.tokens_asked += count * size
         away = {piece.key for piece in pieces if not self._blocks.here(piece.key)}

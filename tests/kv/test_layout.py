@@ -87,8 +87,16 @@ def test_arrays_of_other_shapes_and_types_are_refused() -> None:
     for wrong in (layout.empty(2), layout.empty(3).view(np.int32)):
         with pytest.raises(KVError, match=r"\(3, 1, 2\)"):
             layout.require_fitting(wrong, 3)
-    with pytest.raises(KVError, match="2 layers"):
-        layout.require_fitting(layout.empty(3)[:1], 3)
+    whole = layout.empty(3)
+    for other in (whole[:1], whole[0, 0, 0, 0], whole.tolist(), None, 3, [whole]):
+        with pytest.raises(KVError, match="2 layers"):
+            layout.require_fitting(other, 3)  # type: ignore[arg-type]
+    layout.require_room(layout.empty(4), 3)
+    with pytest.raises(KVError, match=r"\(3, 1, 2\)"):
+        layout.require_room(layout.empty(2), 3)
+    whole.flags.writeable = False
+    with pytest.raises(KVError, match="read-only"):
+        layout.require_room(whole, 3)
     with pytest.raises(KVError, match="block_tokens"):
         BlockLayout.of_model(
             ModelIdentity(
