@@ -168,9 +168,14 @@ class ModelIdentity:
             tokenizer: of the vocabulary.
 
         Raises:
-            KVError: the model's cache is none of keys and values, or it has an adapter that neither
-                a hash nor ``adapter`` tells from another.
+            KVError: it is no such model, or one without weights; its cache is none of keys and
+                values; or it has an adapter that neither a hash nor ``adapter`` tells from another.
         """
+        if not (hasattr(model, "config") and hasattr(model, "state_dict")):
+            raise KVError(
+                f"a {type(model).__name__} is no model of transformers; give one, or describe any "
+                "other with a ModelIdentity"
+            )
         from innet.kv.transformers_model import identity_of
 
         return identity_of(model, weights=weights, adapter=adapter, tokenizer=tokenizer)

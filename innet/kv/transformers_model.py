@@ -57,6 +57,11 @@ def identity_of(
 
 def _tensors(model: PreTrainedModel) -> Iterator[Weight]:
     for name, tensor in model.state_dict().items():
+        if tensor.is_meta:
+            raise KVError(
+                f"{name} has no contents to be told by (it is on the device meta): load the "
+                "model's weights, or say whose they are (weights='name@revision')"
+            )
         here = tensor.detach().cpu().contiguous()
         bits = as_source(here.reshape(-1).view(torch.uint8))
         yield name, str(tensor.dtype), tuple(tensor.shape), bits

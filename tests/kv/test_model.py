@@ -100,6 +100,11 @@ def test_what_identifies_no_model_is_refused(changes: dict[str, Any], message: s
         dataclasses.replace(LLAMA, **changes)
 
 
+def test_what_is_no_model_is_told() -> None:
+    with pytest.raises(KVError, match="a str is no model of transformers"):
+        ModelIdentity.of_transformers("llama")  # type: ignore[arg-type]
+
+
 def test_weights_differ_in_names_types_shapes_and_bytes() -> None:
     zeros = np.zeros(4, np.float32)
     variants = [

@@ -54,6 +54,14 @@ def test_windows_are_of_the_identity() -> None:
     assert attention == [("sliding:8",) * 2, ("full",) * 2]
 
 
+def test_weights_that_are_not_there_have_to_be_named() -> None:
+    with torch.device("meta"):
+        model = _llama()
+    with pytest.raises(KVError, match="name@revision"):
+        ModelIdentity.of_transformers(model)
+    assert ModelIdentity.of_transformers(model, weights="tiny@1").weights == "tiny@1"
+
+
 def test_an_adapter_beside_vouched_weights_has_to_be_named() -> None:
     model = _llama()
     model._hf_peft_config_loaded = True
