@@ -126,6 +126,8 @@ def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
     for name in _AT_LEAST_ONE:
         if getattr(arguments, name) < 1:
             return f"--{name.replace('_', '-')} {getattr(arguments, name)}: it must be at least 1"
+    if arguments.seed < 0:
+        return f"--seed {arguments.seed}: it must be at least 0"
     if ranks < 2:
         return "prefill and decode workers are on different hosts: take a topology with two or more"
     if not 1 <= prefill_workers_of(arguments, ranks) < ranks:

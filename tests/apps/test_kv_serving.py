@@ -83,6 +83,7 @@ def test_requests_about_a_document_begin_alike() -> None:
         (["--width", "24", "--heads", "8"], "pairs"),
         (["--layers-per-block", "0"], "at least 1"),
         (["--deadline-s", "-1"], "at least 0"),
+        (["--seed", "-1"], "at least 0"),
         (["--by-layer", "--load-or-compute"], "leave out --by-layer"),
         (["--output", "serving.txt"], "end it in .json"),
     ],

@@ -166,10 +166,16 @@ class _Replay:
             self._heard.changed.clear()
             if workers.done():
                 await workers
-                raise EmulationError("all workers of the replay ended before its end")
+                raise EmulationError(
+                    "all workers of the replay ended before its end; what they printed last, in "
+                    "the logs, says why"
+                )
             if timeout_s is not None and time.monotonic() > end_s:
                 missing = ", ".join(sorted(set(self._members) - self._heard.ready))
-                raise EmulationError(f"{missing} were not ready within {_START_S:.0f} s")
+                raise EmulationError(
+                    f"{missing} were not ready within {_START_S:.0f} s; their logs say what they "
+                    "waited for. A topology of fewer hosts starts sooner"
+                )
 
     def _begin(self) -> None:
         for writer in self._heard.writers:
