@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from pydantic import ValidationError
-
 from innet.compare.turns import Check, Done, Go, Hello, Prepare, Ready, Report
 from innet.errors import EmulationError
+from innet.line_messages import receive
 
 _LINE_BYTES = 1 << 20
 _START_DELAY_S = 0.005
@@ -45,18 +44,7 @@ class _Member:
         self.hello: Hello | None = None
 
     async def receive(self, kind: type[_Message], who: str) -> _Message:
-        try:
-            line = await self._reader.readline()
-        except ConnectionError:  # it left with something unread
-            line = b""
-        if not line:
-            raise EmulationError(f"{who} has left the comparison")
-        try:
-            return kind.model_validate_json(line)
-        except ValidationError as error:
-            raise EmulationError(f"{who} said {line[:100]!r} where {kind.__name__} was due") from (
-                error
-            )
+        return await receive(self._reader, kind, who, leaves="the comparison")
 
     def send(self, message: Prepare | Go | Check) -> None:
         self.writer.write(message.line())

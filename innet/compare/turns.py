@@ -13,18 +13,12 @@ turn to the next under equal conditions. Messages are lines of JSON. End of file
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from innet.line_messages import LineMessage
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def line(self) -> bytes:
-        """The message as it is sent."""
-        return self.model_dump_json().encode() + b"\n"
-
-
-class Hello(_Message):
+class Hello(LineMessage):
     """A worker has joined and can take turns."""
 
     contender: str
@@ -32,7 +26,7 @@ class Hello(_Message):
     version: str = Field(description="what is measured, such as 'PyTorch 2.13.0'")
 
 
-class Prepare(_Message):
+class Prepare(LineMessage):
     """What to do in the next turn."""
 
     turn: int
@@ -45,31 +39,31 @@ class Prepare(_Message):
     )
 
 
-class Ready(_Message):
+class Ready(LineMessage):
     """The worker has made its contribution and waits."""
 
     turn: int
 
 
-class Go(_Message):
+class Go(LineMessage):
     """Begin at this moment of ``time.monotonic()``."""
 
     start_s: float
 
 
-class Done(_Message):
+class Done(LineMessage):
     """The worker's operations have ended, well or not."""
 
     turn: int
 
 
-class Check(_Message):
+class Check(LineMessage):
     """Everyone's operations have ended: compare the result."""
 
     turn: int
 
 
-class Report(_Message):
+class Report(LineMessage):
     """How a turn went on one rank."""
 
     turn: int

@@ -16,6 +16,8 @@ from innet.kv.hash_chain import HASH_BYTES
 
 KV_PREFIX: Final = "/kv"
 """What all names of blocks begin with."""
+NO_MODEL_DIGEST: Final = "00" * 32
+"""In place of a model's digest, for blocks that no model has computed."""
 
 _TENANT_BYTES = 16
 _HEXADECIMAL = re.compile(r"[0-9a-f]{2,128}")

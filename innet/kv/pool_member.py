@@ -17,6 +17,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from innet.errors import KVError
 from innet.kv.loop_thread import LoopThread
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
+from innet.kv.pool.joining import await_members
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
@@ -27,7 +28,6 @@ OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering so many bytes, in the event loop in which it is called."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
-_MEMBERS_PAUSE_S: Final = 0.01
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
 
 
@@ -140,11 +140,7 @@ class PoolMember:
             at_least: wait until there are so many,
             timeout_s: but no longer; then those are returned that are there.
         """
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + timeout_s
-        # The network tells nobody of a change.
-        while len(self._network.members()) < at_least and loop.time() < end_s:  # noqa: ASYNC110
-            await asyncio.sleep(_MEMBERS_PAUSE_S)
+        await await_members(self._network, lambda there: len(there) >= at_least, timeout_s)
         return tuple(sorted(self._network.members()))
 
     def close(self) -> None:

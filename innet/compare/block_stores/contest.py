@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
-
-from pydantic import ValidationError
+from typing import Self
 
 from innet.compare.block_stores.messages import Hello, Report, Turn
 from innet.errors import EmulationError
+from innet.line_messages import receive
 
 _LINE_BYTES = 1 << 20
 _START_S = 60.0
-
-_Message = TypeVar("_Message", Hello, Report)
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Contender:
         self._writer.write(turn.line())
         try:
             async with asyncio.timeout(deadline_s):
-                report = await _receive(self._reader, Report, self.store)
+                report = await receive(self._reader, Report, self.store)
         except TimeoutError:
             raise EmulationError(
                 f"{self.store} did not end its turn within {deadline_s:.0f} s"
@@ -90,7 +87,7 @@ class Contest:
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         try:
-            hello = await _receive(reader, Hello, "a client")
+            hello = await receive(reader, Hello, "a client")
         except EmulationError:
             writer.close()  # it ended at once; whoever started it knows why
             return
@@ -99,16 +96,3 @@ class Contest:
 
     def _future(self, store: str) -> asyncio.Future[Contender]:
         return self._joined.setdefault(store, asyncio.get_running_loop().create_future())
-
-
-async def _receive(reader: asyncio.StreamReader, kind: type[_Message], who: str) -> _Message:
-    try:
-        line = await reader.readline()
-    except ConnectionError:  # it left with something unread
-        line = b""
-    if not line:
-        raise EmulationError(f"{who} has left")
-    try:
-        return kind.model_validate_json(line)
-    except ValidationError as error:
-        raise EmulationError(f"{who} said {line[:100]!r} where {kind.__name__} was due") from error

@@ -7,25 +7,19 @@ ends it.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from innet.line_messages import LineMessage
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def line(self) -> bytes:
-        """The message as it is sent."""
-        return self.model_dump_json().encode() + b"\n"
-
-
-class Hello(_Message):
+class Hello(LineMessage):
     """A client is there."""
 
     store: str
     version: str = Field(description="what is measured, such as 'Redis 7.0.15'")
 
 
-class Turn(_Message):
+class Turn(LineMessage):
     """Put so many blocks and get them back: one after the other, and then several at once."""
 
     number: int
@@ -34,7 +28,7 @@ class Turn(_Message):
     outstanding: int = Field(ge=1, description="puts or gets at once, where throughput is taken")
 
 
-class Report(_Message):
+class Report(LineMessage):
     """How a turn went."""
 
     number: int

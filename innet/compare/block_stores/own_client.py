@@ -13,8 +13,9 @@ from innet import __version__
 from innet.compare.block_stores.client import Blocks
 from innet.errors import KVError
 from innet.kv.hash_chain import HASH_BYTES
-from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool.joining import await_members
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.worker_network import open_worker_network, tenant_of_job
 from innet.worker import current_worker
@@ -22,7 +23,6 @@ from innet.worker import current_worker
 T = TypeVar("T")
 
 TENANT = "contest"
-_MODEL_DIGEST = "00" * 32
 _MEMBERS_S = 30.0
 
 
@@ -92,7 +92,7 @@ class OwnClient:
         )
         await self._stack.enter_async_context(pool)
         await _home_of(network)
-        return pool, BlockFamily(network.tenant, _MODEL_DIGEST, "raw", 0, 1)
+        return pool, BlockFamily(network.tenant, NO_MODEL_DIGEST, "raw", 0, 1)
 
     async def _put(self, key: str, row: int) -> None:
         if await self._pool.put(self._key(key), self._source[row]) != 1:
@@ -113,12 +113,8 @@ class OwnClient:
 
 async def _home_of(network: BlockNetwork) -> None:
     """Wait until there is a member with memory."""
-    try:
-        async with asyncio.timeout(_MEMBERS_S):
-            while not network.members():  # noqa: ASYNC110  # nobody tells of a change
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise KVError(f"no home came within {_MEMBERS_S:.0f} s") from None
+    if not await await_members(network, bool, _MEMBERS_S):
+        raise KVError(f"no home came within {_MEMBERS_S:.0f} s")
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -7,7 +7,8 @@ alone are worked with in a thread, see :mod:`innet.kv.pool.tiers.disk_work`.
 * ``block_pool``: what a node does with the pool; ``settings``, ``statistics``: of it;
 * ``finding``, ``giving``, ``pinning``: its parts: get, put, keep for a while;
 * ``intake``, ``notes``: blocks that come to their home when they are put, or when asked for;
-* ``members``: who is home to a block; ``asker``, ``home``: requests to members and their answers;
+* ``members``: who is home to a block; ``joining``: waits until they are there;
+* ``asker``, ``home``: requests to members and their answers;
 * ``tiers``: where blocks are; ``verified_store``, ``offered_store``: for this node, for others;
 * ``publications``: what this node serves.
 """

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
 from innet.kv.pool import BlockPool
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.replay.contents import SyntheticContents
 from innet.kv.replay.plan import ReplayPlan
 
-_MODEL_DIGEST = "00" * 32
-"""Of no model: nothing was computed for these blocks."""
-
 
 def replay_key(tenant: str, block: bytes) -> BlockKey:
     """The key of a trace's block; ``tenant`` is the component of names."""
-    return BlockKey(BlockFamily(tenant, _MODEL_DIGEST, "replay", 0, 1), block)
+    return BlockKey(BlockFamily(tenant, NO_MODEL_DIGEST, "replay", 0, 1), block)
 
 
 @asynccontextmanager

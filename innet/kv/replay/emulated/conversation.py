@@ -8,21 +8,12 @@ until the launcher hangs up.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from innet.kv.replay.plan import ReplayPlan
 from innet.kv.replay.statistics import ReplayStatistics
+from innet.line_messages import LineMessage
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def line(self) -> bytes:
-        """The message as it is sent."""
-        return self.model_dump_json().encode() + b"\n"
-
-
-class WrittenRequest(_Message):
+class WrittenRequest(LineMessage):
     """A request of the trace: see :class:`innet.kv.traces.Request`."""
 
     number: int
@@ -33,7 +24,7 @@ class WrittenRequest(_Message):
     """Hexadecimal."""
 
 
-class Part(_Message):
+class Part(LineMessage):
     """What one worker is to do."""
 
     plan: ReplayPlan
@@ -44,19 +35,19 @@ class Part(_Message):
     requests: list[WrittenRequest]
 
 
-class Ready(_Message):
+class Ready(LineMessage):
     """A worker is in the pool, and so are all homes."""
 
     host: str
 
 
-class Go(_Message):
+class Go(LineMessage):
     """The trace begins at this moment of ``time.monotonic()``."""
 
     start_s: float
 
 
-class Served(_Message):
+class Served(LineMessage):
     """A request has come to its first token."""
 
     number: int
@@ -65,7 +56,7 @@ class Served(_Message):
     ended_s: float
 
 
-class Done(_Message):
+class Done(LineMessage):
     """A worker has served all its requests, and brought away what it computed."""
 
     statistics: ReplayStatistics

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from innet.errors import KVError
+from innet.kv.pool.joining import await_members
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.replay.contents import SyntheticContents
 from innet.kv.replay.emulated.conversation import Done, Go, Part, Ready, Served, WrittenRequest
@@ -22,7 +23,6 @@ from innet.kv.worker_network import open_worker_network, tenant_of_job
 from innet.worker import current_worker
 
 _MEMBERS_S = 60.0
-_LOOK_PERIOD_S = 0.02
 
 
 class HostReplay:
@@ -86,13 +86,9 @@ async def replay(part: Part) -> None:
 
 async def _all_homes(network: BlockNetwork, homes: set[str]) -> None:
     """Wait until all homes are in the pool: blocks would go elsewhere without them."""
-    try:
-        async with asyncio.timeout(_MEMBERS_S):
-            while not homes <= network.members().keys():  # noqa: ASYNC110  # nobody tells
-                await asyncio.sleep(_LOOK_PERIOD_S)
-    except TimeoutError:
+    if not await await_members(network, lambda there: homes <= there.keys(), _MEMBERS_S):
         missing = ", ".join(sorted(homes - network.members().keys()))
-        raise KVError(f"{missing} did not join the pool within {_MEMBERS_S:.0f} s") from None
+        raise KVError(f"{missing} did not join the pool within {_MEMBERS_S:.0f} s")
 
 
 def main() -> None:
