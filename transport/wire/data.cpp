@@ -1,5 +1,6 @@
 #include "transport/wire/data.hpp"
 
+#include "transport/wire/key_locator.hpp"
 #include "transport/wire/milliseconds.hpp"
 
 namespace innet::wire {
@@ -48,25 +49,6 @@ bool read_final_block_id(ByteView value, std::optional<std::uint64_t>& segment) 
     if (!component || !NameView::parse(value)) return false;
     if (component->type == kSegmentComponent) segment = read_nonnegative(component->value);
     return true;
-}
-
-/// KeyLocator: a Name (then `key_name`) or a KeyDigest.
-bool read_key_locator(ByteView value, NameView& key_name) {
-    bool found = false;
-    for (Reader reader(value); !reader.empty();) {
-        const auto element = reader.next();
-        if (!element) return false;
-        if (found || (element->type != kName && element->type != kKeyDigest)) {
-            if (is_critical(element->type)) return false;
-            continue;
-        }
-        found = true;
-        if (element->type == kKeyDigest) continue;
-        const auto name = NameView::parse(element->value);
-        if (!name) return false;
-        key_name = *name;
-    }
-    return found;
 }
 
 }  // namespace

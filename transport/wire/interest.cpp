@@ -82,7 +82,7 @@ bool InterestView::read_element(const Element& element) {
             hop_limit_offset_ = static_cast<std::size_t>(value.data() - whole_.data());
             return true;
         case kApplicationParameters:
-            has_parameters_ = true;
+            parameters_portion_ = ByteView(element.whole.data(), whole_.data() + whole_.size());
             return true;
         default:
             return true;  // signatures of Interests are the application's to check
@@ -115,8 +115,13 @@ std::optional<InterestView> InterestView::parse(ByteView packet) {
         last_position = position;
         if (!view.read_element(*element)) return std::nullopt;
     }
-    if (view.has_parameters_ != checked->has_parameters_digest) return std::nullopt;
+    if (view.has_parameters() != checked->has_parameters_digest) return std::nullopt;
     return view;
+}
+
+ByteView InterestView::parameters() const {
+    const auto element = Reader(parameters_portion_).next();
+    return element ? element->value : ByteView();
 }
 
 namespace {

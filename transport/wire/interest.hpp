@@ -30,7 +30,13 @@ class InterestView {
     std::optional<std::uint8_t> hop_limit() const { return hop_limit_; }
     /// First delegation of the ForwardingHint; empty when there is none.
     NameView forwarding_hint() const { return hint_; }
-    bool has_parameters() const { return has_parameters_; }
+    bool has_parameters() const { return !parameters_portion_.empty(); }
+    /// Value of ApplicationParameters; empty, too, when there are none.
+    ByteView parameters() const;
+    /// From the ApplicationParameters element to the end of the packet: what the name's
+    /// ParametersSha256Digest covers (security::parameters_digest_holds). `InterestSignature` reads
+    /// the signature in there.
+    ByteView parameters_portion() const { return parameters_portion_; }
     /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder
     /// decrements a copy in place.
     std::size_t hop_limit_offset() const { return hop_limit_offset_; }
@@ -41,13 +47,13 @@ class InterestView {
     ByteView whole_;
     NameView name_;
     NameView hint_;
+    ByteView parameters_portion_;
     std::optional<std::uint32_t> nonce_;
     Duration lifetime_ = kDefaultInterestLifetime;
     std::optional<std::uint8_t> hop_limit_;
     std::size_t hop_limit_offset_ = 0;
     bool can_be_prefix_ = false;
     bool must_be_fresh_ = false;
-    bool has_parameters_ = false;
 };
 
 /// What to put into an Interest.

@@ -40,6 +40,10 @@ enum Type : std::uint32_t {
     kSignatureType = 0x1b,
     kKeyLocator = 0x1c,
     kKeyDigest = 0x1d,
+    // Inside InterestSignatureInfo.
+    kSignatureNonce = 0x26,
+    kSignatureTime = 0x28,
+    kSignatureSeqNum = 0x2a,
     // Naming conventions rev 3.
     kKeywordComponent = 32,
     kSegmentComponent = 50,
