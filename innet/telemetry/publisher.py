@@ -28,7 +28,11 @@ from innet.telemetry.messages import Event, State
 from innet.telemetry.topics import SourceTopics
 
 _MAX_EVENTS_KEPT = 256
-_STOP_TIMEOUT_S = 1.0
+_STOP_TIMEOUT_S = 3.0
+"""How long a process that ends waits for the broker to hear of it.
+
+A broker that is behind needs more than a second on a busy machine, and would show the process as up
+for good."""
 _QOS = 1
 """Status, events, commands and replies arrive at least once; counters may be lost (0)."""
 
