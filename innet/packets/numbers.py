@@ -1,0 +1,114 @@
+"""Numbers of NDN Packet Format v0.3, NDNLPv2, NDN certificates v2 and of innet's own elements.
+
+Sources: the NDN Packet Format specification (sections 1 to 5), the NDNLPv2 page of NFD's wiki, the
+certificate format v2, and ``docs/protocol.md`` for what innet adds.
+"""
+
+from __future__ import annotations
+
+
+class TlvType:
+    """TLV-TYPE numbers of elements; those of name components are in :class:`ComponentType`."""
+
+    INTEREST = 0x05
+    DATA = 0x06
+    NAME = 0x07
+    NONCE = 0x0A
+    INTEREST_LIFETIME = 0x0C
+    MUST_BE_FRESH = 0x12
+    META_INFO = 0x14
+    CONTENT = 0x15
+    SIGNATURE_INFO = 0x16
+    SIGNATURE_VALUE = 0x17
+    CONTENT_TYPE = 0x18
+    FRESHNESS_PERIOD = 0x19
+    FINAL_BLOCK_ID = 0x1A
+    SIGNATURE_TYPE = 0x1B
+    KEY_LOCATOR = 0x1C
+    KEY_DIGEST = 0x1D
+    FORWARDING_HINT = 0x1E
+    CAN_BE_PREFIX = 0x21
+    HOP_LIMIT = 0x22
+    APPLICATION_PARAMETERS = 0x24
+    SIGNATURE_NONCE = 0x26
+    SIGNATURE_TIME = 0x28
+    SIGNATURE_SEQ_NUM = 0x2A
+    INTEREST_SIGNATURE_INFO = 0x2C
+    INTEREST_SIGNATURE_VALUE = 0x2E
+    LP_PACKET = 0x64
+    FRAGMENT = 0x50
+    SEQUENCE = 0x51
+    FRAG_INDEX = 0x52
+    FRAG_COUNT = 0x53
+    HOP_COUNT = 0x54
+    PIT_TOKEN = 0x62
+    VALIDITY_PERIOD = 0xFD
+    NOT_BEFORE = 0xFE
+    NOT_AFTER = 0xFF
+    ADDITIONAL_DESCRIPTION = 0x102
+    DESCRIPTION_ENTRY = 0x200
+    DESCRIPTION_KEY = 0x201
+    DESCRIPTION_VALUE = 0x202
+    NACK = 0x320
+    NACK_REASON = 0x321
+    INCOMING_FACE_ID = 0x32C
+    NEXT_HOP_FACE_ID = 0x330
+    CACHE_POLICY = 0x334
+    CACHE_POLICY_TYPE = 0x335
+    CONGESTION_MARK = 0x340
+    ACK = 0x344
+    TX_SEQUENCE = 0x348
+    NON_DISCOVERY = 0x34C
+    PREFIX_ANNOUNCEMENT = 0x350
+    HOLD = 0x390
+    HELLO = 0x394
+    # innet's, in MetaInfo's range for applications
+    TENSOR_ELEMENTS = 0x80
+    TENSOR_ERROR = 0x82
+    # innet's, in the Content of a manifest
+    MANIFEST_SEGMENTS = 0x84
+    MANIFEST_FAN_OUT = 0x86
+    MANIFEST_DIGESTS = 0x88
+    MANIFEST_OBJECT_BYTES = 0x8A
+    MANIFEST_SEGMENT_BYTES = 0x8C
+
+
+NETWORK_PACKETS = (TlvType.INTEREST, TlvType.DATA)
+PACKETS = (*NETWORK_PACKETS, TlvType.LP_PACKET)
+
+
+class ComponentType:
+    """Types of name components (naming conventions rev 3 from 32 on)."""
+
+    IMPLICIT_SHA256_DIGEST = 1
+    PARAMETERS_SHA256_DIGEST = 2
+    GENERIC = 8
+    KEYWORD = 32
+    SEGMENT = 50
+    BYTE_OFFSET = 52
+    VERSION = 54
+    TIMESTAMP = 56
+    SEQUENCE_NUM = 58
+
+
+NACK_REASONS = {
+    0: "None",
+    50: "Congestion",
+    100: "Duplicate",
+    150: "NoRoute",
+    200: "NoSlot",
+    201: "NoRule",
+    202: "Forbidden",
+    203: "NoData",
+}
+CONTENT_TYPES = {0: "Blob", 1: "Link", 2: "Key", 3: "Nack", 1024: "Manifest"}
+SIGNATURE_TYPES = {
+    0: "DigestSha256",
+    1: "Sha256WithRsa",
+    3: "Sha256WithEcdsa",
+    4: "HmacWithSha256",
+    5: "Ed25519",
+    200: "Null",
+    201: "AesGmac",
+}
+TENSOR_ERRORS = {1: "mismatch", 2: "overflow", 3: "aborted"}
