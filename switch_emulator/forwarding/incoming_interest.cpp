@@ -130,6 +130,7 @@ void Node::State::on_interest_under_way(const IncomingInterest& interest, tables
 // gets through.
 bool Node::State::must_ask_again(const IncomingInterest& interest,
                                  const tables::PitEntry& entry) const {
+    if (is_for_management(entry.key.name)) return false;  // it knows already
     // Asked to evaluate by itself what it has only passed on so far.
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
@@ -161,6 +162,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
 }
 
 void Node::State::on_new_interest(const IncomingInterest& interest) {
+    if (is_for_management(interest.view.name())) return on_management_interest(interest);
     if (const PacketRef* data = content_store.find(interest.view, interest.name, interest.now)) {
         on_content_store_hit(interest, *data);
     } else {

@@ -16,6 +16,7 @@ void Node::State::on_interest_expired(tables::PitEntry& entry, TimePoint now) {
 void Node::State::on_face_closed(FaceId face, TimePoint now) {
     faces[face].open = false;
     fib.remove_face(face);
+    if (management != nullptr) management->on_face_closed(face);
     outbox.queue(face).clear();
     std::vector<tables::PitEntry*> entries;
     pit.collect_all(entries);

@@ -45,6 +45,8 @@ Node::~Node() = default;
 
 void Node::set_application(Application* application) { state_->application = application; }
 
+void Node::set_management(LocalService* management) { state_->management = management; }
+
 FaceId Node::add_face() {
     state_->faces.emplace_back();
     state_->outbox.resize(state_->faces.size());
@@ -129,6 +131,9 @@ void Node::on_timer(TimePoint now) {
         state_->on_interest_expired(static_cast<tables::PitEntry&>(link), now);
     });
     state_->reducer.on_timer(now);
+    if (state_->management != nullptr && state_->management->next_deadline() <= now) {
+        state_->management->on_timer(now);
+    }
     if (state_->liveness.next_deadline() <= now) state_->on_hellos_due(now);
     state_->run_pending(now);
 }
@@ -136,7 +141,8 @@ void Node::on_timer(TimePoint now) {
 TimePoint Node::next_deadline() const {
     if (!state_->requests.empty()) return state_->last_seen_now;
     return std::min({state_->pit.timers().next_deadline(), state_->reducer.next_deadline(),
-                     state_->liveness.next_deadline()});
+                     state_->liveness.next_deadline(),
+                     state_->management != nullptr ? state_->management->next_deadline() : kNever});
 }
 
 Outbox& Node::outbox() { return state_->outbox; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/forwarding/local_service.hpp"
 #include "switch_emulator/reduction/reducer.hpp"
 #include "transport/application/application.hpp"
 #include "transport/security/keyring.hpp"
@@ -93,6 +94,8 @@ class Node final : public Forwarder {
     ~Node() override;
 
     void set_application(Application* application);
+    /// It outlives the node; null (the start): nobody answers for this node.
+    void set_management(LocalService* management);
     /// Faces are numbered from 0 in the order of adding.
     FaceId add_face();
     /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked

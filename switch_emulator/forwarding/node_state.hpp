@@ -119,6 +119,10 @@ struct Node::State {
     bool names_another_node(const IncomingInterest& interest, const tables::PitEntry& entry) const;
     bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry) const;
 
+    // management_interest.cpp
+    bool is_for_management(wire::NameView name) const;
+    void on_management_interest(const IncomingInterest& interest);
+
     // outgoing_interest.cpp
     void on_interest_not_produced_here(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_reduction_refused(const IncomingInterest& interest, tables::PitEntry& entry);
@@ -187,6 +191,7 @@ struct Node::State {
     PacketPool& pool;
     const security::Keyring& keyring;
     Application* application = nullptr;
+    LocalService* management = nullptr;
     jobs::JobTable job_table;
     struct JobPart {
         std::unique_ptr<security::Signer> signer;
