@@ -13,6 +13,7 @@ from innet.cli.commands import (
     compare,
     doctor,
     down,
+    keys,
     kv,
     metrics,
     plan,
@@ -28,6 +29,7 @@ from innet.cli.commands import (
 NETWORKS = "Networks and jobs"
 OBSERVATION = "Health and telemetry"
 DESCRIPTIONS = "Topologies and plans"
+TRUST = "Keys and trust"
 
 app = typer.Typer(
     name="innet",
@@ -55,6 +57,7 @@ app.command(rich_help_panel=OBSERVATION, epilog=watch.EXAMPLES)(watch.watch)
 app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EXAMPLES)
 app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
 app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)
+app.add_typer(keys.app, rich_help_panel=TRUST)
 
 
 def _print_version(asked: bool) -> None:

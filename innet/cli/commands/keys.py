@@ -1,0 +1,332 @@
+"""``innet keys``: keys and NDN certificates on this machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from innet.cli import options
+from innet.cli.passphrases import PassphraseFile, passphrase_for
+
+if TYPE_CHECKING:
+    from innet.trust.certificate import Certificate
+    from innet.trust.key_store import KeyStore, StoredKey
+
+app = typer.Typer(
+    name="keys",
+    help="Keys and NDN certificates: make, issue, revoke, export, import.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Store = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The key store; [cyan]$INNET_KEY_STORE[/] or the user's own by default",
+        show_default=False,
+    ),
+]
+KeyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="An identity ([cyan]/alice[/]), a key ([cyan]/alice/KEY/1[/]) or a certificate",
+        show_default=False,
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write there; to the terminal by default"),
+]
+
+_MAX_DAYS = 36500
+
+
+@app.command(
+    "new",
+    epilog=options.examples(
+        "innet keys new /alice",
+        "innet keys new /site --days 3650 --encrypt",
+        "innet keys new /alice --type ecdsa --id laptop",
+    ),
+)
+def new(
+    identity: Annotated[
+        str, typer.Argument(metavar="IDENTITY", help="Whose key: a name", show_default=False)
+    ],
+    kind: Annotated[Literal["ed25519", "ecdsa"], typer.Option("--type", help="Of key")] = "ed25519",
+    key_id: Annotated[
+        str | None, typer.Option("--id", metavar="TEXT", help="Of the key; a random one")
+    ] = None,
+    days: Annotated[
+        float, typer.Option(min=0, max=_MAX_DAYS, help="Its own certificate counts so long")
+    ] = 365,
+    encrypt: Annotated[bool, typer.Option("--encrypt", help="Keep it under a passphrase")] = False,
+    passphrase_file: PassphraseFile = None,
+    store: Store = None,
+) -> None:
+    """Make a key, with a certificate by itself: an anchor, or a request to whoever issues."""
+    from innet.trust.ceremonies import make_key
+    from innet.trust.names import uri_of
+
+    passphrase = None
+    if encrypt or passphrase_file is not None:
+        passphrase = passphrase_for(f"the new key of {identity}", passphrase_file, is_new=True)
+    certificate = make_key(
+        _store(store),
+        identity,
+        _now(),
+        timedelta(days=days),
+        kind=kind,
+        key_id=key_id,
+        passphrase=passphrase,
+    )
+    typer.echo(f"key          {uri_of(certificate.key)}")
+    typer.echo(f"certificate  {uri_of(certificate.name)}")
+
+
+@app.command("list", epilog=options.examples("innet keys list", "innet keys list --json"))
+def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
+    """List the keys of the store, their certificates and what is revoked."""
+    import json
+
+    from innet.trust.names import uri_of
+
+    opened = _store(store)
+    keys = opened.keys()
+    revoked = {record.certificate: record.reason for record in opened.revocations()}
+    now = _now()
+    documents = [
+        {
+            "key": uri_of(key.name),
+            "private": key.has_private,
+            "encrypted": key.is_encrypted,
+            "certificates": [_document(c, revoked.get(c.name), now) for c in key.certificates],
+        }
+        for key in keys
+    ]
+    if as_json:
+        typer.echo(json.dumps(documents, indent=2))
+        return
+    if not keys:
+        typer.echo(f"no keys in {opened.directory}; `innet keys new /NAME` makes one")
+    for key in keys:
+        kind = key.certificates[0].public_key.kind if key.certificates else "key"
+        lock = " (encrypted)" if key.is_encrypted else ""
+        typer.echo(f"{uri_of(key.name)}  {kind}{lock if key.has_private else ' (public only)'}")
+        for certificate in key.certificates:
+            document = _document(certificate, revoked.get(certificate.name), now)
+            typer.echo(f"    {document['certificate']}  {document['state']}")
+
+
+@app.command(
+    "issue",
+    epilog=options.examples(
+        "innet keys issue /site/alice --issuer /site --days 30",
+        "innet keys issue --request alice.cert --issuer /site -o alice-by-site.cert",
+    ),
+)
+def issue(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A key of the store to certify", show_default=False),
+    ] = None,
+    issuer: Annotated[
+        str, typer.Option(metavar="NAME", help="Who certifies it: a key of the store")
+    ] = "",
+    request: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A certificate of the key by itself, made elsewhere"),
+    ] = None,
+    days: Annotated[
+        float, typer.Option(min=0, max=_MAX_DAYS, help="The certificate counts so long")
+    ] = 30,
+    issuer_id: Annotated[
+        str, typer.Option("--issuer-id", metavar="TEXT", help="Who issued, in its name")
+    ] = "NA",
+    output: File = None,
+    passphrase_file: PassphraseFile = None,
+    store: Store = None,
+) -> None:
+    """Certify somebody's key with one of the store's; prints the certificate."""
+    from innet.trust import ceremonies
+    from innet.trust.names import uri_of
+
+    if not issuer:
+        raise typer.BadParameter("say who certifies: a key of the store", param_hint="'--issuer'")
+    if (name is None) == (request is None):
+        raise typer.BadParameter("give a key's NAME, or --request FILE", param_hint="'NAME'")
+    opened = _store(store)
+    wanted = (
+        opened.find_certificate(name or "")
+        if request is None
+        else ceremonies.load_certificate(request)
+    )
+    key = opened.find(issuer)
+    certificate = ceremonies.issue(
+        opened,
+        wanted,
+        key,
+        _now(),
+        timedelta(days=days),
+        issuer_id=issuer_id,
+        passphrase=_own_passphrase(key, passphrase_file),
+    )
+    typer.echo(f"issued {uri_of(certificate.name)}", err=True)
+    _write(certificate.to_text(), output)
+
+
+@app.command(
+    "revoke",
+    epilog=options.examples(
+        "innet keys revoke /site/alice --reason 'laptop stolen'",
+        "innet keys revoke /site/alice --by /site -o alice.revoked",
+    ),
+)
+def revoke(
+    name: KeyName,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The issuer's key; by default the key revokes itself"),
+    ] = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="For people")] = "not said",
+    output: File = None,
+    passphrase_file: PassphraseFile = None,
+    store: Store = None,
+) -> None:
+    """Revoke a certificate; prints the record, which is to be published under its name."""
+    from innet.trust import ceremonies
+    from innet.trust.names import uri_of
+
+    opened = _store(store)
+    certificate = opened.find_certificate(name)
+    key = opened.find(by or uri_of(certificate.key))
+    passphrase = _own_passphrase(key, passphrase_file)
+    record = ceremonies.revoke(opened, certificate, key, _now(), reason, passphrase)
+    typer.echo(f"revoked {uri_of(certificate.name)}", err=True)
+    typer.echo(f"publish it as {uri_of(record.data.name)}", err=True)
+    _write(ceremonies.record_text(record), output)
+
+
+@app.command(
+    "export",
+    epilog=options.examples(
+        "innet keys export /site -o site.cert",
+        "innet keys export /alice --private -o alice.safebag",
+    ),
+)
+def export(
+    name: KeyName,
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private", help="With the private key, encrypted: a SafeBag, as ndnsec exports"
+        ),
+    ] = False,
+    output: File = None,
+    passphrase_file: PassphraseFile = None,
+    store: Store = None,
+) -> None:
+    """Print a certificate in base64, as ndnsec and python-ndn read it."""
+    from innet.trust import ceremonies
+    from innet.trust.names import uri_of
+
+    opened = _store(store)
+    certificate = opened.find_certificate(name)
+    if not private:
+        _write(certificate.to_text(), output)
+        return
+    key = opened.find(uri_of(certificate.key))
+    own = _own_passphrase(key, passphrase_file)
+    passphrase = own or passphrase_for("the exported file", passphrase_file, is_new=True)
+    _write(ceremonies.export_private(opened, certificate, passphrase, own).to_text(), output)
+
+
+@app.command(
+    "import",
+    epilog=options.examples(
+        "innet keys import site.cert",
+        "innet keys import alice.safebag --encrypt",
+        "ndnsec export /alice > alice.safebag; innet keys import alice.safebag",
+    ),
+)
+def import_file(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A certificate, a SafeBag or a revocation", show_default=False
+        ),
+    ],
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Keep the key under the SafeBag's passphrase")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    store: Store = None,
+) -> None:
+    """Take a certificate, a SafeBag of ndnsec's or of ours, or a revocation into the store."""
+    from innet.trust import ceremonies
+    from innet.trust.names import uri_of
+    from innet.trust.revocation import Revocation
+    from innet.trust.safe_bag import SafeBag
+
+    text = ceremonies.read_file(file)
+    passphrase = None
+    if ceremonies.is_safe_bag(text):
+        passphrase = passphrase_for(f"the key in {file}", passphrase_file)
+    own = passphrase if encrypt else None
+    found = ceremonies.import_text(_store(store), text, passphrase, own)
+    if isinstance(found, SafeBag):
+        typer.echo(f"key          {uri_of(found.certificate.key)}")
+        typer.echo(f"certificate  {uri_of(found.certificate.name)}")
+    elif isinstance(found, Revocation):
+        typer.echo(f"revoked      {uri_of(found.certificate)}: {found.reason}")
+    else:
+        typer.echo(f"certificate  {uri_of(found.name)}")
+
+
+def _store(directory: Path | None) -> KeyStore:
+    from innet.trust.key_store import KeyStore, default_store
+
+    return KeyStore(directory or default_store())
+
+
+def _own_passphrase(key: StoredKey, file: Path | None) -> str | None:
+    """Under which the store has a key; ``None`` when it is not encrypted."""
+    from innet.trust.names import uri_of
+
+    return passphrase_for(uri_of(key.name), file) if key.is_encrypted else None
+
+
+def _document(certificate: Certificate, revoked: str | None, now: datetime) -> dict[str, str]:
+    from innet.trust.names import uri_of
+
+    state = f"revoked: {revoked}" if revoked is not None else certificate.describe_period(now)
+    period = certificate.validity
+    return {
+        "certificate": uri_of(certificate.name),
+        "issuer": uri_of(certificate.data.key_locator or ()) or "nobody",
+        "not_before": period.not_before.isoformat(),
+        "not_after": period.not_after.isoformat(),
+        "state": state or f"valid until {period.not_after:%Y-%m-%d %H:%M:%S} UTC",
+    }
+
+
+def _write(text: str, output: Path | None) -> None:
+    from innet.errors import SecurityError
+
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise SecurityError(f"cannot write {output}: {error.strerror}") from error
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,132 @@
+"""Names of keys, certificates and revocations: the conventions of NDN certificates v2.
+
+A name is a tuple of its components, each with type and length. URIs are read and written by
+python-ndn, so that both agree about every one of them.
+
+    key          /<identity>/KEY/<id>
+    certificate  /<identity>/KEY/<id>/<issuer>/<version>
+    revocation   /<identity>/REVOKE/<id>/<issuer>/<version>/<who revoked>
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from ndn.encoding import Component
+from ndn.encoding import Name as NdnName
+
+from innet.errors import SecurityError
+from innet.trust.tlv import NAME, decode, encode
+
+Name: TypeAlias = tuple[bytes, ...]
+"""The components of a name, each with its type and length."""
+
+KEY = encode(8, b"KEY")
+REVOKE = encode(8, b"REVOKE")
+SELF = "self"
+"""IssuerId of a certificate whose key has signed it."""
+
+_VERSION_TYPE = 54
+_DIGEST_TYPES = (b"\x01", b"\x02")
+
+
+def name_of(uri: str) -> Name:
+    """The name that a URI writes.
+
+    Raises:
+        SecurityError: it writes none.
+
+    >>> uri_of(name_of("/alice/KEY/1/self/v=7"))
+    '/alice/KEY/1/self/v=7'
+    """
+    text = uri.removeprefix("ndn:")
+    if not text.startswith("/"):
+        raise SecurityError(f"{uri!r} is no name: names begin with a slash, such as /alice/KEY/1")
+    try:
+        parts = tuple(bytes(part) for part in NdnName.from_str(text))
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
+        raise SecurityError(f"{uri!r} is no name of NDN: {error}") from error
+    if not parts:
+        raise SecurityError(f"{uri!r} is the empty name; give at least one component")
+    return parts
+
+
+def uri_of(name: Name) -> str:
+    """How people write a name."""
+    text: str = NdnName.to_str(list(name))
+    return text
+
+
+def encode_name(name: Name) -> bytes:
+    """The Name element."""
+    return encode(NAME, *name)
+
+
+def decode_name(value: bytes) -> Name:
+    """The name whose components are ``value``.
+
+    Raises:
+        SecurityError: they are malformed.
+    """
+    parts = tuple(decode(value))
+    for part in parts:
+        is_digest = part.type in (1, 2)
+        if not 0 < part.type < 1 << 16 or (is_digest and len(part.value) != 32):
+            raise SecurityError("a name has a component that none can have: the packet is damaged")
+    return tuple(part.whole for part in parts)
+
+
+def without_digest(name: Name) -> Name:
+    """``name`` without an implicit digest at its end."""
+    return name[:-1] if name and name[-1][:1] == _DIGEST_TYPES[0] else name
+
+
+def is_key_name(name: Name) -> bool:
+    """Whether this is ``/<identity>/KEY/<id>``."""
+    return len(name) >= 2 and name[-2] == KEY
+
+
+def is_certificate_name(name: Name) -> bool:
+    """Whether this is ``/<identity>/KEY/<id>/<issuer>/<version>``."""
+    return len(name) >= 4 and name[-4] == KEY
+
+
+def key_of(certificate: Name) -> Name:
+    """The key that a certificate of that name is of."""
+    return certificate[:-2]
+
+
+def identity_of(key: Name) -> Name:
+    """Whose key of that name it is."""
+    return key[:-2]
+
+
+def new_key_name(identity: Name, key_id: str) -> Name:
+    """``/<identity>/KEY/<id>``.
+
+    Raises:
+        SecurityError: the identity has the component that keys have.
+    """
+    if KEY in identity:
+        raise SecurityError(
+            f"{uri_of(identity)} has a component KEY, and so is the name of a key, not of who has "
+            "one; give what stands before it"
+        )
+    return (*identity, KEY, encode(8, key_id.encode()))
+
+
+def certificate_name(key: Name, issuer_id: str, version: int) -> Name:
+    """The name of a certificate for ``key``."""
+    return (*key, bytes(Component.from_str(issuer_id)), bytes(Component.from_version(version)))
+
+
+def revocation_name(certificate: Name, by_itself: bool) -> Name:
+    """The name of the record that revokes a certificate: by its own key, or by its issuer's."""
+    publisher = encode(8, b"self" if by_itself else b"issuer")
+    return (*certificate[:-4], REVOKE, *certificate[-3:], publisher)
+
+
+def version_of(certificate: Name) -> int | None:
+    """The version in a certificate's name; ``None`` if its last component is none."""
+    block = next(decode(certificate[-1]))
+    return int.from_bytes(block.value, "big") if block.type == _VERSION_TYPE else None
