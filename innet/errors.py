@@ -36,6 +36,27 @@ class WorkloadError(FileError):
     """A workload of a simulation cannot be read, or does not fit the topology."""
 
 
+class PolicyError(FileError):
+    """A trust policy cannot be read, or is no policy.
+
+    Attributes:
+        column: 1-based column of what is wrong, or ``None`` when it has no single place.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.column = column
+        place = f"line {line}, " if path is None and line is not None else ""
+        at = "" if column is None else f"{place}column {column}: "
+        super().__init__(at + message, path=path, line=line)
+
+
 class PlanError(InnetError):
     """No plan of the asked-for kind exists for this topology and these ranks."""
 

@@ -22,6 +22,7 @@ from innet.cli.commands import (
     status,
     tell,
     topology,
+    trust,
     up,
     watch,
 )
@@ -58,6 +59,7 @@ app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EX
 app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
 app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(keys.app, rich_help_panel=TRUST)
+app.add_typer(trust.app, rich_help_panel=TRUST)
 
 
 def _print_version(asked: bool) -> None:

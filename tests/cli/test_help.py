@@ -29,6 +29,8 @@ COMMANDS = [
     ["keys", "revoke"],
     ["keys", "export"],
     ["keys", "import"],
+    ["trust", "check"],
+    ["trust", "explain"],
     ["topology", "list"],
     ["topology", "show"],
     ["topology", "validate"],

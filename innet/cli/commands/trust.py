@@ -1,0 +1,107 @@
+"""``innet trust``: what trust policies say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+
+if TYPE_CHECKING:
+    from innet.trust.facts import Facts
+
+app = typer.Typer(
+    name="trust",
+    help="Trust policies: check a file, explain who may sign what.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_POLICY_HELP = "A file in the LightVerSec language, or [cyan]job[/], [cyan]pool[/], [cyan]store[/]"
+
+
+@app.command("check", epilog=options.examples("innet trust check lab.lvs", "innet trust check job"))
+def check(
+    policy: Annotated[str, typer.Argument(metavar="FILE", help=_POLICY_HELP, show_default=False)],
+) -> None:
+    """Compile a policy, and say what its anchors are; errors come with line and column."""
+    from innet.trust.policy import Policy
+
+    loaded = Policy.load(policy)
+    typer.echo(f"{policy}: {len(loaded.rules())} rules: {', '.join(loaded.rules())}")
+    typer.echo(f"anchors: {', '.join(sorted(loaded.roots)) or 'none'}")
+    if not loaded.roots:
+        typer.echo(
+            "warning: no rule names a key that may sign, so nobody may sign anything", err=True
+        )
+
+
+@app.command(
+    "explain",
+    epilog=options.examples(
+        "innet trust explain /lab/alice/data/v=1/seg=0 /lab/alice/KEY/1",
+        "innet plan star8 --algorithm inc --json > plan.json; innet trust explain --policy job "
+        "--plan /j1/g0.inc=plan.json /j1/g0.inc/0-7/sum.f32/seq=4/seg=9 /n/s0/KEY/1",
+    ),
+)
+def explain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a packet", show_default=False)],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="Or a certificate's name", show_default=False)
+    ],
+    policy: Annotated[str, typer.Option(metavar="FILE", help=_POLICY_HELP)] = "store",
+    plan: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PREFIX=FILE",
+            help="A group's plan, as [cyan]innet plan --json[/] prints it; repeatable",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006  # typer copies it
+    as_json: options.AsJson = False,
+) -> None:
+    """Say which rule allows or refuses that a key signs a name.
+
+    Ends with 0 when it may, and with 3 when it may not.
+    """
+    from innet.trust.policy import Policy
+
+    decision = Policy.load(policy, _facts(plan)).decide(name, key)
+    if as_json:
+        document = {
+            "allowed": decision.is_allowed,
+            "rule": decision.rule,
+            "key_rule": decision.key_rule,
+            "bindings": dict(decision.bindings),
+            "reason": decision.reason,
+        }
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        typer.echo(f"{'allowed' if decision.is_allowed else 'refused'}: {decision.reason}")
+    if not decision.is_allowed:
+        raise typer.Exit(3)
+
+
+def _facts(plans: list[str]) -> Facts:
+    from innet.plans import Plan
+    from innet.trust.ceremonies import read_file
+    from innet.trust.facts import GroupFacts
+
+    facts = {}
+    for given in plans:
+        prefix, equals, file = given.partition("=")
+        if not equals or not prefix.startswith("/"):
+            raise typer.BadParameter(f"{given!r} is not /job/group=FILE", param_hint="'--plan'")
+        try:
+            document = json.loads(read_file(Path(file)))
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"{file} is no JSON: {error}", param_hint="'--plan'"
+            ) from error
+        made = document.get("plan", document) if isinstance(document, dict) else {}
+        facts[prefix] = GroupFacts.of_plan(Plan.from_dict(made))
+    return facts
