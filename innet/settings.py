@@ -19,7 +19,7 @@ SETTINGS_VARIABLE = "INNET_SETTINGS"
 SETTINGS_NAME = "settings.json"
 """Its name in the run directory. It has the login to the run's broker."""
 
-Signature = Literal["gmac", "hmac", "digest", "ed25519"]
+Signature = Literal["gmac", "hmac", "digest", "ed25519", "none"]
 
 
 class SettingsError(InnetError):
@@ -95,7 +95,10 @@ class CollectiveSettings(_Model):
 class SecuritySettings(_Model):
     """How packets are signed."""
 
-    signature: Signature = Field(default="gmac", description="signature of every segment")
+    signature: Signature = Field(
+        default="gmac",
+        description="signature of every segment; none, for measurements: nothing is verified",
+    )
 
 
 class RecoverySettings(_Model):

@@ -15,4 +15,5 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_reductions(module);
     innet::bindings::bind_node(module);
     innet::bindings::bind_simulation(module);
+    innet::bindings::bind_signing_speed(module);
 }

@@ -12,11 +12,12 @@ namespace innet::bindings {
 namespace {
 
 wire::SignatureType type_from_text(const std::string& text) {
+    if (text == "none") return wire::SignatureType::kNull;
     if (text == "digest") return wire::SignatureType::kDigestSha256;
     if (text == "hmac") return wire::SignatureType::kHmacSha256;
     if (text == "ed25519") return wire::SignatureType::kEd25519;
     if (text == "gmac") return wire::SignatureType::kGmac;
-    throw nb::value_error("signature type must be 'digest', 'hmac', 'ed25519' or 'gmac'");
+    throw nb::value_error("signature type must be 'none', 'digest', 'hmac', 'ed25519' or 'gmac'");
 }
 
 SigningKey make_key(const std::string& type, const std::string& name, nb::bytes secret,
@@ -54,6 +55,8 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
             signer = security::make_gmac_signer(key.name, key.secret, key.salt);
             break;
         case wire::SignatureType::kNull:
+            signer = security::make_null_signer();
+            break;
         case wire::SignatureType::kEcdsaP256:
             break;
     }
@@ -64,6 +67,10 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
 }
 
 bool add_key(security::Keyring& keyring, const SigningKey& key, const wire::Name& scope) {
+    if (key.type == wire::SignatureType::kNull) {
+        keyring.accept_unsigned(true);
+        return true;
+    }
     if (key.type == wire::SignatureType::kDigestSha256) {
         keyring.accept_digest(true);
         return true;

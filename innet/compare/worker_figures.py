@@ -18,6 +18,7 @@ from innet.compare.benchmark import Figures
 from innet.emulation.node_config import Mode
 from innet.errors import EmulationError
 from innet.launch import Session
+from innet.settings import Settings
 from innet.topology import Topology
 
 _WORKER = "--worker"
@@ -35,7 +36,12 @@ def report(figures: Figures) -> None:
 
 
 async def measured_by_workers(
-    program: str, arguments: Sequence[object], topology: Topology, *, mode: Mode = "local"
+    program: str,
+    arguments: Sequence[object],
+    topology: Topology,
+    *,
+    mode: Mode = "local",
+    settings: Settings | None = None,
 ) -> Figures:
     """Run a benchmark's own file once per host, with ``inc``; what one of them reports.
 
@@ -44,6 +50,7 @@ async def measured_by_workers(
         arguments: for :func:`worker_arguments` there, as text.
         topology: the network; it is launched for this alone.
         mode: as :class:`Session` takes it.
+        settings: of its nodes.
 
     Raises:
         EmulationError: the network cannot be launched, or no rank reports.
@@ -51,7 +58,7 @@ async def measured_by_workers(
     """
     lines: list[str] = []
     async with Session(
-        topology, mode=mode, output=lambda _label, line: lines.append(line)
+        topology, mode=mode, settings=settings, output=lambda _label, line: lines.append(line)
     ) as session:
         command = [sys.executable, program, _WORKER, *map(str, arguments)]
         await session.run_workers(command, algorithm="inc")

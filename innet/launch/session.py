@@ -47,6 +47,11 @@ from innet.worker.job_file import (
 )
 
 NETNS_MASTER_PORT = 29500
+_NOTHING_VERIFIED = (
+    "WARNING: security.signature=none: no segment and no sum is signed, and nothing of them is "
+    "verified. Whoever reaches a link can change every result. For measurements alone; leave the "
+    "setting out for anything else."
+)
 
 
 class Session:
@@ -89,6 +94,8 @@ class Session:
                 ControllerProcess(self.network, self.settings.recovery, self._say)
             )
             self._controller = controller.remote
+            if self.settings.security.signature == "none":
+                self._say(_NOTHING_VERIFIED)
             self._admission = JobAdmission(self.topology, self._controller, dealer, self._keys_path)
             await stack.enter_async_context(
                 SwitchProcesses(

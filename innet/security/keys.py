@@ -26,6 +26,7 @@ KEYS_VARIABLE = "INNET_KEYS"
 """Environment variable with the path of the node's key file."""
 
 _GROUP_KEY_BYTES = {"gmac": 16, "hmac": 32}
+_KEYLESS: frozenset[Signature] = frozenset({"digest", "none"})
 _POOL_SECRET_BYTES = 32
 
 
@@ -178,7 +179,7 @@ class KeyDealer:
         self._signature = signature
         self._operator = operator
         own = {switch: _new_pair(switch) for switch in switches}
-        shared = _new_shared_key("", signature) if signature == "digest" else None
+        shared = _new_shared_key("", signature) if signature in _KEYLESS else None
         self.switches: Mapping[str, NodeKeys] = _node_keys(own, shared, (), operator)
         """The switches' own keys: those of jobs they learn from the controller."""
 
@@ -231,7 +232,7 @@ def _new_shared_key(name: str, signature: Signature) -> Key | None:
     if signature == "ed25519":
         return None
     secret = secrets.token_bytes(_GROUP_KEY_BYTES.get(signature, 0)).hex()
-    return Key(signature=signature, name="" if signature == "digest" else name, secret=secret)
+    return Key(signature=signature, name="" if signature in _KEYLESS else name, secret=secret)
 
 
 def _new_pair(node: str) -> Key:

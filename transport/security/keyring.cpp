@@ -107,6 +107,7 @@ struct Keyring::State {
     std::unordered_map<wire::Name, std::vector<Key>, KeyNameHash, KeyNameEqual> keys;
     Sha256 sha256;
     bool accept_digest = false;
+    bool accept_unsigned = false;
 };
 
 Keyring::Keyring() : state_(std::make_unique<State>()) {}
@@ -134,9 +135,12 @@ void Keyring::remove_scope(const wire::Name& scope) {
 }
 
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
+void Keyring::accept_unsigned(bool accept) { state_->accept_unsigned = accept; }
 
 Verdict Keyring::verify(const wire::DataView& data) const {
-    if (data.signature_type() == wire::SignatureType::kNull) return Verdict::kUnknownKey;
+    if (data.signature_type() == wire::SignatureType::kNull) {
+        return state_->accept_unsigned ? Verdict::kValid : Verdict::kUnknownKey;
+    }
     if (data.signature_type() == wire::SignatureType::kDigestSha256) {
         if (!state_->accept_digest) return Verdict::kUnknownKey;
         const Sha256Digest digest = state_->sha256.digest(data.signed_portion());

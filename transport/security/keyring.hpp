@@ -15,7 +15,7 @@ namespace innet::security {
 enum class Verdict : std::uint8_t {
     kValid,
     kInvalid,     ///< the signature is not this key's, or of another type than the key
-    kUnknownKey,  ///< no key of that name, or a bare digest that is not accepted
+    kUnknownKey,  ///< no key of that name, or no key at all where that is not accepted
     kOutOfScope,  ///< the key vouches for other names
 };
 
@@ -34,7 +34,8 @@ class Signer {
 };
 
 std::unique_ptr<Signer> make_digest_signer();
-/// For packets that a manifest lists: their signature is empty, and no keyring ever accepts it.
+/// For packets that a manifest lists: their signature is empty, and keyrings do not take it unless
+/// they are told to.
 std::unique_ptr<Signer> make_null_signer();
 /// Null when the secret is empty.
 std::unique_ptr<Signer> make_hmac_signer(wire::Name key_name, wire::ByteView secret);
@@ -68,6 +69,8 @@ class Keyring {
     void remove_scope(const wire::Name& scope);
     /// DigestSha256 proves no origin: accepted only when `accept_digest(true)` was called.
     void accept_digest(bool accept);
+    /// SignatureNull proves nothing at all: accepted only when `accept_unsigned(true)` was called.
+    void accept_unsigned(bool accept);
     Verdict verify(const wire::DataView& data) const;
 
   private:

@@ -231,6 +231,17 @@ TEST_CASE("a bare digest counts only where it is accepted") {
     CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
 }
 
+TEST_CASE("an empty signature counts only where nothing is verified") {
+    const Bytes packet = signed_data(*make_null_signer(), text("gradient"));
+    Keyring keyring;
+    keyring.accept_digest(true);
+    CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
+    keyring.accept_unsigned(true);
+    CHECK(verdict_on(keyring, packet) == Verdict::kValid);
+    keyring.accept_unsigned(false);
+    CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
+}
+
 TEST_CASE("malformed keys are refused") {
     CHECK(make_hmac_signer(key_name(), {}) == nullptr);
     CHECK(make_ed25519_signer(key_name(), counting(31)) == nullptr);
@@ -269,6 +280,26 @@ TEST_CASE("a key with a scope vouches for names below it, and for no others") {
         keyring.remove_scope(other);
         CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
     }
+}
+
+TEST_CASE("all keys for scopes below a prefix go at once, and no others") {
+    const auto signer = make_hmac_signer(key_name(), text("secret"));
+    const Bytes packet = signed_data(*signer, text("value"));
+    const auto name = [](const char* uri) { return *wire::Name::from_uri(uri); };
+    const auto add = [&](Keyring& keyring, const wire::Name& scope) {
+        REQUIRE(keyring.add(SignatureType::kHmacSha256, key_name(), text("secret"), scope));
+    };
+    Keyring keyring;
+    add(keyring, name("/job/g0"));
+    add(keyring, name("/job"));
+    add(keyring, name("/jobs/g0"));
+    keyring.remove_scopes_below(name("/job"));
+    CHECK(verdict_on(keyring, packet) == Verdict::kOutOfScope);
+    keyring.remove_scope(name("/jobs/g0"));
+    CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
+    add(keyring, wire::Name());
+    keyring.remove_scopes_below(name("/job"));
+    CHECK(verdict_on(keyring, packet) == Verdict::kValid);
 }
 
 TEST_CASE("keys of different scopes may share a name") {
