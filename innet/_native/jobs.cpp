@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,30 @@ void remove_job(NodeHandle& self, const std::string& prefix) {
     const wire::Name name = name_from_uri(prefix);
     self.call([&](Engine& engine) {
         engine.node.remove_job(name, engine.now);
+        engine.keyring.remove_scopes_below(name);
+    });
+}
+
+void install_group_key(NodeHandle& self, const std::vector<std::string>& prefixes,
+                       const SigningKey& key) {
+    std::vector<wire::Name> groups;
+    for (const std::string& prefix : prefixes) groups.push_back(name_from_uri(prefix));
+    // One signer for all: two would begin with the same nonce.
+    const std::shared_ptr<security::Signer> signer = make_signer(key);
+    self.call([&](Engine& engine) {
+        for (const wire::Name& group : groups) {
+            engine.node.reducer().set_group_signer(group, signer);
+            engine.endpoint.set_signer(group, signer);
+            [[maybe_unused]] const bool added = add_key(engine.keyring, key, group);
+        }
+    });
+}
+
+void remove_group(NodeHandle& self, const std::string& group) {
+    const wire::Name name = name_from_uri(group);
+    self.call([&](Engine& engine) {
+        engine.node.remove_group(name);
+        engine.endpoint.set_signer(name, nullptr);
         engine.keyring.remove_scope(name);
     });
 }
@@ -68,6 +93,12 @@ void bind_jobs_of(nb::class_<NodeHandle>& node) {
              "node's own), and the trusted keys vouch for its names alone.")
         .def("remove_job", &remove_job, "prefix"_a,
              "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
+        .def("install_group_key", &install_group_key, "prefixes"_a, "key"_a,
+             "The symmetric key of a group whose names begin with any of the prefixes: it signs "
+             "the sums of rules there and what producers that are registered from now on publish, "
+             "and vouches for names below the prefixes alone.")
+        .def("remove_group", &remove_group, "group"_a,
+             "Takes away the group's rules, slots and key, and what is cached of it.")
         .def("bind_face", &bind_face, "face"_a, "prefix"_a.none(),
              "From now on the face carries names of that job alone; None: names of no job.")
         .def(

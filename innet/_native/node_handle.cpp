@@ -181,13 +181,6 @@ void bind_control(nb::class_<NodeHandle>& node) {
             },
             "group"_a, "interval"_a, "operands"_a, "primary"_a = true)
         .def(
-            "remove_group",
-            [](NodeHandle& self, const std::string& group) {
-                const wire::Name name = name_from_uri(group);
-                self.call([&](Engine& engine) { engine.node.remove_group(name); });
-            },
-            "group"_a, "Takes away the group's rules and slots, and what is cached of it.")
-        .def(
             "drop_cache",
             [](NodeHandle& self) {
                 std::size_t dropped = 0;

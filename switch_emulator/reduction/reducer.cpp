@@ -17,8 +17,7 @@ void Reducer::install(const Rule& rule) {
     State& state = *state_;
     const InstalledRule* before = state.rules.find(rule.group, rule.interval);
     const bool same_expression = before != nullptr && before->same_expression(rule);
-    const InstalledRule& installed =
-        state.rules.install(rule, state.job_table.of(rule.group.view()));
+    const InstalledRule& installed = state.install(rule);
     state.divide_slots();
     if (same_expression) {
         state.ask_new_hints(installed, state.last_now);
@@ -32,12 +31,20 @@ void Reducer::remove_group(const wire::Name& group) {
         state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
         state_->rules.remove(*rule);
     }
+    set_group_signer(group, nullptr);
     state_->divide_slots();
 }
 
 std::vector<Rule> Reducer::rules() const { return state_->rules.all(); }
 
 void Reducer::set_signer(security::Signer* signer) { state_->parts[jobs::kNoJob].signer = signer; }
+
+void Reducer::set_group_signer(const wire::Name& group,
+                               const std::shared_ptr<security::Signer>& signer) {
+    std::erase_if(state_->group_signers, [&](const auto& known) { return known.first == group; });
+    if (signer) state_->group_signers.emplace_back(group, signer);
+    for (InstalledRule* rule : state_->rules.of_group(group)) rule->signer = signer;
+}
 
 void Reducer::install_job(const jobs::Job& job, security::Signer* signer) {
     for (const InstalledRule* rule : state_->rules.of_job(jobs::kNoJob)) {
@@ -55,6 +62,9 @@ void Reducer::remove_job(jobs::JobId job) {
         state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
         state_->rules.remove(*rule);
     }
+    std::erase_if(state_->group_signers, [&](const auto& known) {
+        return state_->job_table.of(known.first.view()) == job;
+    });
     state_->parts[job] = {};
     state_->divide_slots();
 }

@@ -103,6 +103,8 @@ class Reducer final : public Requester {
     void remove_group(const wire::Name& group);
     std::vector<Rule> rules() const;
     void set_signer(security::Signer* signer);
+    /// Sums of the group are signed by `signer`, until it is removed; null: by their job's again.
+    void set_group_signer(const wire::Name& group, const std::shared_ptr<security::Signer>& signer);
     /// It outlives the reducer; null (the start) means that installed rules are all there are.
     void set_rule_source(RuleSource* source);
 

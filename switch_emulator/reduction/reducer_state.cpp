@@ -73,9 +73,17 @@ const InstalledRule* Reducer::State::get_rule(wire::NameView group, wire::ByteVi
     const auto got =
         rule_source->rule_for(group, wire::NameView::trusted(interval).component(0).value);
     if (!got) return nullptr;
-    const InstalledRule& installed = rules.install(*got, job_table.of(group));
+    const InstalledRule& installed = install(*got);
     divide_slots();
     return &installed;
+}
+
+const InstalledRule& Reducer::State::install(const Rule& rule) {
+    InstalledRule& installed = rules.install(rule, job_table.of(rule.group.view()));
+    const auto signer = std::ranges::find_if(
+        group_signers, [&](const auto& known) { return known.first == rule.group; });
+    installed.signer = signer == group_signers.end() ? nullptr : signer->second;
+    return installed;
 }
 
 Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
@@ -237,6 +245,7 @@ void Reducer::State::take_slot_back(jobs::JobId debtor) {
 }
 
 security::Signer* Reducer::State::signer_of(const InstalledRule& rule) const {
+    if (rule.signer) return rule.signer.get();
     security::Signer* own = parts[rule.job].signer;
     return own != nullptr ? own : parts[jobs::kNoJob].signer;
 }

@@ -31,6 +31,7 @@ struct Reducer::State {
     ReducerCounters counters;
     RuleTable rules;
     RuleSource* rule_source = nullptr;
+    std::vector<std::pair<wire::Name, std::shared_ptr<security::Signer>>> group_signers;
     OperandRequests requests;
     ResultBuilder results;
     BoundedTable<Slot> slots;
@@ -48,6 +49,7 @@ struct Reducer::State {
     const InstalledRule* rule_for(const ReductionName& name);
     const InstalledRule* rule_for(const wire::Name& group, const wire::Name& interval);
     const InstalledRule* get_rule(wire::NameView group, wire::ByteView interval);
+    const InstalledRule& install(const Rule& rule);
     Admission admit(const ReductionName& name, bool allow_fallback, TimePoint now);
     /// An operand that is there already when a reduction starts.
     struct Given {

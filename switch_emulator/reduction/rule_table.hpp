@@ -2,6 +2,7 @@
 // The reduction rules of a node, found by group prefix and interval.
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace innet::reduction {
 struct InstalledRule {
     Rule rule;
     jobs::JobId job = jobs::kNoJob;
+    std::shared_ptr<security::Signer> signer;  ///< of the group's sums; null: the job's
     /// For each operand: hash of the group prefix and the operand's interval.
     std::vector<wire::NameHash> operand_rule_hashes;
 

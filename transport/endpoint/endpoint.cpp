@@ -128,6 +128,10 @@ Endpoint::Endpoint(EndpointOptions options, wire::Name own_name, Forwarder& forw
 
 Endpoint::~Endpoint() = default;
 
+void Endpoint::set_signer(const wire::Name& prefix, std::shared_ptr<security::Signer> signer) {
+    state_->publisher.set_signer(prefix, std::move(signer));
+}
+
 void Endpoint::register_producer(const wire::Name& prefix, std::string label) {
     state_->publisher.register_producer(prefix, std::move(label));
 }

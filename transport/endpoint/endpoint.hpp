@@ -66,6 +66,9 @@ class Endpoint final : public Application {
              security::Signer& signer);
     ~Endpoint() override;
 
+    /// What producers below `prefix` that are registered from now on publish is signed by `signer`;
+    /// null: by the endpoint's own again.
+    void set_signer(const wire::Name& prefix, std::shared_ptr<security::Signer> signer);
     /// Interests under `prefix` are ours; those whose tensor is not published yet wait, and the
     /// askers are told that `label` (a rank) is late.
     void register_producer(const wire::Name& prefix, std::string label);

@@ -11,9 +11,8 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
     : object_(spec.name),
       pool_(pool),
       root_signer_(std::move(root_signer)),
-      segment_signer_(security::make_null_signer()),
       cutting_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, virtual_scale,
-               pool, *segment_signer_),
+               pool, security::make_null_signer()),
       fan_out_(cut.fan_out),
       root_into_(spec.root_into) {
     segments_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));

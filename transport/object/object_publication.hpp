@@ -56,7 +56,6 @@ class ObjectPublication {
     PacketPool& pool_;
     std::unique_ptr<security::Signer> root_signer_;  ///< null when sealed
     std::optional<ObjectSeal> seal_;
-    std::unique_ptr<security::Signer> segment_signer_;
     Publication cutting_;
     std::vector<ObjectPacket> segments_;
     std::uint64_t fan_out_;

@@ -40,7 +40,8 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
 Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
                          Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
                          std::uint64_t tensor_elements, std::string description,
-                         std::uint32_t virtual_scale, PacketPool& pool, security::Signer& signer)
+                         std::uint32_t virtual_scale, PacketPool& pool,
+                         std::shared_ptr<security::Signer> signer)
     : namer_(name.view()),
       tensor_(tensor),
       segmentation_(segmentation),
@@ -49,13 +50,13 @@ Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> t
       description_(std::move(description)),
       virtual_scale_(virtual_scale),
       pool_(pool),
-      signer_(signer),
+      signer_(std::move(signer)),
       segments_(static_cast<std::size_t>(segmentation.segments())) {}
 
 PacketRef Publication::packet(std::uint64_t segment, bool signed_for_network) {
     if (aborted_) {
         return make_tensor_error(namer_.segment(segment), wire::TensorErrorCode::kAborted,
-                                 abort_reason_, pool_, signer_);
+                                 abort_reason_, pool_, *signer_);
     }
     retain(segment);
     Segment& entry = segments_[static_cast<std::size_t>(segment)];
@@ -72,14 +73,14 @@ void Publication::retain(std::uint64_t segment) {
     fields.name = namer_.segment(segment);
     fields.final_segment = segments_.size() - 1;
     fields.tensor_elements = tensor_elements_;
-    fields.signature_type = signer_.type();
-    fields.key_name = signer_.key_name();
-    entry.packet =
-        pool_.allocate(wire::encoded_data_size(fields, content.size(), signer_.signature_size()));
+    fields.signature_type = signer_->type();
+    fields.key_name = signer_->key_name();
+    const std::size_t signature_size = signer_->signature_size();
+    entry.packet = pool_.allocate(wire::encoded_data_size(fields, content.size(), signature_size));
     entry.packet.set_virtual_bytes((virtual_scale_ - 1) * content.size());
     const auto bytes = entry.packet.writable();
     const wire::DataLayout layout =
-        wire::encode_data(fields, content.size(), signer_.signature_size(), bytes);
+        wire::encode_data(fields, content.size(), signature_size, bytes);
     copy(content, bytes.subspan(layout.content_offset));
     std::ranges::fill(bytes.subspan(layout.signature_offset, layout.signature_size),
                       std::uint8_t{0});
@@ -94,8 +95,8 @@ bool Publication::sign(Segment& segment) {
     if (!segment.packet.unique()) segment.packet = pool_.copy_of(segment.packet);
     const auto bytes = segment.packet.writable();
     segment.is_signed =
-        signer_.sign(bytes.subspan(segment.signed_offset, segment.signed_size),
-                     bytes.subspan(segment.signature_offset, signer_.signature_size()));
+        signer_->sign(bytes.subspan(segment.signed_offset, segment.signed_size),
+                      bytes.subspan(segment.signature_offset, signer_->signature_size()));
     return segment.is_signed;
 }
 

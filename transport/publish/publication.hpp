@@ -3,6 +3,7 @@
 // until the publication goes: the packet is the retention.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,11 +28,12 @@ class Publication {
     Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
                 Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
                 std::uint64_t tensor_elements, std::string description, std::uint32_t virtual_scale,
-                PacketPool& pool, security::Signer& signer);
+                PacketPool& pool, std::shared_ptr<security::Signer> signer);
 
     wire::NameView name() const { return namer_.tensor(); }
     const Segmentation& segmentation() const { return segmentation_; }
     const std::string& description() const { return description_; }
+    security::Signer& signer() const { return *signer_; }
 
     /// The segment's packet, signed when `signed_for_network`. `segment` must exist. Empty when the
     /// key can sign no more.
@@ -70,7 +72,7 @@ class Publication {
     std::string abort_reason_;
     std::uint32_t virtual_scale_;
     PacketPool& pool_;
-    security::Signer& signer_;
+    std::shared_ptr<security::Signer> signer_;
     std::vector<Segment> segments_;
     std::size_t retained_bytes_ = 0;
     bool aborted_ = false;

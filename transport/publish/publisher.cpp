@@ -83,6 +83,7 @@ struct Publisher::Producer {
 
     wire::Name prefix;
     std::string label;
+    std::shared_ptr<security::Signer> signer;
     std::vector<Entry> entries;
     std::vector<WaitingTensor> waiting;
     std::vector<Watermark> watermarks;
@@ -119,15 +120,30 @@ struct Publisher::Producer {
 
 Publisher::Publisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool,
                      security::Signer& signer)
-    : virtual_scale_(virtual_scale), forwarder_(forwarder), pool_(pool), signer_(signer) {}
+    : virtual_scale_(virtual_scale),
+      forwarder_(forwarder),
+      pool_(pool),
+      own_signer_(std::shared_ptr<void>(), &signer) {}
 
 Publisher::~Publisher() = default;
+
+void Publisher::set_signer(const wire::Name& prefix, std::shared_ptr<security::Signer> signer) {
+    std::erase_if(signers_, [&](const auto& scoped) { return scoped.first == prefix; });
+    if (signer) signers_.emplace_back(prefix, std::move(signer));
+}
+
+std::shared_ptr<security::Signer> Publisher::signer_below(wire::NameView prefix) const {
+    const auto found = std::ranges::find_if(
+        signers_, [&](const auto& scoped) { return scoped.first.view().is_prefix_of(prefix); });
+    return found == signers_.end() ? own_signer_ : found->second;
+}
 
 void Publisher::register_producer(const wire::Name& prefix, std::string label) {
     if (producer_at(prefix) != nullptr) return;
     auto producer = std::make_unique<Producer>();
     producer->prefix = prefix;
     producer->label = std::move(label);
+    producer->signer = signer_below(prefix.view());
     producers_.push_back(std::move(producer));
 }
 
@@ -203,7 +219,7 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
                std::to_string(cut.block_bytes);
     }
     wire::Name kind = joined(spec.prefix, spec.kind);
-    if (kind.view().value().size() + signer_.key_name().value().size() > kMaxNames) {
+    if (kind.view().value().size() + producer->signer->key_name().value().size() > kMaxNames) {
         return kind.view().to_uri() + " is too long: it and the key's name must fit into " +
                std::to_string(kMaxNames) + " bytes";
     }
@@ -222,10 +238,10 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
 std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     wire::Name name = joined(spec.prefix, spec.kind);
     name.append_number(wire::kSequenceNumComponent, spec.seq);
+    Producer& producer = *producer_of(name.view());
     auto publication = std::make_shared<Publication>(
         name, spec.tensor, spec.segmentation, spec.segment_ends, spec.tensor_elements,
-        spec.description, virtual_scale_, pool_, signer_);
-    Producer& producer = *producer_of(name.view());
+        spec.description, virtual_scale_, pool_, producer.signer);
     by_name_.insert_or_assign(name.view().hash(), publication);
     producer.entries.push_back({spec.seq, spec.exclusive_seq, publication});
     answer_waiting(producer, producer.entries.back());
@@ -287,12 +303,12 @@ void Publisher::retire(const wire::Name& prefix, std::uint64_t seq) {
 
 PacketRef Publisher::mismatch(wire::NameView name, const Publication& published) {
     return make_tensor_error(name, wire::TensorErrorCode::kMismatch, published.description(), pool_,
-                             signer_);
+                             published.signer());
 }
 
 PacketRef Publisher::never_comes(wire::NameView name, const Producer& producer) {
     return make_tensor_error(name, wire::TensorErrorCode::kAborted, producer.end->why, pool_,
-                             signer_);
+                             *producer.signer);
 }
 
 PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::uint64_t segment,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "transport/application/application.hpp"
@@ -21,6 +22,10 @@ class Publisher {
     Publisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool,
               security::Signer& signer);
     ~Publisher();
+
+    /// Who registers a producer below `prefix` from now on signs with `signer`; null: with the
+    /// publisher's own again.
+    void set_signer(const wire::Name& prefix, std::shared_ptr<security::Signer> signer);
 
     void register_producer(const wire::Name& prefix, std::string label);
     /// Drops the prefix with its publications; who waits for one is told that there is none.
@@ -47,6 +52,7 @@ class Publisher {
     struct WaitingTensor;
     struct Producer;
 
+    std::shared_ptr<security::Signer> signer_below(wire::NameView prefix) const;
     Producer* producer_of(wire::NameView name);
     const Producer* producer_at(const wire::Name& prefix) const;
     PacketRef mismatch(wire::NameView name, const Publication& published);
@@ -65,7 +71,8 @@ class Publisher {
     std::uint32_t virtual_scale_;
     Forwarder& forwarder_;
     PacketPool& pool_;
-    security::Signer& signer_;
+    std::shared_ptr<security::Signer> own_signer_;
+    std::vector<std::pair<wire::Name, std::shared_ptr<security::Signer>>> signers_;  ///< by prefix
     std::vector<std::unique_ptr<Producer>> producers_;
     std::unordered_map<wire::NameHash, std::shared_ptr<Publication>> by_name_;
     std::size_t waiting_count_ = 0;

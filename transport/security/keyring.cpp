@@ -104,6 +104,11 @@ struct Keyring::State {
         std::unique_ptr<Verifier> verifier;
     };
 
+    void remove_keys(const auto& condition) {
+        for (auto& [name, of_name] : keys) std::erase_if(of_name, condition);
+        std::erase_if(keys, [](const auto& entry) { return entry.second.empty(); });
+    }
+
     std::unordered_map<wire::Name, std::vector<Key>, KeyNameHash, KeyNameEqual> keys;
     Sha256 sha256;
     bool accept_digest = false;
@@ -128,10 +133,13 @@ bool Keyring::add(wire::SignatureType type, const wire::Name& key_name, wire::By
 void Keyring::remove(const wire::Name& key_name) { state_->keys.erase(key_name); }
 
 void Keyring::remove_scope(const wire::Name& scope) {
-    for (auto& [name, keys] : state_->keys) {
-        std::erase_if(keys, [&](const State::Key& key) { return key.scope == scope; });
-    }
-    std::erase_if(state_->keys, [](const auto& entry) { return entry.second.empty(); });
+    state_->remove_keys([&](const State::Key& key) { return key.scope == scope; });
+}
+
+void Keyring::remove_scopes_below(const wire::Name& prefix) {
+    state_->remove_keys([view = prefix.view()](const State::Key& key) {
+        return !key.scope.view().empty() && view.is_prefix_of(key.scope.view());
+    });
 }
 
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }

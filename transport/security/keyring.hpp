@@ -67,6 +67,8 @@ class Keyring {
     void remove(const wire::Name& key_name);
     /// Forgets the keys that were kept for `scope`.
     void remove_scope(const wire::Name& scope);
+    /// The same for all scopes below `prefix`, and for itself.
+    void remove_scopes_below(const wire::Name& prefix);
     /// DigestSha256 proves no origin: accepted only when `accept_digest(true)` was called.
     void accept_digest(bool accept);
     /// SignatureNull proves nothing at all: accepted only when `accept_unsigned(true)` was called.

@@ -38,6 +38,36 @@ TEST_CASE("a reduction asks every operand's node and answers with the signed sum
     f.check_nothing_left();
 }
 
+TEST_CASE("a group's sums are signed by its key, whenever that comes, until the group goes") {
+    ReducerFixture f;
+    const wire::Name group = name_of("/job/g0");
+    const wire::Name key = name_of("/job/KEY/v=1");
+    const std::vector<std::uint8_t> secret(16, 7);
+    const std::shared_ptr<security::Signer> signer = security::make_gmac_signer(key, secret, {});
+    const auto key_of_sum = [&](std::uint64_t segment) {
+        REQUIRE(f.admit(f.operand_uri("0-1", segment)) == Admission::kAccepted);
+        for (const char* rank : {"0", "1"}) {
+            f.arrive(f.operand_uri(rank, segment), std::vector<float>{1.0F});
+        }
+        REQUIRE(f.forwarder.put.size() == 1);
+        const PacketRef sum = std::move(f.forwarder.put.front().packet);
+        f.forwarder.put.clear();
+        return wire::Name(wire::DataView::parse(sum.bytes())->key_name());
+    };
+    const Rule rule = rule_of("0-1", {{"0", "h0"}, {"1", "h1"}});
+    f.reducer.install(rule);
+    CHECK(key_of_sum(0) == wire::Name());
+    f.reducer.set_group_signer(group, signer);
+    CHECK(key_of_sum(1) == key);
+    f.reducer.remove_group(group);
+    f.reducer.install(rule);
+    CHECK(key_of_sum(2) == wire::Name());
+    f.reducer.remove_group(group);
+    f.reducer.set_group_signer(group, signer);
+    f.reducer.install(rule);
+    CHECK(key_of_sum(3) == key);
+}
+
 TEST_CASE("the order of arrival does not change a bit of the sum") {
     const std::vector<std::vector<float>> operands{
         {1e8F, 0.1F}, {1.0F, 0.2F}, {-1e8F, 0.3F}, {3.14159F, 1e-9F}};

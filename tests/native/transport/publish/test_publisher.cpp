@@ -175,3 +175,24 @@ TEST_CASE("ends that do not cut the tensor into segments that fit are refused") 
     CHECK(refused({100, 200, 299}));  // a byte that is in no segment
     CHECK(refused({100, 200, 301}));  // beyond the tensor
 }
+
+TEST_CASE("a group's producers sign with its key, and what was published goes on with it") {
+    Fixture fixture;
+    const auto key_of = [&](const std::string& uri) {
+        const Production production = fixture.ask(uri);
+        REQUIRE(production.kind == Kind::kData);
+        return wire::DataView::parse(production.data.bytes())->key_name().to_uri();
+    };
+    const std::vector<std::uint8_t> secret(16, 7);
+    fixture.publisher.set_signer(name("/job/g1"),
+                                 security::make_gmac_signer(name("/job/KEY/v=1"), secret, {}));
+    fixture.publisher.register_producer(name("/job/g1/3"), "3");
+    PublicationSpec spec = fixture.spec("/sum.u8", 1);
+    fixture.publisher.publish(spec);
+    spec.prefix = name("/job/g1/3");
+    fixture.publisher.publish(spec);
+    CHECK(key_of("/job/g0/3/sum.u8/seq=1/seg=0") == "/");
+    CHECK(key_of("/job/g1/3/sum.u8/seq=1/seg=0") == "/job/KEY/v=1");
+    fixture.publisher.set_signer(name("/job/g1"), nullptr);
+    CHECK(key_of("/job/g1/3/sum.u8/seq=1/seg=1") == "/job/KEY/v=1");
+}
