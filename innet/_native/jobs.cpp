@@ -44,17 +44,23 @@ void remove_job(NodeHandle& self, const std::string& prefix) {
     });
 }
 
-void install_group_key(NodeHandle& self, const std::vector<std::string>& prefixes,
-                       const SigningKey& key) {
+void install_group_keys(NodeHandle& self, const std::vector<std::string>& prefixes,
+                        const std::optional<SigningKey>& signing_key,
+                        const std::vector<SigningKey>& trusted_keys) {
     std::vector<wire::Name> groups;
     for (const std::string& prefix : prefixes) groups.push_back(name_from_uri(prefix));
+    make_keyring(trusted_keys);  // whatever is malformed is refused before anything changes
     // One signer for all: two would begin with the same nonce.
-    const std::shared_ptr<security::Signer> signer = make_signer(key);
+    const std::shared_ptr<security::Signer> signer =
+        signing_key ? make_signer(*signing_key) : nullptr;
     self.call([&](Engine& engine) {
         for (const wire::Name& group : groups) {
             engine.node.reducer().set_group_signer(group, signer);
             engine.endpoint.set_signer(group, signer);
-            [[maybe_unused]] const bool added = add_key(engine.keyring, key, group);
+            engine.keyring.remove_scope(group);
+            for (const SigningKey& key : trusted_keys) {
+                [[maybe_unused]] const bool added = add_key(engine.keyring, key, group);
+            }
         }
     });
 }
@@ -93,12 +99,13 @@ void bind_jobs_of(nb::class_<NodeHandle>& node) {
              "node's own), and the trusted keys vouch for its names alone.")
         .def("remove_job", &remove_job, "prefix"_a,
              "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
-        .def("install_group_key", &install_group_key, "prefixes"_a, "key"_a,
-             "The symmetric key of a group whose names begin with any of the prefixes: it signs "
-             "the sums of rules there and what producers that are registered from now on publish, "
-             "and vouches for names below the prefixes alone.")
+        .def("install_group_keys", &install_group_keys, "prefixes"_a, "signing_key"_a.none(),
+             "trusted_keys"_a,
+             "For a group whose names begin with any of the prefixes: the key signs (None: the "
+             "node's own does) the sums of rules there and what producers that are registered from "
+             "now on publish, and the trusted keys vouch for names below the prefixes alone.")
         .def("remove_group", &remove_group, "group"_a,
-             "Takes away the group's rules, slots and key, and what is cached of it.")
+             "Takes away the group's rules, slots and keys, and what is cached of it.")
         .def("bind_face", &bind_face, "face"_a, "prefix"_a.none(),
              "From now on the face carries names of that job alone; None: names of no job.")
         .def(

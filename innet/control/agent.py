@@ -14,12 +14,13 @@ from innet._native import _core
 from innet.control.protocol import JobMessage, PoolMessage, RuleMessage, job_of
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
-from innet.errors import ControlError
+from innet.errors import ControlError, SecurityError
 from innet.telemetry.events import report
 
 if TYPE_CHECKING:  # a switch starts without plans and topologies
     from innet.control.resumption import WorkerReport
     from innet.plans import Plan
+    from innet.security.credential_packets import CredentialOpener
 
 
 class GroupListener(Protocol):
@@ -46,10 +47,13 @@ class NodeAgent:
         node: _core.NodeHandle,
         config: NodeConfig,
         groups: GroupListener | None = None,
+        credentials: CredentialOpener | None = None,
     ) -> None:
+        """``credentials`` opens what is sealed to this process."""
         self._node = node
         self._config = config
         self._groups = groups
+        self._credentials = credentials
         self._routes_lock = threading.Lock()  # a worker sets its own, too
         self._routes = {route.node: route.face for route in config.routes}
         self._ruled: set[str] = set()
@@ -63,6 +67,8 @@ class NodeAgent:
                 "status": self.status,
                 "install_job": self.install_job,
                 "remove_job": self.remove_job,
+                "sealing_key": self.sealing_key,
+                "install_group_keys": self.install_group_keys,
                 "set_pools": self.set_pools,
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
@@ -122,6 +128,20 @@ class NodeAgent:
         self._node.remove_job(prefix)
         for group in [group for group in self._ruled if group.startswith(f"{prefix}/")]:
             self._report_removed(group)
+
+    def sealing_key(self) -> str | None:
+        """What this process can be sealed secrets to, hexadecimal; ``None``: to nothing."""
+        return None if self._credentials is None else self._credentials.public
+
+    def install_group_keys(self, packet: str) -> None:
+        """Sign and verify a group's names with the credentials in a packet (hexadecimal).
+
+        Raises:
+            SecurityError: it is not for this process, or not signed by the run's authority.
+        """
+        if self._credentials is None:
+            raise SecurityError(f"{self._config.node} has no key to open credentials with")
+        self._credentials.open(bytes.fromhex(packet)).install(self._node)
 
     def set_pools(self, pools: list[dict[str, Any]]) -> None:
         """Serve these pools of blocks (see :class:`PoolMessage`), and none else."""

@@ -18,6 +18,7 @@ import psutil
 
 from innet.control.attendance import Attendance
 from innet.control.controller_socket import ControllerServer
+from innet.control.group_keys import GroupKeys
 from innet.control.group_plans import GroupPlans
 from innet.control.groups import Group, GroupRegistry
 from innet.control.heartbeats import Heartbeats
@@ -31,6 +32,8 @@ from innet.control.resumption import KnownJob, LaunchRecord, PoolReport, WorkerR
 from innet.control.survivors import Loss, Survivors
 from innet.errors import ControlError, NoAnswer
 from innet.plans import Plan
+from innet.security.credential_packets import KeyAuthority
+from innet.security.group_keys import GroupKeySource
 from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
 from innet.telemetry.events import report
@@ -83,10 +86,12 @@ class Controller:
         self._placements = Placements(Survivors(topology), self._messenger)
         self._outages = Outages(self._lock, self._change, self._recovery)
         self._jobs = JobRegistry(topology.hosts)
+        self._keys = GroupKeys(_authority_of(record), self._messenger)
         self._groups = GroupRegistry(
             self._jobs,
             GroupPlans(topology, record.generation),
             self._placements,
+            self._keys,
             self._messenger,
         )
         self._pools = PoolRegistry(self._placements)
@@ -138,14 +143,17 @@ class Controller:
         with self._lock:
             return self._jobs.admit(name, hosts, weight)
 
-    def open_job(self, job: Job, keys: JobTrust) -> None:
+    def open_job(self, job: Job, keys: JobTrust, groups: GroupKeySource | None = None) -> None:
         """Have all switches serve an admitted job, which has ``keys``.
+
+        ``groups`` is what its groups get keys of their own from.
 
         Raises:
             ControlError: a switch refuses or does not answer.
         """
         with self._lock:
             self._placements.open_job(job_message(job, keys))
+            self._keys.open_job(job.name, groups, self._placements.survivors.switches)
 
     def close_job(self, job: Job) -> None:
         """A job is over: nothing of it is left on the switches, and its hosts are free."""
@@ -158,6 +166,7 @@ class Controller:
             for host in job.hosts:
                 self._pools.leave_all(host)
             self._placements.close_job(job.prefix)
+            self._keys.close_job(job.name)
             self._jobs.remove(job)
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -168,13 +177,15 @@ class Controller:
     def _open_told_job(self, **told: Any) -> None:
         known = KnownJob.model_validate(told)
         if known.keys is not None:
-            self.open_job(known.job, known.keys)
+            self.open_job(known.job, known.keys, known.groups)
 
     def _close_told_job(self, **told: Any) -> None:
         self.close_job(KnownJob.model_validate(told).job)
 
-    def attach(self, node: str, pid: int) -> int:
+    def attach(self, node: str, pid: int, sealing_key: str | None = None) -> int:
         """Process ``pid`` stands for ``node`` from now on; its incarnation.
+
+        Keys of its groups are sealed to ``sealing_key``.
 
         What an earlier process of the node was in ends, and the node may join groups again.
         """
@@ -182,6 +193,7 @@ class Controller:
             self._groups.renew(node)
             self._pools.leave_all(node)
             self._note_supervised(node, pid)
+            self._keys.meet(node, sealing_key)
             return self._attendance.attach(node, pid)
 
     def _note_supervised(self, node: str, pid: int) -> None:
@@ -217,6 +229,7 @@ class Controller:
         its names, and says so by :meth:`ready_group`. ``plans`` are as they are placed now, and
         ``made`` as they were made for the whole network, where that differs. ``number`` tells the
         group from others of the same name: before it, after it, or of other nodes at the same time.
+        ``keys`` are the group's credentials, sealed to the process (:mod:`innet.security`).
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
@@ -224,7 +237,7 @@ class Controller:
                 the group needs is gone.
         """
         with self._lock:
-            return self._described(self._groups.join(group, algorithm, tuple(ranks), node))
+            return self._described(self._groups.join(group, algorithm, tuple(ranks), node), node)
 
     def ready_group(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` answers for all its names of the group; others that do not are ``missing``.
@@ -260,7 +273,7 @@ class Controller:
         """
         with self._lock:
             made = self._groups.shrink(group, number, node)
-            return {**self._described(made), "name": made.name, "ranks": list(made.ranks)}
+            return {**self._described(made, node), "name": made.name, "ranks": list(made.ranks)}
 
     def leave_group(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` needs nothing more of the group; others that are not ``missing`` either.
@@ -461,8 +474,9 @@ class Controller:
         self._attendance.close()
         self._messenger.close()
 
-    def _described(self, group: Group) -> dict[str, Any]:
+    def _described(self, group: Group, node: str) -> dict[str, Any]:
         return {
+            "keys": self._keys.for_member(group, node),
             "number": group.number,
             "missing": group.ranks_but(group.joined),
             "plans": _documents(group.placed),
@@ -475,9 +489,11 @@ class Controller:
         for known in record.jobs.values():
             if known.keys is not None:
                 self._placements.restore_job(job_message(known.job, known.keys))
+                self._keys.open_job(known.job.name, known.groups, ())
         reports = self._ask_workers(hosts)
         for worker in reports:
             self._note_supervised(worker.node, worker.pid)
+            self._keys.meet(worker.node, worker.sealing_key)
             self._attendance.restore(worker.node, worker.pid, worker.incarnation)
         with self._lock:
             self._groups.restore(reports, record)
@@ -524,6 +540,12 @@ class Controller:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _authority_of(record: LaunchRecord) -> KeyAuthority | None:
+    if record.authority is None:
+        return None
+    return KeyAuthority.from_hex(record.authority, record.generation)
 
 
 def _documents(plans: Mapping[str, Plan]) -> dict[str, dict[str, Any]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from innet.control.group_keys import GroupKeys
 from innet.control.group_plans import GroupPlans
 from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import Messenger
@@ -35,6 +37,7 @@ class Group:
         left: those that need nothing more.
         founder: the group whose survivors these are, by name and number; itself for any other.
         lost: the ranks whose process has ended.
+        sealed: the packet with its credentials for each member that has come, hexadecimal.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Group:
     left: set[int] = field(default_factory=set)
     founder: GroupKey | None = None
     lost: set[int] = field(default_factory=set)
+    sealed: dict[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> GroupKey:
@@ -88,11 +92,13 @@ class GroupRegistry:
         jobs: JobRegistry,
         plans: GroupPlans,
         placements: Placements,
+        keys: GroupKeys,
         messenger: Messenger,
     ) -> None:
         self._jobs = jobs
         self._plans = plans
         self._placements = placements
+        self._keys = keys
         self._messenger = messenger
         self._groups: list[Group] = []
         self._failed: dict[str, str] = {}
@@ -232,8 +238,10 @@ class GroupRegistry:
             if why := self._placements.survivors.separation(group.ranks):
                 self._fail_group(group, frozenset(), why, None)
         moved = [group for group in self._groups if self._place(group)]
+        self._keys.ask_switches(self._placements.survivors.switches)
         self._placements.adapt_switches(
-            {prefix: plan for group in self._groups for prefix, plan in group.placed.items()}
+            {prefix: plan for group in self._groups for prefix, plan in group.placed.items()},
+            lambda switch: [m for g in self._groups for m in self._keys.for_switch(g, switch)],
         )
         for group in moved:
             plans = {prefix: plan.to_dict() for prefix, plan in group.placed.items()}
@@ -395,7 +403,7 @@ class GroupRegistry:
         group = Group(name, job.name, algorithm, ranks, plans, placed, number)
         self._groups.append(group)
         try:
-            self._placements.install(placed)
+            self._placements.install(placed, partial(self._keys.for_switch, group))
         except ControlError:
             self._remove(group)
             raise

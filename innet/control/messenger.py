@@ -47,6 +47,12 @@ class Messenger:
         """
         wait([self._threads.submit(self._say, node, said) for node, said in messages.items()])
 
+    def ask_each(self, nodes: Iterable[str], method: str) -> dict[str, Any]:
+        """The answers of those of ``nodes`` that answer soon."""
+        asked = {node: self._threads.submit(self._answer, node, method) for node in nodes}
+        answers = {node: answer.result() for node, answer in asked.items()}
+        return {node: answer for node, answer in answers.items() if answer is not None}
+
     def tell(self, nodes: Iterable[str], method: str, **parameters: Any) -> None:
         """Say something to each of ``nodes``: nobody waits for one that is busy or gone."""
         for node in nodes:
@@ -61,6 +67,14 @@ class Messenger:
     def close(self) -> None:
         """Wait for what is under way, and end the threads."""
         self._threads.shutdown()
+
+    def _answer(self, node: str, method: str) -> Any:
+        with self._connect(node) as client:
+            try:
+                return client.ask(method, timeout_s=_TELL_TIMEOUT_S)
+            except ControlError as error:
+                _log.info("%s answers no %s: %s", node, method, error)
+                return None
 
     def _say(self, node: str, messages: Sequence[Message]) -> None:
         with self._connect(node) as client:

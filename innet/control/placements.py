@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,9 @@ from innet.control.protocol import JobMessage, PoolMessage, RuleMessage
 from innet.control.survivors import Survivors
 from innet.errors import NoAnswer
 from innet.plans import Plan
+
+MessagesTo = Callable[[str], Sequence[Message]]
+"""What a switch is told."""
 
 _POOLS_TIMEOUT_S = 2.0
 
@@ -75,19 +78,23 @@ class Placements:
         """Where the sums of ``plans``, made for the whole network, are made now."""
         return {prefix: self.survivors.place(plan) for prefix, plan in plans.items()}
 
-    def install(self, plans: Mapping[str, Plan]) -> None:
-        """Install the rules of ``plans``, each under its name prefix.
+    def install(self, plans: Mapping[str, Plan], keys: MessagesTo) -> None:
+        """Install a group's ``keys`` on all switches, and the rules of ``plans``.
 
         Raises:
             ControlError: a switch that they need does not answer.
         """
+        for switch in self.survivors.switches:
+            with suppress(NoAnswer):  # it is told when it comes back
+                for method, parameters in keys(switch):
+                    self._messenger.ask(switch, method, **parameters)
         for prefix, plan in plans.items():
             for switch in self.survivors.switches:
                 if rules := rule_messages(plan, switch):
                     self._messenger.ask(switch, "install_group", group=prefix, rules=rules)
 
-    def adapt_switches(self, plans: Mapping[str, Plan]) -> None:
-        """Give every switch that is left jobs, pools, the present routes, and rules of ``plans``.
+    def adapt_switches(self, plans: Mapping[str, Plan], keys: MessagesTo) -> None:
+        """Give every switch that is left jobs, pools, routes, groups' keys and rules of ``plans``.
 
         One that does not answer is left as it is: it will be lost too, or come back.
         """
@@ -98,6 +105,7 @@ class Placements:
                     *(("install_job", job.model_dump()) for job in self._jobs.values()),
                     self._set_pools(),
                     ("set_routes", {"routes": dict(hops[switch])}),
+                    *keys(switch),
                     *(
                         ("install_group", {"group": prefix, "rules": rules})
                         for prefix, plan in plans.items()

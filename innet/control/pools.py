@@ -16,7 +16,7 @@ from innet.control.protocol import PoolMessage
 from innet.control.resumption import PoolReport, WorkerReport
 from innet.errors import ControlError
 from innet.kv.names import tenant_prefix
-from innet.security.keys import Key
+from innet.security.key import Key
 
 
 @dataclass

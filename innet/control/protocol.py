@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from innet.control.jobs import Job
-from innet.security.keys import JobTrust, Key
+from innet.security.key import Key
+from innet.security.keys import JobTrust
 
 
 class Request(BaseModel):

@@ -16,6 +16,7 @@ from innet.control.jobs import Job
 from innet.control.resumption import KnownJob, LaunchRecord
 from innet.control.survivors import Loss
 from innet.errors import NoAnswer
+from innet.security.group_keys import GroupKeySource
 from innet.security.keys import JobTrust
 from innet.telemetry.events import report
 
@@ -31,9 +32,10 @@ class RemoteController:
     Every method blocks until there is an answer, from that or the next process.
     """
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, authority: str | None = None) -> None:
+        """``authority``: the private key that signs the keys of groups (PKCS#8, hexadecimal)."""
         self._socket = socket
-        self._record = LaunchRecord()
+        self._record = LaunchRecord(authority=authority)
         self._lock = threading.Lock()
 
     @property
@@ -59,11 +61,12 @@ class RemoteController:
             self._record.jobs[job.name] = KnownJob(job=job)
         return job
 
-    def open_job(self, job: Job, keys: JobTrust) -> None:
+    def open_job(self, job: Job, keys: JobTrust, groups: GroupKeySource) -> None:
         """As the controller's method."""
+        known = KnownJob(job=job, keys=keys, groups=groups)
         with self._lock:
-            self._record.jobs[job.name] = KnownJob(job=job, keys=keys)
-        self._ask("open_job", job=_job_adapter.dump_python(job), keys=keys.model_dump())
+            self._record.jobs[job.name] = known
+        self._ask("open_job", **known.model_dump())
 
     def close_job(self, job: Job) -> None:
         """As the controller's method."""

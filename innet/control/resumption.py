@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from innet.control.jobs import Job
 from innet.control.survivors import Loss
-from innet.security.keys import JobTrust, Key
+from innet.security.group_keys import GroupKeySource
+from innet.security.key import Key
+from innet.security.keys import JobTrust
 
 
 class _Part(BaseModel):
@@ -20,10 +22,11 @@ class _Part(BaseModel):
 
 
 class KnownJob(_Part):
-    """A job that runs, with its keys once the switches serve it."""
+    """A job that runs, with its keys once the switches serve it, and what its groups' come from."""
 
     job: Job
     keys: JobTrust | None = None
+    groups: GroupKeySource | None = None
 
 
 class LaunchRecord(_Part):
@@ -31,6 +34,7 @@ class LaunchRecord(_Part):
 
     Attributes:
         generation: how often the controller was started again.
+        authority: the private key that says which keys a group has (PKCS#8, hexadecimal).
         admitted: jobs so far.
         jobs: those that run, by name.
         failed: why, by node of those jobs, the first to fail at the beginning.
@@ -41,6 +45,7 @@ class LaunchRecord(_Part):
     """
 
     generation: int = 0
+    authority: str | None = Field(default=None, repr=False)
     admitted: int = 0
     jobs: dict[str, KnownJob] = {}
     failed: dict[str, str] = {}
@@ -101,6 +106,7 @@ class WorkerReport(_Part):
         pid: its process.
         incarnation: as the controller gave it.
         failed: why it can go on no longer, if it cannot.
+        sealing_key: what is sealed to it, hexadecimal.
         groups: with those that it has left while others have not.
         pools: that it is a member of.
     """
@@ -109,5 +115,6 @@ class WorkerReport(_Part):
     pid: int
     incarnation: int
     failed: str | None
+    sealing_key: str | None = None
     groups: list[GroupReport]
     pools: list[PoolReport] = []

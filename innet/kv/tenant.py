@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from innet._native import _core
 from innet.errors import KVError, SecurityError
 from innet.kv.names import tenant_component, tenant_prefix
-from innet.security.keys import Key
+from innet.security.key import Key
 
 MIN_SECRET_BYTES: Final = 16
 _DERIVED_BYTES: Final = 32

@@ -17,6 +17,7 @@ from innet.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.launch.restart_pause import pause_before_restart_s
 from innet.settings import SETTINGS_NAME, RecoverySettings
 from innet.topology import dump_yaml
+from innet.trust import PrivateKey
 
 _LABEL = "controller"
 _FIRST_PAUSE_S = 0.1
@@ -30,15 +31,21 @@ class ControllerProcess:
     """
 
     def __init__(
-        self, network: Network, settings: RecoverySettings, say: Callable[[str], None]
+        self,
+        network: Network,
+        settings: RecoverySettings,
+        say: Callable[[str], None],
+        authority: PrivateKey,
     ) -> None:
-        """``say`` tells the user."""
+        """``say`` tells the user; ``authority`` signs the keys of groups."""
         self._network = network
         self._settings = settings
         self._say = say
         self._process: SupervisedProcess | None = None
         self._recovery: asyncio.Task[None] | None = None
-        self.remote = RemoteController(network.run_dir / CONTROLLER_SOCKET_NAME)
+        self.remote = RemoteController(
+            network.run_dir / CONTROLLER_SOCKET_NAME, authority.to_der().hex()
+        )
 
     async def __aenter__(self) -> Self:
         """Start it; it answers some time later, and whoever asks waits for that."""

@@ -66,12 +66,12 @@ class JobAdmission:
             await asyncio.to_thread(self._close, job)
 
     def _open(self, job: Job) -> None:
-        keys = self._dealer.deal(job.prefix, job.hosts)
+        keys = self._dealer.deal(job.hosts)
         for host, host_keys in keys.hosts.items():
             path = self._keys_path(host)
             with writing_into(path.parent):
                 host_keys.save(path)
-        self._controller.open_job(job, keys.switches)
+        self._controller.open_job(job, keys.switches, keys.groups)
 
     def _close(self, job: Job) -> None:
         for host in job.hosts:

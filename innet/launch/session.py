@@ -38,6 +38,7 @@ from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, Settings
 from innet.telemetry.launcher_telemetry import LauncherTelemetry
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
+from innet.trust import PrivateKey, PublicKey
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
     JOB_VARIABLE,
@@ -89,9 +90,10 @@ class Session:
             await stack.enter_async_context(self._telemetry)
             stack.push_async_callback(self.network.processes.terminate)
             with writing_into(self.network.run_dir):
-                dealer = await asyncio.to_thread(self._write_files)
+                authority = PrivateKey.generate("ed25519")
+                dealer = await asyncio.to_thread(self._write_files, authority.public)
             controller = await stack.enter_async_context(
-                ControllerProcess(self.network, self.settings.recovery, self._say)
+                ControllerProcess(self.network, self.settings.recovery, self._say, authority)
             )
             self._controller = controller.remote
             if self.settings.security.signature == "none":
@@ -291,14 +293,14 @@ class Session:
             status: dict[str, Any] = client.ask("status", timeout_s=5.0)
             return status
 
-    def _write_files(self) -> KeyDealer:
+    def _write_files(self, authority: PublicKey) -> KeyDealer:
         """The settings, the operator's and the switches' keys; who deals those of jobs."""
         settings = self.settings.model_copy(update={"telemetry": self._telemetry.for_nodes})
         self._settings_path.write_text(settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
         signature = self.settings.security.signature
-        dealer = KeyDealer(self.topology.switches, signature, operator.public)
+        dealer = KeyDealer(self.topology.switches, signature, operator.public, authority.spki.hex())
         for switch, keys in dealer.switches.items():
             keys.save(self._keys_path(switch))
         return dealer

@@ -15,6 +15,7 @@ from innet.errors import InnetError
 from innet.logs import LogContext, configure_logs
 from innet.node.priority import prefer_this_process
 from innet.node.runtime import open_node
+from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry import NodeTelemetry
@@ -38,8 +39,9 @@ def main(arguments: list[str]) -> int:
     except (InnetError, KeyError) as error:
         print(f"innet node: {error}", file=sys.stderr)
         return 1
+    credentials = None if keys.authority is None else CredentialOpener(config.node, keys.authority)
     with (
-        NodeAgent(node, config) as agent,
+        NodeAgent(node, config, credentials=credentials) as agent,
         closing(NodeTelemetry(node, config, settings, keys, agent.status)),
     ):
         stop.wait()

@@ -1,10 +1,10 @@
 """Keys that a launcher deals to the nodes of a run.
 
-Each job has keys of its own, which its hosts get and the switches learn when it comes. Each host
-has an Ed25519 pair, and all of the job know its public key: it signs its objects with it, and its
-segments too when that is the setting. With a symmetric signature, segments are signed with a key
-that the job shares. A job's hosts, and nobody else, also share a secret from which the tenant of
-its pools of blocks is derived. The files are readable by their owner alone.
+Each host of a job has an Ed25519 pair that no earlier job has seen: it signs its objects with it,
+and its segments too when that is the setting. Whose keys vouch for a group's names, and the key
+that its members share with a symmetric signature, nodes learn when the group is made
+(:mod:`.group_keys`); no file has them. A job's hosts, and nobody else, also share a secret from
+which the tenant of its pools of blocks is derived. The files are readable by their owner alone.
 """
 
 from __future__ import annotations
@@ -20,37 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet._native import _core
 from innet.errors import SecurityError
+from innet.security.group_keys import GroupKeySource, JobSecret
+from innet.security.key import SHARED_KEY_BYTES, Key
 from innet.settings import Signature
 
 KEYS_VARIABLE = "INNET_KEYS"
 """Environment variable with the path of the node's key file."""
 
-_GROUP_KEY_BYTES = {"gmac": 16, "hmac": 32}
 _KEYLESS: frozenset[Signature] = frozenset({"digest", "none"})
 _POOL_SECRET_BYTES = 32
-
-
-class Key(BaseModel):
-    """A named key. ``secret`` is hexadecimal: the shared secret, private seed or public key."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    signature: Signature
-    name: str
-    secret: str
-
-    def __repr__(self) -> str:
-        return f"Key({self.signature}, {self.name})"
-
-    def public(self) -> Key:
-        """The half of an Ed25519 pair that verifies."""
-        private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(self.secret))
-        secret = private.public_key().public_bytes_raw().hex()
-        return self.model_copy(update={"secret": secret})
-
-    def native(self, salt: bytes = b"") -> _core.SigningKey:
-        """The key as the packet path takes it."""
-        return _core.SigningKey(self.signature, self.name, bytes.fromhex(self.secret), salt)
 
 
 class NodeKeys(BaseModel):
@@ -61,6 +39,8 @@ class NodeKeys(BaseModel):
         objects: for the manifests of objects: the node's own Ed25519 key.
         trusted: whose signatures are taken.
         operator: public key of who may give commands, hexadecimal; ``None``: nobody.
+        authority: public key of who says which keys a group has (SubjectPublicKeyInfo,
+            hexadecimal); ``None``: groups have none of their own.
         pool_secret: of the job's tenant of pools, hexadecimal; ``None``: a switch has none.
     """
 
@@ -70,6 +50,7 @@ class NodeKeys(BaseModel):
     objects: Key
     trusted: tuple[Key, ...]
     operator: str | None = None
+    authority: str | None = None
     pool_secret: str | None = Field(default=None, repr=False)
 
     def signing_key(self) -> _core.SigningKey:
@@ -118,7 +99,7 @@ class NodeKeys(BaseModel):
 
 
 class JobTrust(BaseModel):
-    """What a switch needs of a job's keys.
+    """What a switch needs of a job's keys before any of its groups is made.
 
     Attributes:
         signing: for the job's sums; ``None``: the switch's own key signs them.
@@ -146,10 +127,12 @@ class JobKeys:
     Attributes:
         hosts: for each of its hosts, which learns of no other job's.
         switches: for each switch.
+        groups: for the controller: what it makes the keys of groups of.
     """
 
     hosts: Mapping[str, NodeKeys]
     switches: JobTrust
+    groups: GroupKeySource
 
 
 def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]:
@@ -161,78 +144,84 @@ def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]
     """
     own = {node: _new_pair(node) for node in nodes}
     shared = _new_shared_key("/g/k", signature)
-    return _node_keys(own, shared, tuple(key.public() for key in own.values()))
+    public = tuple(key.public() for key in own.values())
+    trusted = public if shared is None else (shared, *public)
+    return {
+        node: NodeKeys(signing=shared or key, objects=key, trusted=trusted)
+        for node, key in own.items()
+    }
 
 
 class KeyDealer:
     """Deals the keys of one run: to its switches at the start, to each job when it comes.
 
-    >>> keys = KeyDealer(["s0"], "gmac").deal("/j1", ["h0"])
-    >>> keys.hosts["h0"].signing == keys.switches.signing
+    >>> keys = KeyDealer(["s0"], "gmac").deal(["h0"])
+    >>> keys.hosts["h0"].signing == keys.hosts["h0"].objects
     True
     """
 
     def __init__(
-        self, switches: Iterable[str], signature: Signature, operator: str | None = None
+        self,
+        switches: Iterable[str],
+        signature: Signature,
+        operator: str | None = None,
+        authority: str | None = None,
     ) -> None:
-        """All nodes take commands of ``operator``, a public key in hexadecimal."""
+        """All nodes take commands of ``operator``, and keys of groups of ``authority``."""
         self._signature = signature
         self._operator = operator
+        self._authority = authority
         own = {switch: _new_pair(switch) for switch in switches}
-        shared = _new_shared_key("", signature) if signature in _KEYLESS else None
-        self.switches: Mapping[str, NodeKeys] = _node_keys(own, shared, (), operator)
-        """The switches' own keys: those of jobs they learn from the controller."""
+        self.switches: Mapping[str, NodeKeys] = {
+            switch: self._node_keys(key) for switch, key in own.items()
+        }
+        """The switches' own keys: those of groups they learn from the controller."""
 
-    def deal(self, prefix: str, hosts: Iterable[str]) -> JobKeys:
-        """The keys of a job whose names begin with ``prefix``, such as ``/j1``.
+    def deal(self, hosts: Iterable[str]) -> JobKeys:
+        """The keys of a job.
 
         Each host gets an Ed25519 pair of its own, and all of them a secret for their pools, that no
         earlier job has seen.
         """
         own = {host: _new_pair(host) for host in hosts}
-        shared = _new_shared_key(f"{prefix}/KEY", self._signature)
-        public = tuple(key.public() for key in own.values())
-        if shared is None:
-            public += tuple(keys.objects.public() for keys in self.switches.values())
-        trusted = public if shared is None else (shared, *public)
+        pool_secret = secrets.token_bytes(_POOL_SECRET_BYTES).hex()
+        keyless = _keyless(self._signature)
+        signs_each = self._signature == "ed25519"
         return JobKeys(
-            _node_keys(
-                own,
-                shared,
-                public,
-                self._operator,
-                pool_secret=secrets.token_bytes(_POOL_SECRET_BYTES).hex(),
+            {host: self._node_keys(key, pool_secret) for host, key in own.items()},
+            JobTrust(signing=keyless, trusted=() if keyless is None else (keyless,)),
+            GroupKeySource(
+                secret=JobSecret.new(self._signature),
+                hosts={host: key.public() for host, key in own.items()},
+                switches=tuple(keys.objects.public() for keys in self.switches.values())
+                if signs_each
+                else (),
             ),
-            JobTrust(signing=shared, trusted=trusted),
         )
 
-
-def _node_keys(
-    own: Mapping[str, Key],
-    shared: Key | None,
-    public: tuple[Key, ...],
-    operator: str | None = None,
-    pool_secret: str | None = None,
-) -> dict[str, NodeKeys]:
-    trusted = public if shared is None else (shared, *public)
-    return {
-        node: NodeKeys(
-            signing=shared or key,
-            objects=key,
-            trusted=trusted,
-            operator=operator,
+    def _node_keys(self, own: Key, pool_secret: str | None = None) -> NodeKeys:
+        keyless = _keyless(self._signature)
+        return NodeKeys(
+            signing=keyless or own,
+            objects=own,
+            trusted=() if keyless is None else (keyless,),
+            operator=self._operator,
+            authority=self._authority,
             pool_secret=pool_secret,
         )
-        for node, key in own.items()
-    }
+
+
+def _keyless(signature: Signature) -> Key | None:
+    """What stands for a key where nothing is signed with one."""
+    return Key(signature=signature, name="", secret="") if signature in _KEYLESS else None
 
 
 def _new_shared_key(name: str, signature: Signature) -> Key | None:
     """``None`` where everybody signs by a key of their own."""
-    if signature == "ed25519":
-        return None
-    secret = secrets.token_bytes(_GROUP_KEY_BYTES.get(signature, 0)).hex()
-    return Key(signature=signature, name="" if signature in _KEYLESS else name, secret=secret)
+    if signature not in SHARED_KEY_BYTES:
+        return _keyless(signature)
+    secret = secrets.token_bytes(SHARED_KEY_BYTES[signature]).hex()
+    return Key(signature=signature, name=name, secret=secret)
 
 
 def _new_pair(node: str) -> Key:

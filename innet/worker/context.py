@@ -26,6 +26,7 @@ from innet.logs import LogContext, configure_logs
 from innet.node import open_node
 from innet.node.rules import install_rules
 from innet.plans import Plan
+from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry import NodeTelemetry
@@ -83,7 +84,11 @@ class Worker:
             job.controller_socket, settings.recovery.controller_patience_s
         )
         self._failed: str | None = None
-        self.incarnation: int = self._controller.ask("attach", node=config.node, pid=os.getpid())
+        self._credentials = _opener_of(config.node, keys)
+        self._sealing_key = None if self._credentials is None else self._credentials.public
+        self.incarnation: int = self._controller.ask(
+            "attach", node=config.node, pid=os.getpid(), sealing_key=self._sealing_key
+        )
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self.collector = Collector(self.node)
         self.asked_objects = AskedObjects(self.node)
@@ -244,8 +249,11 @@ class Worker:
         plans = _plans_of(answer["plans"])
         made = _plans_of(answer["made"]) if answer["made"] is not None else plans
         membership = Membership(name, answer["number"], nodes, rank, plans, algorithm, made)
-        for prefix, plan in plans.items():
+        for prefix in plans:
             self.node.remove_group(prefix)
+        if self._credentials is not None and answer["keys"] is not None:
+            self._credentials.open(bytes.fromhex(answer["keys"])).install(self.node)
+        for prefix, plan in plans.items():
             self._install_rules(prefix, plan)
         with self._lock:
             self._memberships[name] = membership
@@ -313,6 +321,7 @@ class Worker:
                 pid=os.getpid(),
                 incarnation=self.incarnation,
                 failed=self._failed,
+                sealing_key=self._sealing_key,
                 groups=[_report_of(membership, left) for membership, left in places],
                 pools=self.pools.reports(),
             )
@@ -515,6 +524,10 @@ class Worker:
         membership.failure = (why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)
+
+
+def _opener_of(node: str, keys: NodeKeys) -> CredentialOpener | None:
+    return None if keys.authority is None else CredentialOpener(node, keys.authority)
 
 
 def _plans_of(documents: Mapping[str, Any]) -> dict[str, Plan]:

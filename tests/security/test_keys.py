@@ -42,28 +42,27 @@ def test_keys_survive_their_file_and_other_files_are_refused(tmp_path):
         NodeKeys.load(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("signature", ["gmac", "hmac", "ed25519"])
-def test_hosts_of_a_job_can_sign_for_it_and_for_no_other(signature):
+@pytest.mark.parametrize("signature", ["gmac", "hmac", "ed25519", "digest", "none"])
+def test_each_job_has_keys_that_no_other_has(signature):
     dealer = KeyDealer(["s0"], signature)
-    jobs = [dealer.deal(f"/{name}", ["h0", "h1"]) for name in "ab"]
-    secrets = [{keys.signing.secret for keys in job.hosts.values()} for job in jobs]
-    assert secrets[0].isdisjoint(secrets[1])
-    known = [{key.secret for key in job.switches.trusted} for job in jobs]
-    assert known[0] & known[1] == (
-        {dealer.switches["s0"].objects.public().secret} if signature == "ed25519" else set()
-    )
+    jobs = [dealer.deal(["h0", "h1"]) for _ in range(2)]
+    pairs = [{keys.objects.secret for keys in job.hosts.values()} for job in jobs]
+    assert pairs[0].isdisjoint(pairs[1])
+    shared = [job.groups.secret for job in jobs]
+    assert (shared[0] is None) == (signature in ("ed25519", "digest", "none"))
+    assert shared[0] is None or shared[0] != shared[1]
     for job in jobs:
         job.switches.trusted_keys()
-        signs_for_itself = signature == "ed25519"
-        assert (job.switches.signing_key() is None) == signs_for_itself
+        assert (job.switches.signing_key() is None) == (signature in ("gmac", "hmac", "ed25519"))
         for host, keys in job.hosts.items():
-            assert keys.objects.public() in job.switches.trusted, host
-    assert dealer.switches["s0"].signing.secret not in known[0] | known[1]
+            assert job.groups.hosts[host] == keys.objects.public()
+            keys.signing_key()
+            keys.trusted_keys()
 
 
 def test_a_jobs_hosts_share_a_pool_secret_that_switches_and_other_jobs_do_not_have():
     dealer = KeyDealer(["s0"], "gmac")
-    dealt = [dealer.deal(f"/{name}", ["h0", "h1"]) for name in "ab"]
+    dealt = [dealer.deal(["h0", "h1"]) for _ in range(2)]
     of_jobs = [{keys.pool_secret_bytes() for keys in job.hosts.values()} for job in dealt]
     assert [len(secrets) for secrets in of_jobs] == [1, 1]
     assert of_jobs[0] != of_jobs[1]

@@ -1,0 +1,78 @@
+"""Who gets the keys of which group: its members, and the switches, each sealed to its process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from innet.control.messenger import Message, Messenger
+from innet.security.group_keys import GroupKeySource, epoch_name
+
+if TYPE_CHECKING:
+    from innet.control.groups import Group
+    from innet.security.credential_packets import KeyAuthority
+
+
+class GroupKeys:
+    """Makes the credentials of groups, for the processes whose sealing keys it knows.
+
+    Not for several threads at once: the controller holds its lock around every call.
+    """
+
+    def __init__(self, authority: KeyAuthority | None, messenger: Messenger) -> None:
+        """Without an ``authority``, groups have no keys of their own."""
+        self._authority = authority
+        self._messenger = messenger
+        self._sources: dict[str, GroupKeySource] = {}
+        self._public: dict[str, str] = {}
+
+    def open_job(self, job: str, source: GroupKeySource | None, switches: Iterable[str]) -> None:
+        """Groups of the job have keys from ``source`` from now on, which ``switches`` get too."""
+        if source is not None and self._authority is not None:
+            self._sources[job] = source
+            self.ask_switches(switches)
+
+    def close_job(self, job: str) -> None:
+        """The job is over: nothing is left that its keys could be made of."""
+        self._sources.pop(job, None)
+
+    def ask_switches(self, switches: Iterable[str]) -> None:
+        """Learn what is sealed to switches: a process that has come in another's place has its own.
+
+        One that does not answer gets no keys until it is asked again.
+        """
+        if self._sources:
+            self._public.update(self._messenger.ask_each(switches, "sealing_key"))
+
+    def meet(self, node: str, public: str | None) -> None:
+        """Another process stands for a host, with this sealing key."""
+        self._public.pop(node, None)
+        if public is not None:
+            self._public[node] = public
+
+    def for_member(self, group: Group, node: str) -> str | None:
+        """The packet for a member, hexadecimal: always the same for the same process.
+
+        ``None`` when the group has no keys of its own.
+        """
+        if node not in group.sealed:
+            packet = self._packet(group, group.ranks, node)
+            if packet is None:
+                return None
+            group.sealed[node] = packet
+        return group.sealed[node]
+
+    def for_switch(self, group: Group, switch: str) -> Sequence[Message]:
+        """What a switch is told, each time anew; nothing when it has not said what to seal to."""
+        packet = self._packet(group, group.ranks, switch)
+        return () if packet is None else (("install_group_keys", {"packet": packet}),)
+
+    def _packet(self, group: Group, members: Sequence[str], node: str) -> str | None:
+        source = self._sources.get(group.job)
+        public = self._public.get(node)
+        if source is None or public is None or self._authority is None:
+            return None
+        prefixes = tuple(group.plans)
+        epoch = epoch_name(prefixes, group.number)
+        credentials = source.credentials(prefixes, epoch, members)
+        return self._authority.seal(epoch, credentials, node, public).hex()

@@ -1,0 +1,115 @@
+"""Group credentials on their way: named Data, sealed to one process, signed by the run's authority.
+
+    /<job>/KEY/<group>/v=<epoch>/sealed/<node>/seq=<n>
+
+``n`` counts everything that the authority seals, and the salt of the key's nonces is made of it. So
+two processes never have the same salt, nor one process twice: it opens a packet once, and its
+successor has another key pair, which opens none of its packets.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Self
+
+from pydantic import ValidationError
+
+from innet.errors import SecurityError
+from innet.security.group_keys import GroupCredentials
+from innet.security.sealing import SealingKey, seal
+from innet.trust import PrivateKey, PublicKey, SignedData
+from innet.trust.names import name_of, uri_of
+
+AUTHORITY_NAME = "/authority/KEY"
+"""Name of the key that signs credentials."""
+
+_GENERATION_BITS = 16
+_COUNT_BITS = 32
+
+
+class KeyAuthority:
+    """Seals group credentials to the processes that may have them.
+
+    Args:
+        private: the authority's key.
+        generation: how often whoever sealed with this key has been replaced.
+    """
+
+    def __init__(self, private: PrivateKey, generation: int = 0) -> None:
+        if generation >> _GENERATION_BITS:
+            raise SecurityError(
+                f"keys were sealed by {generation} controllers already; launch the run again"
+            )
+        self._private = private
+        self._numbers = count(generation << _COUNT_BITS)
+        self._last = ((generation + 1) << _COUNT_BITS) - 1
+
+    @classmethod
+    def from_hex(cls, document: str, generation: int) -> Self:
+        """The authority whose private key (PKCS#8, hexadecimal) this is."""
+        return cls(PrivateKey.from_pkcs8(bytes.fromhex(document)), generation)
+
+    def seal(self, epoch: str, credentials: GroupCredentials, node: str, public: str) -> bytes:
+        """A packet with the credentials and a salt of its own, for the process with that key.
+
+        Args:
+            epoch: name of the group's key.
+            credentials: without a salt.
+            node: where the process is.
+            public: its sealing key, hexadecimal.
+
+        Raises:
+            SecurityError: ``public`` is no key, or there are no more salts.
+        """
+        number = next(self._numbers)
+        if number > self._last:
+            raise SecurityError("no salts are left for another key; launch the run again")
+        name = f"{epoch}/sealed/{node}/seq={number}"
+        salted = credentials.model_copy(update={"salt": number.to_bytes(6, "big").hex()})
+        sealed = seal(salted.model_dump_json().encode(), public, name.encode())
+        signed = SignedData.sign(name_of(name), sealed, self._private, name_of(AUTHORITY_NAME))
+        return signed.wire
+
+
+class CredentialOpener:
+    """Opens the credentials that are for one process.
+
+    Args:
+        node: where it is.
+        authority: whose signature counts: a public key (SubjectPublicKeyInfo, hexadecimal).
+    """
+
+    def __init__(self, node: str, authority: str) -> None:
+        self._node = node
+        self._authority = PublicKey.from_spki(bytes.fromhex(authority))
+        self._key = SealingKey.generate()
+        self._opened: set[str] = set()
+
+    @property
+    def public(self) -> str:
+        """What is to be sealed to, hexadecimal."""
+        return self._key.public
+
+    def open(self, packet: bytes) -> GroupCredentials:
+        """The credentials in a packet.
+
+        Raises:
+            SecurityError: it is not signed by the authority, is for another process, was changed,
+                or was opened before: nonces would be used again.
+        """
+        data = SignedData.parse(packet)
+        name = uri_of(data.name)
+        if not data.is_signed_by(self._authority):
+            raise SecurityError(f"{name} is not signed by the authority of this run")
+        if name.split("/")[-3:-1] != ["sealed", self._node]:
+            raise SecurityError(f"{name} is not for {self._node}")
+        if name in self._opened:
+            raise SecurityError(f"{name} was opened before; its nonces must not begin again")
+        try:
+            credentials = GroupCredentials.model_validate_json(
+                self._key.open(data.content, name.encode())
+            )
+        except ValidationError as error:
+            raise SecurityError(f"{name} does not hold credentials of this version") from error
+        self._opened.add(name)
+        return credentials

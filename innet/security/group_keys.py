@@ -1,0 +1,123 @@
+"""Keys of groups: each membership is an epoch of its own, with a key that others never had.
+
+A group's members are fixed for its life: who joins, leaves or goes on without others is in a new
+group, with another number and other names. So the key of an epoch is the key of one such group. It
+vouches for names below the group's prefixes alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pydantic import BaseModel, ConfigDict, Field
+
+from innet._native import _core
+from innet.security.key import SHARED_KEY_BYTES, Key
+from innet.settings import Signature
+
+
+def epoch_name(prefixes: Sequence[str], number: int) -> str:
+    """The name of a group's key, with its epoch.
+
+    Args:
+        prefixes: what the group's names begin with: as many as it has plans.
+        number: the group's among those of its name.
+
+    >>> epoch_name(["/j1/g0.inc.2", "/j1/g0.ring.2"], 2)
+    '/j1/KEY/g0/v=2'
+    """
+    _, job, group = prefixes[0].split("/")
+    return f"/{job}/KEY/{group.partition('.')[0]}/v={number}"
+
+
+class JobSecret(BaseModel):
+    """What the keys of a job's groups are derived from; the launcher and the controller have it.
+
+    Attributes:
+        signature: of the segments: ``gmac`` or ``hmac``.
+        secret: 32 bytes, hexadecimal.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    signature: Signature
+    secret: str = Field(repr=False)
+
+    @classmethod
+    def new(cls, signature: Signature) -> JobSecret | None:
+        """For a new job; ``None`` where segments are signed without a shared key."""
+        if signature not in SHARED_KEY_BYTES:
+            return None
+        return cls(signature=signature, secret=secrets.token_bytes(32).hex())
+
+    def epoch_key(self, name: str) -> Key:
+        """The key of that name: always the same, and none tells anything of another (HKDF)."""
+        derived = HKDF(
+            algorithm=SHA256(),
+            length=SHARED_KEY_BYTES[self.signature],
+            salt=None,
+            info=b"innet group key " + name.encode(),
+        ).derive(bytes.fromhex(self.secret))
+        return Key(signature=self.signature, name=name, secret=derived.hex())
+
+
+class GroupCredentials(BaseModel):
+    """What a node signs a group's packets with, and whose signatures it takes there.
+
+    Attributes:
+        prefixes: names below these are the group's.
+        key: that the members and switches share; ``None`` where each signs with its own.
+        salt: begins every nonce that this node makes with the key, and nobody else's, hexadecimal.
+        trusted: public keys of the members, and of the switches where these sign with their own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefixes: tuple[str, ...]
+    key: Key | None
+    salt: str = ""
+    trusted: tuple[Key, ...]
+
+    def install(self, node: _core.NodeHandle) -> None:
+        """Have ``node`` sign and verify the group's names with these, and with nothing else."""
+        shared = [] if self.key is None else [self.key.native()]
+        node.install_group_keys(
+            list(self.prefixes),
+            None if self.key is None else self.key.native(bytes.fromhex(self.salt)),
+            [*shared, *(key.native() for key in self.trusted)],
+        )
+
+
+class GroupKeySource(BaseModel):
+    """What a job's groups get their credentials of: the controller has it, and no node.
+
+    Attributes:
+        secret: of the keys that are shared; ``None`` where none is.
+        hosts: public key of each of the job's hosts.
+        switches: public keys of the switches, where they sign sums with their own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    secret: JobSecret | None
+    hosts: Mapping[str, Key]
+    switches: tuple[Key, ...] = ()
+
+    def credentials(
+        self, prefixes: Sequence[str], epoch: str, members: Sequence[str]
+    ) -> GroupCredentials:
+        """Of a group, still without anybody's salt.
+
+        Args:
+            prefixes: of its names.
+            epoch: name of its key.
+            members: its nodes.
+        """
+        return GroupCredentials(
+            prefixes=tuple(prefixes),
+            key=None if self.secret is None else self.secret.epoch_key(epoch),
+            trusted=(*(self.hosts[node] for node in members), *self.switches),
+        )
