@@ -1,0 +1,67 @@
+"""Data packets taken apart and put together again, as somebody on the wire would."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+
+from innet.trust import tlv
+from innet.trust.names import decode_name, uri_of
+
+Change = Callable[[bytes], Sequence[bytes]]
+
+
+def data_name(datagram: bytes) -> str:
+    """The name of the Data that a datagram is; empty for anything else."""
+    if datagram[:1] != bytes((tlv.DATA,)):
+        return ""
+    blocks = list(tlv.decode(tlv.decode_one(datagram, tlv.DATA, "Data").value))
+    return uri_of(decode_name(blocks[0].value))
+
+
+def with_element(datagram: bytes, number: int, element: bytes) -> bytes:
+    """The Data with another element of that type."""
+    blocks = tlv.decode(tlv.decode_one(datagram, tlv.DATA, "Data").value)
+    return tlv.encode(tlv.DATA, *(element if b.type == number else b.whole for b in blocks))
+
+
+def element_of(datagram: bytes, number: int) -> bytes:
+    """The Data's element of that type."""
+    blocks = tlv.decode(tlv.decode_one(datagram, tlv.DATA, "Data").value)
+    return next(block.whole for block in blocks if block.type == number)
+
+
+def renamed(datagram: bytes, like: bytes) -> bytes:
+    """The Data under the name of another."""
+    return with_element(datagram, tlv.NAME, element_of(like, tlv.NAME))
+
+
+def signed_by_hmac(datagram: bytes, key_name: bytes, secret: bytes, content: bytes) -> bytes:
+    """The Data with this content, as who has the secret signs it under the key's name."""
+    info = tlv.encode(
+        tlv.SIGNATURE_INFO,
+        tlv.encode_integer(tlv.SIGNATURE_TYPE, 4),
+        tlv.encode(tlv.KEY_LOCATOR, key_name),
+    )
+    changed = with_element(datagram, tlv.CONTENT, tlv.encode(tlv.CONTENT, content))
+    changed = with_element(changed, tlv.SIGNATURE_INFO, info)
+    blocks = list(tlv.decode(tlv.decode_one(changed, tlv.DATA, "Data").value))
+    portion = b"".join(b.whole for b in blocks if b.type != tlv.SIGNATURE_VALUE)
+    signature = hmac.digest(secret, portion, hashlib.sha256)
+    return tlv.encode(tlv.DATA, portion, tlv.encode(tlv.SIGNATURE_VALUE, signature))
+
+
+class Wire:
+    """Does something to each Data on a link, once it is told what; for ``Cluster(tamper=...)``."""
+
+    def __init__(self) -> None:
+        self.change: Change = lambda datagram: [datagram]
+        self.changed = 0
+
+    def __call__(self, datagram: bytes) -> Sequence[bytes]:
+        if not data_name(datagram):
+            return [datagram]
+        passed = self.change(datagram)
+        self.changed += list(passed) != [datagram]
+        return passed
