@@ -26,11 +26,15 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["no_route"] = c.no_route;
     d["no_rule"] = c.no_rule;
     d["hop_limit_exceeded"] = c.hop_limit_exceeded;
+    d["scope_violations"] = c.scope_violations;
+    d["over_share"] = c.over_share;
+    d["too_large"] = c.too_large;
     d["cache_hits"] = c.cache_hits;
     d["cache_misses"] = c.cache_misses;
     d["cache_inserts"] = c.cache_inserts;
     d["cache_evictions"] = c.cache_evictions;
     d["cache_bytes"] = c.cache_bytes;
+    d["cache_unverified_bytes"] = c.cache_unverified_bytes;
     d["cache_entries"] = c.cache_entries;
     return d;
 }
@@ -87,6 +91,9 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     d["malformed_in"] = c.malformed_in;
     d["invalid_signature_in"] = c.invalid_signature_in;
     d["forbidden_in"] = c.forbidden_in;
+    d["scope_violations_in"] = c.scope_violations_in;
+    d["over_share_in"] = c.over_share_in;
+    d["too_large_out"] = c.too_large_out;
     return d;
 }
 

@@ -62,6 +62,9 @@ OF_NODE: tuple[Family, ...] = (
         ("unknown_keys", "unknown_key", "Data signed with a key that is not trusted"),
         ("no_route", "no_route", "Interests refused for want of a route"),
         ("no_rule", "no_rule", "Interests refused for want of a reduction rule"),
+        ("scope_violations", "scope_violations", "Packets of /localhost from another machine"),
+        ("over_share", "over_share", "Interests refused to faces with their share of the PIT"),
+        ("too_large", "too_large", "Packets larger than a face takes"),
         ("cache_hits", "cache_hits", "Interests answered from the content store"),
         ("cache_misses", "cache_misses", "Interests that the content store could not answer"),
         ("cache_inserts", "cache_inserts", "Packets put into the content store"),
@@ -71,6 +74,7 @@ OF_NODE: tuple[Family, ...] = (
         "node",
         ("pending_interests", "pit_entries", "Interests in the PIT"),
         ("cache_bytes", "cache_bytes", "Bytes in the content store"),
+        ("cache_unverified_bytes", "cache_unverified_bytes", "Of these, Data of unknown keys"),
         ("cache_packets", "cache_entries", "Packets in the content store"),
     ),
     *_counters(

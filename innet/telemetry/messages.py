@@ -94,11 +94,15 @@ class TableCounters(_Message):
     no_route: int
     no_rule: int
     hop_limit_exceeded: int
+    scope_violations: int
+    over_share: int
+    too_large: int
     cache_hits: int
     cache_misses: int
     cache_inserts: int
     cache_evictions: int
     cache_bytes: int
+    cache_unverified_bytes: int
     cache_entries: int
 
 

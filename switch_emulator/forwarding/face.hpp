@@ -16,6 +16,23 @@ inline constexpr FaceId kApplicationFace = 0xfffe;
 inline constexpr FaceId kReducerFace = 0xfffd;
 inline constexpr FaceId kMaxNetworkFace = 0xff00;
 
+/// NDN's word for where the other end is: `/localhost` names never leave the machine.
+enum class FaceScope : std::uint8_t { kNonLocal, kLocal };
+
+/// What the engine has to know of a face beside its number.
+struct FaceOptions {
+    /// Behind it is any NDN program, and not another node of innet, which knows its Holds, hellos
+    /// and reasons of Nacks, and may ask for names of jobs.
+    bool foreign = false;
+    FaceScope scope = FaceScope::kNonLocal;
+    /// Larger packets, link headers included, are not sent there.
+    std::size_t max_packet_bytes = kMaxPacketBytes;
+};
+
+/// The largest packet that every NDN program takes (NDN Packet Format v0.3 leaves it open; ndn-cxx
+/// and its kin have this in `MAX_NDN_PACKET_SIZE`).
+inline constexpr std::size_t kMaxForeignPacketBytes = 8800;
+
 /// A packet on its way out: link headers (copied, small) and a shared payload.
 struct OutgoingPacket {
     PacketRef payload;
@@ -33,13 +50,21 @@ class Outbox {
     void send(FaceId face, PacketRef payload, const wire::LpFields& fields = {});
     /// Packets waiting for `face`; the driver moves them out and clears the vector (capacity is
     /// kept).
-    std::vector<OutgoingPacket>& queue(FaceId face) { return queues_[face]; }
+    std::vector<OutgoingPacket>& queue(FaceId face) { return queues_[face].packets; }
+    /// Appends the faces to which something was sent since the last call, each once.
+    void take_busy(std::vector<FaceId>& into);
     std::size_t faces() const { return queues_.size(); }
-    void resize(std::size_t faces) { queues_.resize(faces); }
+    void resize(std::size_t faces);
     bool empty() const;
 
   private:
-    std::vector<std::vector<OutgoingPacket>> queues_;
+    struct Queue {
+        std::vector<OutgoingPacket> packets;
+        bool is_busy = false;  ///< among `busy_`
+    };
+
+    std::vector<Queue> queues_;
+    std::vector<FaceId> busy_;
 };
 
 }  // namespace innet

@@ -25,6 +25,9 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     const tables::NamePrefixes name(data->name());
     const jobs::JobId job = job_of(name);
     if (!carries(face, job)) return on_forbidden_answer(face);
+    if (!is_local(face) && scope_of(data->name()) == NameScope::kLocalhost) {
+        return on_scope_violation(face);
+    }
     const auto digest = collect_waiting(*data, name);
     if (digest) data->set_implicit_digest(*digest);
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
@@ -38,16 +41,19 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
         return;
     }
     if (!waiting_by_digest.empty()) on_data_named_by_digest(answer, name, *digest);
-    if (!waiting.empty()) on_untrusted_data(answer, job, verdict);
+    if (!waiting.empty()) on_untrusted_data(answer, name, job, verdict);
 }
 
 // Who waits goes on waiting: a forger must not be able to make the true Data unsolicited. Only
 // where this node cannot know all keys, others must judge: whose names they are is not known here.
-void Node::State::on_untrusted_data(const Answer& answer, jobs::JobId job,
-                                    security::Verdict verdict) {
+void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name,
+                                    jobs::JobId job, security::Verdict verdict) {
     if (verdict == security::Verdict::kUnknownKey) {
         ++counters.unknown_key;
         if (job != jobs::kNoJob) return;
+        if (std::ranges::any_of(waiting, wanted_by_network)) {
+            content_store.insert_unverified(answer.view, name, answer.packet, answer.now);
+        }
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
         return;
     }

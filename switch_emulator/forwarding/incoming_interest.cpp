@@ -56,6 +56,9 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
     const tables::NamePrefixes name(view.name());
     const jobs::JobId job = job_of(name);
     if (!carries(face, job)) return on_forbidden_interest(face, packet, pit_token);
+    if (!is_local(face) && scope_of(view.name()) == NameScope::kLocalhost) {
+        return on_scope_violation(face);
+    }
     const IncomingInterest interest{face, packet, view, name, job, pit_token, now};
 
     tables::PitEntry* entry = pit.find(key_of(view, name));
@@ -114,8 +117,11 @@ void Node::State::on_interest_loop(const IncomingInterest& interest) {
 }
 
 void Node::State::on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry) {
-    const bool is_another_way =
-        entry.find_in_record(interest.face) == nullptr && names_another_node(interest, entry);
+    const bool is_new_here = entry.find_in_record(interest.face) == nullptr;
+    if (is_new_here && !pit.face_records().may_wait(interest.face)) {
+        return on_face_over_share(interest);
+    }
+    const bool is_another_way = is_new_here && names_another_node(interest, entry);
     entry.several_ways |= is_another_way;
     const bool ask_again = is_another_way || must_ask_again(interest, entry);
     put_in_record(interest, entry);
@@ -163,7 +169,11 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
 
 void Node::State::on_new_interest(const IncomingInterest& interest) {
     if (is_for_management(interest.view.name())) return on_management_interest(interest);
-    if (const PacketRef* data = content_store.find(interest.view, interest.name, interest.now)) {
+    // Who is on this node trusts it to have verified; who is not judges for himself.
+    const auto answers = is_network(interest.face) ? tables::ContentStore::Answers::kAll
+                                                   : tables::ContentStore::Answers::kVerified;
+    if (const PacketRef* data =
+            content_store.find(interest.view, interest.name, interest.now, answers)) {
         on_content_store_hit(interest, *data);
     } else {
         on_content_store_miss(interest);
@@ -184,6 +194,7 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest) {
     if (production.kind == Production::Kind::kAbsent) {
         return refuse_directly(interest, wire::NackReason::kNoData);
     }
+    if (!pit.face_records().may_wait(interest.face)) return on_face_over_share(interest);
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
     if (production.kind == Production::Kind::kPending) {

@@ -7,6 +7,11 @@ namespace innet::forwarding {
 LinkLiveness::LinkLiveness(Duration timeout)
     : interval_(timeout / kTicks), next_tick_(timeout > Duration::zero() ? TimePoint{} : kNever) {}
 
+void LinkLiveness::add_face(FaceId face, bool watched) {
+    if (face >= links_.size()) links_.resize(face + std::size_t{1});
+    links_[face] = {.watched = watched};
+}
+
 void LinkLiveness::on_timer(TimePoint now) {
     next_tick_ = now + interval_;
     for (Link& link : links_) {

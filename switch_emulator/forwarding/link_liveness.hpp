@@ -19,7 +19,9 @@ class LinkLiveness {
     /// With a timeout of 0 it does nothing, and no face is silent.
     explicit LinkLiveness(Duration timeout);
 
-    void add_face() { links_.emplace_back(); }
+    /// A face comes, in the place of an earlier one of that number, if there was one. One that is
+    /// not `watched` is never silent.
+    void add_face(FaceId face, bool watched);
     /// Anything at all came from there.
     void on_heard(FaceId face) { links_[face].quiet_ticks = 0; }
     void on_hello(FaceId face, bool peer_hears_us) {
@@ -34,8 +36,10 @@ class LinkLiveness {
     /// For the timeout nothing has come from there, or the neighbour has not said that it hears. (A
     /// neighbour that says it does not may have to hear the first hello yet.)
     bool is_silent(FaceId face) const {
-        return !hears(face) || links_[face].unheard_ticks >= kTicks;
+        return links_[face].watched && (!hears(face) || links_[face].unheard_ticks >= kTicks);
     }
+    /// Whether hellos are sent there.
+    bool is_watched(FaceId face) const { return links_[face].watched; }
 
   private:
     static constexpr std::uint8_t kTicks = 8;
@@ -43,6 +47,7 @@ class LinkLiveness {
     struct Link {
         std::uint8_t quiet_ticks = 0;
         std::uint8_t unheard_ticks = 0;
+        bool watched = true;
     };
 
     Duration interval_;

@@ -47,17 +47,20 @@ void Node::set_application(Application* application) { state_->application = app
 
 void Node::set_management(LocalService* management) { state_->management = management; }
 
-FaceId Node::add_face() {
-    state_->faces.emplace_back();
-    state_->outbox.resize(state_->faces.size());
-    state_->liveness.add_face();
-    return static_cast<FaceId>(state_->faces.size() - 1);
-}
+FaceId Node::add_face(const FaceOptions& options) { return state_->add_face(options); }
 
 void Node::close_face(FaceId face, TimePoint now) {
     if (!state_->is_open(face)) return;
     state_->on_face_closed(face, now);
     state_->run_pending(now);
+    state_->free_faces.push_back(face);
+}
+
+bool Node::is_open(FaceId face) const { return state_->is_open(face); }
+
+const FaceOptions& Node::face_options(FaceId face) const {
+    assert(face < state_->faces.size());
+    return state_->faces[face].options;
 }
 
 void Node::install_job(const wire::Name& prefix, std::uint32_t weight,
@@ -153,6 +156,7 @@ const NodeCounters& Node::counters() const {
     counters.cache_inserts = state_->content_store.insertions();
     counters.cache_evictions = state_->content_store.evictions();
     counters.cache_bytes = state_->content_store.size_bytes();
+    counters.cache_unverified_bytes = state_->content_store.unverified_bytes();
     counters.cache_entries = state_->content_store.entries();
     return counters;
 }

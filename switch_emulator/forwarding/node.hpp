@@ -38,7 +38,10 @@ struct FaceCounters {
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t malformed_in = 0;
     std::uint64_t invalid_signature_in = 0;
-    std::uint64_t forbidden_in = 0;  ///< of a job that the face has no part in
+    std::uint64_t forbidden_in = 0;         ///< of a job that the face has no part in
+    std::uint64_t scope_violations_in = 0;  ///< `/localhost` from another machine
+    std::uint64_t over_share_in = 0;        ///< Interests nacked: the face has its share of the PIT
+    std::uint64_t too_large_out = 0;        ///< not sent: more than the face's largest packet
 };
 
 struct NodeCounters {
@@ -50,7 +53,7 @@ struct NodeCounters {
     std::uint64_t pit_entries = 0;
     std::uint64_t unsolicited_data = 0;
     std::uint64_t invalid_signature = 0;
-    /// Not cached, not delivered, not added; forwarded on, unless the name is of a known job.
+    /// Not delivered, not added; forwarded on and cached for others, unless of a known job.
     std::uint64_t unknown_key = 0;
     std::uint64_t key_out_of_scope = 0;     ///< signed by a key that vouches for other names
     std::uint64_t forbidden_interests = 0;  ///< of a job that their face has no part in
@@ -58,8 +61,12 @@ struct NodeCounters {
     std::uint64_t no_route = 0;             ///< Interests refused as NoRoute
     std::uint64_t no_rule = 0;              ///< asked to evaluate here what no rule makes: NoRule
     std::uint64_t hop_limit_exceeded = 0;
+    std::uint64_t scope_violations = 0;  ///< `/localhost` from another machine: dropped
+    std::uint64_t over_share = 0;        ///< nacked, because the face has its share of the PIT
+    std::uint64_t too_large = 0;         ///< not sent, because the face takes no such packets
     std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
     std::uint64_t cache_bytes = 0, cache_entries = 0;
+    std::uint64_t cache_unverified_bytes = 0;  ///< of `cache_bytes`: Data of keys unknown here
 };
 
 /// A job's part of the node's tables.
@@ -96,11 +103,15 @@ class Node final : public Forwarder {
     void set_application(Application* application);
     /// It outlives the node; null (the start): nobody answers for this node.
     void set_management(LocalService* management);
-    /// Faces are numbered from 0 in the order of adding.
-    FaceId add_face();
-    /// Takes a face down: its PIT records go, and what was asked through it is nacked or asked
-    /// elsewhere.
+    /// Faces are numbered from 0 in the order of adding; the number of a closed one is given again,
+    /// the one closed first before others. A foreign face carries names of no job until it is
+    /// admitted (`bind_face`). kNoFace when all numbers are taken.
+    FaceId add_face(const FaceOptions& options = {});
+    /// Takes a face down: its PIT records and routes go, and what was asked through it is nacked or
+    /// asked elsewhere. No effect on a closed one.
     void close_face(FaceId face, TimePoint now);
+    bool is_open(FaceId face) const;
+    const FaceOptions& face_options(FaceId face) const;
     /// Nobody listens behind a face just now: what was asked through it is nacked or asked
     /// elsewhere. The face stays open, for whoever comes back.
     void on_peer_gone(FaceId face, TimePoint now);

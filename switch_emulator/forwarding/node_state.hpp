@@ -5,10 +5,12 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
 #include "switch_emulator/forwarding/link_liveness.hpp"
+#include "switch_emulator/forwarding/name_scope.hpp"
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/forwarding/request_queue.hpp"
 #include "switch_emulator/port/random_bits.hpp"
@@ -55,6 +57,7 @@ enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
 struct Node::State {
     struct Face {
         bool open = true;
+        FaceOptions options;
         std::optional<jobs::JobId> bound_to;     ///< unset: carries names of all
         std::bitset<jobs::kMaxJobIds> admitted;  ///< jobs whose names it carries, too
         FaceCounters counters;
@@ -62,6 +65,22 @@ struct Node::State {
 
     State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
           const security::Keyring& verification_keys, security::Signer* reduction_signer);
+
+    // faces.cpp: faces come and go, and differ.
+    FaceId add_face(const FaceOptions& face_options);
+    void on_face_closed(FaceId face, TimePoint now);
+    void on_peer_gone(FaceId face, TimePoint now);
+    void forget_upstream(FaceId face);
+    bool is_open(FaceId face) const { return face < faces.size() && faces[face].open; }
+    static bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
+    bool is_foreign(FaceId face) const { return is_network(face) && faces[face].options.foreign; }
+    bool is_local(FaceId face) const {
+        return !is_network(face) || faces[face].options.scope == FaceScope::kLocal;
+    }
+    /// Whether an Interest of this scope that came from `from` may go to `to`.
+    bool may_go(NameScope scope, FaceId from, FaceId to) const;
+    void on_scope_violation(FaceId face);
+    void on_face_over_share(const IncomingInterest& interest);
 
     // packets.cpp: what comes in and goes out, face by face.
     void on_packet(FaceId face, const PacketRef& packet, TimePoint now);
@@ -90,8 +109,6 @@ struct Node::State {
     void on_forbidden_interest(FaceId face, const PacketRef& packet, wire::ByteView pit_token);
     void on_forbidden_answer(FaceId face);
 
-    bool is_open(FaceId face) const { return face < faces.size() && faces[face].open; }
-    static bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
     Requester& requester(FaceId face);
 
     // incoming_interest.cpp
@@ -140,7 +157,8 @@ struct Node::State {
     // incoming_data.cpp
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
     void on_unsolicited_data();
-    void on_untrusted_data(const Answer& answer, jobs::JobId job, security::Verdict verdict);
+    void on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name, jobs::JobId job,
+                           security::Verdict verdict);
     void on_local_data(RequesterId maker, const PacketRef& packet, bool marked, TimePoint now);
     void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                  const security::Sha256Digest& digest);
@@ -170,8 +188,6 @@ struct Node::State {
 
     // interest_end.cpp
     void on_interest_expired(tables::PitEntry& entry, TimePoint now);
-    void on_face_closed(FaceId face, TimePoint now);
-    void on_peer_gone(FaceId face, TimePoint now);
     /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.
     void finish(tables::PitEntry& entry);
 
@@ -209,6 +225,7 @@ struct Node::State {
     RequestQueue requests;
     Outbox outbox;
     std::vector<Face> faces;
+    std::deque<FaceId> free_faces;  ///< numbers of closed faces, the one closed first in front
     NodeCounters counters;
     // Scratch of one pipeline, kept for its capacity: who waits for a name, or for a name with the
     // implicit digest of the Data at hand.

@@ -5,7 +5,12 @@
 namespace innet {
 
 void Outbox::send(FaceId face, PacketRef payload, const wire::LpFields& fields) {
-    OutgoingPacket& packet = queues_[face].emplace_back();
+    Queue& queue = queues_[face];
+    if (!queue.is_busy) {
+        queue.is_busy = true;
+        busy_.push_back(face);
+    }
+    OutgoingPacket& packet = queue.packets.emplace_back();
     if (!fields.empty()) {
         // 96 bytes hold every header that a node writes: a token of 32 bytes, a mark, a Nack or a
         // Hold.
@@ -15,8 +20,19 @@ void Outbox::send(FaceId face, PacketRef payload, const wire::LpFields& fields) 
     packet.payload = std::move(payload);
 }
 
+void Outbox::take_busy(std::vector<FaceId>& into) {
+    for (const FaceId face : busy_) queues_[face].is_busy = false;
+    into.insert(into.end(), busy_.begin(), busy_.end());
+    busy_.clear();
+}
+
+void Outbox::resize(std::size_t faces) {
+    queues_.resize(faces);
+    busy_.reserve(faces);
+}
+
 bool Outbox::empty() const {
-    return std::ranges::all_of(queues_, [](const auto& queue) { return queue.empty(); });
+    return std::ranges::all_of(queues_, [](const auto& queue) { return queue.packets.empty(); });
 }
 
 }  // namespace innet

@@ -78,8 +78,10 @@ std::span<const tables::NextHop> Node::State::next_hops(const tables::NamePrefix
 bool Node::State::ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& route,
                                const PacketRef& packet, const wire::InterestView& view,
                                FaceId except, TimePoint now) {
+    const NameScope scope = scope_of(entry.key.name);
     for (const tables::NextHop& hop : next_hops(route)) {
         if (hop.face == except || !is_open(hop.face) || !carries(hop.face, entry.job)) continue;
+        if (!may_go(scope, except, hop.face)) continue;
         const tables::OutRecord* known = entry.find_out_record(hop.face);
         if (known != nullptr && known->nacked) continue;
 

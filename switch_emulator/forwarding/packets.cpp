@@ -5,6 +5,24 @@
 
 namespace innet::forwarding {
 
+namespace {
+
+/// The reason that NFD would give.
+wire::NackReason as_foreigners_know_it(wire::NackReason reason) {
+    switch (reason) {
+        case wire::NackReason::kNoSlot:
+            return wire::NackReason::kCongestion;
+        case wire::NackReason::kNoRule:
+        case wire::NackReason::kForbidden:
+        case wire::NackReason::kNoData:
+            return wire::NackReason::kNoRoute;
+        default:
+            return reason;
+    }
+}
+
+}  // namespace
+
 void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now) {
     FaceCounters& face_counters = faces[face].counters;
     face_counters.bytes_in += packet.size() + packet.virtual_bytes();
@@ -22,6 +40,8 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now)
         return on_incoming_data(face, payload, link->congestion_mark() != 0, now);
     }
     if (type != wire::kInterest) return on_malformed_packet(face);
+    // A Hold is a promise between nodes of one network.
+    if (link->held() && is_foreign(face)) return;
     if (!link->nack() && !link->held()) {
         return on_incoming_interest(face, payload, link->pit_token(), now);
     }
@@ -45,7 +65,7 @@ void Node::State::on_hellos_due(TimePoint now) {
     liveness.on_timer(now);
     for (std::size_t i = 0; i < faces.size(); ++i) {
         const auto face = static_cast<FaceId>(i);
-        if (!is_open(face)) continue;
+        if (!is_open(face) || !liveness.is_watched(face)) continue;
         wire::LpFields fields;
         fields.hello = liveness.hears(face);
         transmit(face, PacketRef(), fields);
@@ -54,7 +74,14 @@ void Node::State::on_hellos_due(TimePoint now) {
 
 void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields) {
     outbox.send(face, payload, fields);
-    faces[face].counters.bytes_out += outbox.queue(face).back().size();
+    const std::size_t size = outbox.queue(face).back().size();
+    if (size > faces[face].options.max_packet_bytes) [[unlikely]] {
+        outbox.queue(face).pop_back();
+        ++counters.too_large;
+        ++faces[face].counters.too_large_out;
+        return;
+    }
+    faces[face].counters.bytes_out += size;
 }
 
 void Node::State::send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data,
@@ -72,14 +99,14 @@ void Node::State::send_nack(FaceId face, wire::ByteView pit_token, const PacketR
     if (!is_open(face) || !interest) return;
     wire::LpFields fields;
     fields.pit_token = pit_token;
-    fields.nack = reason;
+    fields.nack = is_foreign(face) ? as_foreigners_know_it(reason) : reason;
     transmit(face, interest, fields);
     ++faces[face].counters.nacks_out;
 }
 
 void Node::State::send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
                             wire::ByteView missing) {
-    if (!is_open(face) || !interest) return;
+    if (!is_open(face) || is_foreign(face) || !interest) return;
     wire::LpFields fields;
     fields.pit_token = pit_token;
     fields.hold_missing = missing;

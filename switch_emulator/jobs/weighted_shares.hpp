@@ -9,8 +9,13 @@
 
 namespace innet::jobs {
 
+/// A share beside those of the jobs and of names of none: it is guaranteed nothing, and so what it
+/// borrows is given up first to whoever is within his guarantee.
+inline constexpr JobId kUnguaranteedShare = kMaxJobIds;
+inline constexpr std::size_t kMaxShares = kMaxJobIds + 1;
+
 /// Counts in units of the table: slots, entries or bytes. Names of no job are a share like others.
-/// Every operation but `set_weight` and `furthest_over` is O(1), those are O(kMaxJobIds).
+/// Every operation but `set_weight` and `furthest_over` is O(1), those are O(kMaxShares).
 class WeightedShares {
   public:
     /// `guaranteed` of the table's `capacity` is guaranteed, divided by weight. At first all of it
@@ -59,7 +64,7 @@ class WeightedShares {
     std::size_t to_guarantee_;
     std::size_t used_ = 0;
     std::size_t reserved_ = 0;  ///< sum of what is guaranteed and not used
-    std::array<Share, kMaxJobIds> shares_{};
+    std::array<Share, kMaxShares> shares_{};
 };
 
 }  // namespace innet::jobs

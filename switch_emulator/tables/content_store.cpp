@@ -20,23 +20,25 @@ constexpr int kMaxVisitedNodes = 64;
 ContentStore::ContentStore(std::size_t capacity_bytes, PolicyMaker make_policy, PacketPool& pool)
     : shares_(capacity_bytes, capacity_bytes), make_policy_(std::move(make_policy)), pool_(pool) {
     policies_[jobs::kNoJob] = make_policy_(capacity_bytes);
+    policies_[jobs::kUnguaranteedShare] = make_policy_(capacity_bytes);
     if (capacity_bytes != 0) buckets_.resize(kInitialBuckets, nullptr);
 }
 
 ContentStore::~ContentStore() = default;
 
 const PacketRef* ContentStore::find(const wire::InterestView& interest,
-                                    const NamePrefixes& interest_name, TimePoint now) {
+                                    const NamePrefixes& interest_name, TimePoint now,
+                                    Answers answers) {
     if (entries_ == 0) return nullptr;
     Node* node = find_node(interest_name.hash(), interest_name.name());
     if (node == nullptr) {
         const bool ends_with_digest = interest_name.last_type() == wire::kImplicitSha256Digest;
         return ends_with_digest ? find_by_digest(interest_name.name()) : nullptr;
     }
-    const bool exact = answers_by_name(*node, interest.must_be_fresh(), now);
-    if (!exact)
-        node =
-            interest.can_be_prefix() ? find_below(*node, interest.must_be_fresh(), now) : nullptr;
+    const Demand demand{interest.must_be_fresh(), answers, now};
+    if (!answers_by_name(*node, demand)) {
+        node = interest.can_be_prefix() ? find_below(*node, demand) : nullptr;
+    }
     if (node == nullptr) return nullptr;
     policy_of(*node).on_hit(*node);
     return &node->packet;
@@ -46,7 +48,9 @@ const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
     const wire::Element last = name.last_component();
     Node* node = find_node(name.parent().hash(), name.parent());
     if (node == nullptr || !node->packet) return nullptr;
-    const auto digest = node->only_for ? *node->only_for : sha256_.digest(node->packet.bytes());
+    const auto digest = node->standing == Standing::kNamedByDigest
+                            ? node->only_for
+                            : sha256_.digest(node->packet.bytes());
     if (!std::ranges::equal(digest, last.value)) return nullptr;
     policy_of(*node).on_hit(*node);
     return &node->packet;
@@ -65,10 +69,10 @@ ContentStore::Node* ContentStore::find_node(wire::NameHash hash, wire::NameView 
 }
 
 // Pre-order walk without a stack: the tree's links lead back up.
-ContentStore::Node* ContentStore::find_below(Node& top, bool must_be_fresh, TimePoint now) const {
+ContentStore::Node* ContentStore::find_below(Node& top, const Demand& demand) const {
     Node* node = &top;
     for (int visited = 0; visited < kMaxVisitedNodes; ++visited) {
-        if (answers_by_name(*node, must_be_fresh, now)) return node;
+        if (answers_by_name(*node, demand)) return node;
         if (node->first_child != nullptr) {
             node = node->first_child;
             continue;
@@ -80,34 +84,43 @@ ContentStore::Node* ContentStore::find_below(Node& top, bool must_be_fresh, Time
     return nullptr;
 }
 
-bool ContentStore::answers_by_name(const Node& node, bool must_be_fresh, TimePoint now) {
-    return node.packet && !node.only_for && (!must_be_fresh || node.fresh_until > now);
+bool ContentStore::answers_by_name(const Node& node, const Demand& demand) {
+    if (!node.packet || node.standing == Standing::kNamedByDigest) return false;
+    if (node.standing == Standing::kUnverified && demand.answers == Answers::kVerified)
+        return false;
+    return !demand.must_be_fresh || node.fresh_until > demand.now;
 }
 
 void ContentStore::insert(const wire::DataView& data, const NamePrefixes& name,
                           const PacketRef& packet, jobs::JobId job, TimePoint now) {
-    keep(data, name, std::nullopt, packet, job, now);
+    keep(data, name, Standing::kVerified, packet, job, now);
 }
 
 void ContentStore::insert_by_digest(const wire::DataView& data, const NamePrefixes& name,
                                     const security::Sha256Digest& digest, const PacketRef& packet,
                                     jobs::JobId job, TimePoint now) {
-    keep(data, name, digest, packet, job, now);
+    Node* node = keep(data, name, Standing::kNamedByDigest, packet, job, now);
+    if (node != nullptr) node->only_for = digest;
 }
 
-void ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
-                        const std::optional<security::Sha256Digest>& only_for,
-                        const PacketRef& packet, jobs::JobId job, TimePoint now) {
-    if (shares_.capacity() == 0 || !name.covers_whole_name() || name.depth() == 0) return;
+void ContentStore::insert_unverified(const wire::DataView& data, const NamePrefixes& name,
+                                     const PacketRef& packet, TimePoint now) {
+    keep(data, name, Standing::kUnverified, packet, jobs::kUnguaranteedShare, now);
+}
+
+ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
+                                       Standing standing, const PacketRef& packet,
+                                       jobs::JobId share, TimePoint now) {
+    if (shares_.capacity() == 0 || !name.covers_whole_name() || name.depth() == 0) return nullptr;
     PacketRef kept = compact(packet, pool_);
     const std::size_t charge = kept.pinned_bytes() + kept.virtual_bytes() + sizeof(Node);
-    if (charge > shares_.capacity()) return;
+    if (charge > shares_.capacity()) return nullptr;
     if (Node* known = find_node(name.hash(), name.name()); known != nullptr && known->packet) {
-        if (only_for && !known->only_for) return;
+        if (standing < known->standing) return nullptr;
         policy_of(*known).on_remove(*known);
         remove_packet(*known);
     }
-    if (!take_room(job, charge)) return;
+    if (!take_room(share, charge)) return nullptr;
 
     const auto name_offset =
         static_cast<std::size_t>(data.name().value().data() - packet.bytes().data());
@@ -116,21 +129,22 @@ void ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
     node.fresh_until = now + data.freshness();
-    node.only_for = only_for;
+    node.standing = standing;
     node.size_bytes = charge;
-    node.job = job;
+    node.job = share;
     ++entries_;
     ++insertions_;
     policy_of(node).on_insert(node);
+    return &node;
 }
 
-bool ContentStore::take_room(jobs::JobId job, std::size_t size_bytes) {
-    shares_.take(job, size_bytes);
+bool ContentStore::take_room(jobs::JobId share, std::size_t size_bytes) {
+    shares_.take(share, size_bytes);
     while (shares_.used() > shares_.capacity()) {
         // More is taken than there is, and so more than all guarantees: somebody has borrowed.
         CacheItem* victim = policies_[shares_.furthest_over()]->take_victim();
         if (victim == nullptr) {
-            shares_.give(job, size_bytes);
+            shares_.give(share, size_bytes);
             return false;
         }
         remove_packet(static_cast<Node&>(*victim));
@@ -141,7 +155,7 @@ bool ContentStore::take_room(jobs::JobId job, std::size_t size_bytes) {
 
 std::size_t ContentStore::clear() {
     std::size_t dropped = 0;
-    for (jobs::JobId job = 0; job < policies_.size(); ++job) dropped += drop_all_of(job);
+    for (jobs::JobId share = 0; share < policies_.size(); ++share) dropped += drop_all_of(share);
     return dropped;
 }
 
@@ -183,7 +197,7 @@ void ContentStore::remove_job(jobs::JobId job) {
 }
 
 void ContentStore::resize_policies() {
-    for (jobs::JobId job = 0; job < policies_.size(); ++job) {
+    for (jobs::JobId job = 0; job < jobs::kMaxJobIds; ++job) {
         if (policies_[job] != nullptr) policies_[job]->resize(shares_.guaranteed(job));
     }
 }
@@ -222,7 +236,7 @@ void ContentStore::remove_packet(Node& node) {
     shares_.give(node.job, node.size_bytes);
     --entries_;
     node.packet = PacketRef();
-    node.only_for.reset();
+    node.standing = Standing::kVerified;
     node.size_bytes = 0;
     remove_branch(node);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Content store: verified Data, and Data asked for by digest, kept for the next asker, bounded in
-// bytes of real memory.
+// Content store: verified Data, Data asked for by digest, and Data that nobody here can verify,
+// kept for the next asker, bounded in bytes of real memory.
 
 #include <array>
 #include <cstdint>
@@ -25,7 +25,8 @@ namespace innet::tables {
 ///
 /// The bytes are guaranteed to the jobs by weight, and what one leaves unused others may take until
 /// it comes for it: whoever has borrowed most drops first what its own policy chooses. So no job
-/// can push out what another keeps within its guarantee.
+/// can push out what another keeps within its guarantee, and unverified Data, which are guaranteed
+/// nothing, push out nobody's.
 ///
 /// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept.
 class ContentStore {
@@ -36,10 +37,13 @@ class ContentStore {
     ContentStore(const ContentStore&) = delete;
     ContentStore& operator=(const ContentStore&) = delete;
 
+    /// Which Data may answer an Interest.
+    enum class Answers : std::uint8_t { kVerified, kAll };
+
     /// The packet that answers the Interest, or null. `interest_name` is the Interest's name. Valid
     /// until the next insertion.
     const PacketRef* find(const wire::InterestView& interest, const NamePrefixes& interest_name,
-                          TimePoint now);
+                          TimePoint now, Answers answers = Answers::kVerified);
 
     /// Keeps `packet`, which `data` shows. A slice of a much larger buffer is copied, so that it
     /// does not keep the whole buffer alive.
@@ -50,6 +54,11 @@ class ContentStore {
     void insert_by_digest(const wire::DataView& data, const NamePrefixes& name,
                           const security::Sha256Digest& digest, const PacketRef& packet,
                           jobs::JobId job, TimePoint now);
+
+    /// The same for Data whose key is not known here: it answers those who judge for themselves
+    /// (`Answers::kAll`), and takes no verified Data's place.
+    void insert_unverified(const wire::DataView& data, const NamePrefixes& name,
+                           const PacketRef& packet, TimePoint now);
 
     /// Forgets everything; how many entries that were. They do not count as evictions.
     std::size_t clear();
@@ -63,19 +72,23 @@ class ContentStore {
     /// In bytes.
     const jobs::WeightedShares& shares() const { return shares_; }
     std::size_t size_bytes() const { return shares_.used(); }
+    std::size_t unverified_bytes() const { return shares_.used(jobs::kUnguaranteedShare); }
     std::size_t entries() const { return entries_; }
     std::uint64_t insertions() const { return insertions_; }
     std::uint64_t evictions() const { return evictions_; }
 
   private:
+    /// How much vouches for a packet; none takes the place of one with more.
+    enum class Standing : std::uint8_t { kNamedByDigest, kUnverified, kVerified };
+
     struct Node : CacheItem {
         PacketRef packet;  ///< empty in an inner node
         jobs::JobId job = jobs::kNoJob;
         wire::NameView name;        ///< of `packet`
         std::size_t name_size = 0;  ///< bytes of the prefix that this node stands for
         TimePoint fresh_until;
-        /// Set: `packet` answers only who asks for this digest.
-        std::optional<security::Sha256Digest> only_for;
+        Standing standing = Standing::kVerified;
+        security::Sha256Digest only_for{};  ///< kNamedByDigest: answers only who asks for this
         Node* parent = nullptr;
         Node* first_child = nullptr;
         Node* next_sibling = nullptr;
@@ -83,20 +96,27 @@ class ContentStore {
         Node* next_in_bucket = nullptr;
     };
 
-    void keep(const wire::DataView& data, const NamePrefixes& name,
-              const std::optional<security::Sha256Digest>& only_for, const PacketRef& packet,
-              jobs::JobId job, TimePoint now);
+    /// What an Interest without a digest demands of an answer.
+    struct Demand {
+        bool must_be_fresh;
+        Answers answers;
+        TimePoint now;
+    };
+
+    /// The packet's new place; null when it is not kept.
+    Node* keep(const wire::DataView& data, const NamePrefixes& name, Standing standing,
+               const PacketRef& packet, jobs::JobId share, TimePoint now);
     Node* find_node(wire::NameHash hash, wire::NameView name) const;
-    Node* find_below(Node& top, bool must_be_fresh, TimePoint now) const;
-    static bool answers_by_name(const Node& node, bool must_be_fresh, TimePoint now);
+    Node* find_below(Node& top, const Demand& demand) const;
+    static bool answers_by_name(const Node& node, const Demand& demand);
     const PacketRef* find_by_digest(wire::NameView name);
     Node& make_path(const NamePrefixes& name);
     Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size);
     void remove_packet(Node& node);
     void remove_branch(Node& leaf);
-    /// Takes so many bytes for `job`. False when all that could be dropped for it is not its to
+    /// Takes so many bytes for `share`. False when all that could be dropped for it is not its to
     /// push out.
-    bool take_room(jobs::JobId job, std::size_t size_bytes);
+    bool take_room(jobs::JobId share, std::size_t size_bytes);
     std::size_t drop_all_of(jobs::JobId job);
     void resize_policies();
     EvictionPolicy& policy_of(const Node& node) { return *policies_[node.job]; }
@@ -108,7 +128,7 @@ class ContentStore {
 
     jobs::WeightedShares shares_;  ///< in bytes
     PolicyMaker make_policy_;
-    std::array<std::unique_ptr<EvictionPolicy>, jobs::kMaxJobIds> policies_;
+    std::array<std::unique_ptr<EvictionPolicy>, jobs::kMaxShares> policies_;
     PacketPool& pool_;
     security::Sha256 sha256_;
     Slab<Node> nodes_;

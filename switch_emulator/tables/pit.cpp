@@ -11,6 +11,9 @@ constexpr std::size_t kInitialBuckets = 256;
 /// A quarter is for operands alone.
 std::size_t room_for_requests(std::size_t capacity) { return capacity - capacity / 4; }
 
+/// What foreign programs ask for must leave the most of the table to jobs.
+std::size_t room_for_foreign_faces(std::size_t capacity) { return capacity / 4; }
+
 template <typename Record>
 Record* find_record(Record* record, FaceId face) {
     while (record != nullptr && record->face != face) record = record->next;
@@ -18,33 +21,45 @@ Record* find_record(Record* record, FaceId face) {
 }
 
 // Records stay in the order of their first arrival, so that answers leave in the order of asking.
+void count_new(FaceRecords& faces, const InRecord& record) { faces.on_waiting(record.face); }
+void count_new(FaceRecords& faces, const OutRecord& record) { faces.on_asked(record.face); }
+void count_gone(FaceRecords& faces, const InRecord& record) {
+    faces.on_waiting_no_more(record.face);
+}
+void count_gone(FaceRecords& faces, const OutRecord& record) {
+    faces.on_asked_no_more(record.face);
+}
+
 template <typename Record>
-Record& put_record(Record*& first, Slab<Record>& slab, FaceId face) {
+Record& put_record(Record*& first, Slab<Record>& slab, FaceRecords& faces, FaceId face) {
     Record** link = &first;
     while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
     if (*link == nullptr) {
         *link = &slab.take();
         **link = Record{};
         (*link)->face = face;
+        count_new(faces, **link);
     }
     return **link;
 }
 
 template <typename Record>
-void erase_record(Record*& first, Slab<Record>& slab, FaceId face) {
+void erase_record(Record*& first, Slab<Record>& slab, FaceRecords& faces, FaceId face) {
     Record** link = &first;
     while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
     if (*link == nullptr) return;
     Record& record = **link;
     *link = record.next;
+    count_gone(faces, record);
     slab.give(record);
 }
 
 template <typename Record>
-void erase_records(Record*& first, Slab<Record>& slab) {
+void erase_records(Record*& first, Slab<Record>& slab, FaceRecords& faces) {
     while (first != nullptr) {
         Record& record = *first;
         first = record.next;
+        count_gone(faces, record);
         slab.give(record);
     }
 }
@@ -64,6 +79,7 @@ bool PitEntry::has_live_upstream() const {
 
 Pit::Pit(std::size_t capacity)
     : shares_(std::max<std::size_t>(capacity, 1), capacity / 2),
+      face_records_(room_for_foreign_faces(capacity)),
       buckets_(kInitialBuckets, nullptr) {}
 
 PitEntry* Pit::find(const PitKey& key) const {
@@ -99,8 +115,8 @@ PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job, Pi
 
 void Pit::erase(PitEntry& entry) {
     timers_.cancel(entry);
-    erase_records(entry.first_in, in_records_);
-    erase_records(entry.first_out, out_records_);
+    erase_records(entry.first_in, in_records_, face_records_);
+    erase_records(entry.first_out, out_records_, face_records_);
     PitEntry** link = &bucket(entry.key.hash);
     while (*link != &entry) link = &(*link)->next_in_bucket;
     *link = entry.next_in_bucket;
@@ -125,15 +141,19 @@ void Pit::grow_buckets() {
 }
 
 InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
-    return put_record(entry.first_in, in_records_, face);
+    return put_record(entry.first_in, in_records_, face_records_, face);
 }
 
 OutRecord& Pit::put_out_record(PitEntry& entry, FaceId face) {
-    return put_record(entry.first_out, out_records_, face);
+    return put_record(entry.first_out, out_records_, face_records_, face);
 }
 
 void Pit::erase_in_record(PitEntry& entry, FaceId face) {
-    erase_record(entry.first_in, in_records_, face);
+    erase_record(entry.first_in, in_records_, face_records_, face);
+}
+
+void Pit::erase_out_record(PitEntry& entry, FaceId face) {
+    erase_record(entry.first_out, out_records_, face_records_, face);
 }
 
 void Pit::collect_matches(const NamePrefixes& data_name, std::vector<PitEntry*>& into) const {

@@ -10,6 +10,7 @@
 
 #include "switch_emulator/forwarding/face.hpp"
 #include "switch_emulator/jobs/weighted_shares.hpp"
+#include "switch_emulator/tables/face_records.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
 #include "switch_emulator/tables/slab.hpp"
 #include "switch_emulator/tables/timing_wheel.hpp"
@@ -143,10 +144,15 @@ class Pit {
                      PitUse use = PitUse::kRequest);
     void erase(PitEntry& entry);
 
+    /// A face comes; records of an earlier one of its number are gone.
+    void add_face(FaceId face, bool foreign) { face_records_.add_face(face, foreign); }
+    const FaceRecords& face_records() const { return face_records_; }
+
     /// Adds a record, or renews the one that `face` has.
     InRecord& put_in_record(PitEntry& entry, FaceId face);
     OutRecord& put_out_record(PitEntry& entry, FaceId face);
     void erase_in_record(PitEntry& entry, FaceId face);
+    void erase_out_record(PitEntry& entry, FaceId face);
     template <typename Predicate>
     void erase_in_records_if(PitEntry& entry, Predicate&& predicate) {
         for (InRecord* record = entry.first_in; record != nullptr;) {
@@ -183,6 +189,7 @@ class Pit {
     }
 
     jobs::WeightedShares shares_;
+    FaceRecords face_records_;
     std::size_t prefix_entries_ =
         0;  ///< with CanBePrefix: none means that no prefixes are looked up
     std::size_t digest_entries_ = 0;

@@ -50,13 +50,14 @@ forwarding::NodeOptions SwitchUnderTest::default_options() {
     return options;
 }
 
-SwitchUnderTest::SwitchUnderTest(std::size_t faces, forwarding::NodeOptions options)
+SwitchUnderTest::SwitchUnderTest(std::size_t faces, forwarding::NodeOptions options,
+                                 const FaceOptions& face_options)
     : signer(security::make_hmac_signer(name("/keys/job"), bytes(kSecret))),
       foreign_signer(security::make_hmac_signer(name("/keys/other"), bytes(kSecret))),
       node(std::move(options), pool, keyring, signer.get()) {
     REQUIRE(keyring.add(wire::SignatureType::kHmacSha256, name("/keys/job"), bytes(kSecret)));
     node.set_application(&application);
-    for (std::size_t i = 0; i < faces; ++i) node.add_face();
+    for (std::size_t i = 0; i < faces; ++i) node.add_face(face_options);
 }
 
 PacketRef SwitchUnderTest::interest(std::string_view uri, std::uint32_t nonce,

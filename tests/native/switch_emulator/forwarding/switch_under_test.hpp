@@ -84,7 +84,8 @@ class SwitchUnderTest {
     static forwarding::NodeOptions default_options();
 
     explicit SwitchUnderTest(std::size_t faces = 9,
-                             forwarding::NodeOptions options = default_options());
+                             forwarding::NodeOptions options = default_options(),
+                             const FaceOptions& face_options = {});
 
     PacketRef interest(std::string_view uri, std::uint32_t nonce, const InterestOptions& = {});
     PacketRef data(std::string_view uri, std::string_view content = "value",

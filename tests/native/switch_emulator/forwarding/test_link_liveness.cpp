@@ -80,7 +80,7 @@ TEST_CASE("both ends know when one direction alone is lost") {
 
 TEST_CASE("any packet is a sign of life, which the next hello acknowledges") {
     forwarding::LinkLiveness liveness(kTimeout);
-    liveness.add_face();
+    liveness.add_face(0, true);
     TimePoint now{1h};
     for (int tick = 0; tick < 30; ++tick, now += kInterval) {
         liveness.on_timer(now);
@@ -109,7 +109,7 @@ TEST_CASE("a node that comes late is given the time to be heard") {
 
 TEST_CASE("a node that was not run for an hour blames nobody for the silence") {
     forwarding::LinkLiveness liveness(kTimeout);
-    liveness.add_face();
+    liveness.add_face(0, true);
     liveness.on_timer(TimePoint{1h});
     liveness.on_timer(TimePoint{2h});
     CHECK_FALSE(liveness.is_silent(0));
@@ -117,7 +117,7 @@ TEST_CASE("a node that was not run for an hour blames nobody for the silence") {
 
 TEST_CASE("without a timeout nothing is sent and nothing is silent") {
     forwarding::LinkLiveness liveness(Duration{0});
-    liveness.add_face();
+    liveness.add_face(0, true);
     CHECK(liveness.next_deadline() == kNever);
     CHECK_FALSE(liveness.is_silent(0));
 }

@@ -36,7 +36,7 @@ struct Managed {
     ~Managed() { service.next = {}; }
 
     RecordingService service;
-    SwitchUnderTest node;
+    SwitchUnderTest node{9, SwitchUnderTest::default_options(), {.scope = FaceScope::kLocal}};
 };
 
 }  // namespace

@@ -1,0 +1,84 @@
+// Faces come and go, and differ: other nodes of innet, and foreign programs near and far.
+
+#include "switch_emulator/forwarding/node_state.hpp"
+
+namespace innet::forwarding {
+
+FaceId Node::State::add_face(const FaceOptions& face_options) {
+    auto face = static_cast<FaceId>(faces.size());
+    if (!free_faces.empty()) {
+        face = free_faces.front();
+        free_faces.pop_front();
+    } else if (faces.size() > kMaxNetworkFace) {
+        return kNoFace;
+    } else {
+        faces.emplace_back();
+        outbox.resize(faces.size());
+    }
+    faces[face] = {};
+    faces[face].options = face_options;
+    if (face_options.foreign) faces[face].bound_to = jobs::kNoJob;
+    liveness.add_face(face, !face_options.foreign);
+    pit.add_face(face, face_options.foreign);
+    return face;
+}
+
+void Node::State::on_face_closed(FaceId face, TimePoint now) {
+    faces[face].open = false;
+    fib.remove_face(face);
+    if (management != nullptr) management->on_face_closed(face);
+    outbox.queue(face).clear();
+    if (pit.face_records().waiting(face) != 0) {
+        std::vector<tables::PitEntry*> entries;
+        pit.collect_all(entries);
+        for (tables::PitEntry* entry : entries) {
+            pit.erase_in_record(*entry, face);
+            if (entry->in_records().empty()) finish(*entry);
+        }
+    }
+    on_peer_gone(face, now);
+    forget_upstream(face);
+}
+
+void Node::State::on_peer_gone(FaceId face, TimePoint now) {
+    if (pit.face_records().asked(face) == 0) return;
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    for (tables::PitEntry* entry : entries) {
+        tables::OutRecord* upstream = entry->find_out_record(face);
+        if (upstream != nullptr && !upstream->nacked) {
+            on_upstream_lost(*entry, *upstream, wire::NackReason::kNoRoute, now);
+        }
+    }
+}
+
+// The face's number will be another's, which was asked for none of this.
+void Node::State::forget_upstream(FaceId face) {
+    if (pit.face_records().asked(face) == 0) return;
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    for (tables::PitEntry* entry : entries) {
+        const tables::OutRecord* upstream = entry->find_out_record(face);
+        if (upstream == nullptr) continue;
+        dead_nonces.add(entry->key.hash, upstream->nonce);
+        pit.erase_out_record(*entry, face);
+    }
+}
+
+bool Node::State::may_go(NameScope scope, FaceId from, FaceId to) const {
+    if (scope == NameScope::kGlobal || is_local(to)) return true;
+    return scope == NameScope::kLocalhop && is_local(from);
+}
+
+void Node::State::on_scope_violation(FaceId face) {
+    ++counters.scope_violations;
+    ++faces[face].counters.scope_violations_in;
+}
+
+void Node::State::on_face_over_share(const IncomingInterest& interest) {
+    ++counters.over_share;
+    ++faces[interest.face].counters.over_share_in;
+    refuse_directly(interest, wire::NackReason::kCongestion);
+}
+
+}  // namespace innet::forwarding

@@ -1,0 +1,237 @@
+#include <doctest/doctest.h>
+
+#include "switch_under_test.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr FaceId kLink = 0;
+constexpr FaceId kNear = 1;
+constexpr FaceId kFar = 2;
+constexpr FaceId kProducer = 3;
+constexpr FaceOptions kNearOptions{
+    .foreign = true, .scope = FaceScope::kLocal, .max_packet_bytes = kMaxForeignPacketBytes};
+constexpr FaceOptions kFarOptions{.foreign = true, .max_packet_bytes = kMaxForeignPacketBytes};
+
+/// A link to another node, programs on this machine and on another, and one that produces /p.
+struct Crossing : SwitchUnderTest {
+    explicit Crossing(forwarding::NodeOptions options = default_options())
+        : SwitchUnderTest(1, std::move(options)) {
+        CHECK(node.add_face(kNearOptions) == kNear);
+        CHECK(node.add_face(kFarOptions) == kFar);
+        CHECK(node.add_face(kFarOptions) == kProducer);
+        node.add_route(name("/p"), kProducer, 0);
+    }
+};
+
+std::string uri(std::string_view prefix, std::uint32_t number) {
+    return std::string(prefix) + "/" + std::to_string(number);
+}
+
+}  // namespace
+
+TEST_CASE("a closed face's number is another's, which hears nothing of what the first one asked") {
+    Crossing it;
+    it.receive_interest(kNear, "/p/a", 1);
+    it.node.close_face(kNear, it.now);
+    CHECK_FALSE(it.node.is_open(kNear));
+    CHECK(it.node.add_face(kNearOptions) == kNear);
+    it.receive(kProducer, it.foreign_data("/p/a"));
+    CHECK(it.sent(kNear).empty());
+    CHECK(it.node.face_counters(kNear).interests_in == 0);
+}
+
+TEST_CASE("of several closed faces, the one closed first gives its number first") {
+    Crossing it;
+    it.node.close_face(kFar, it.now);
+    it.node.close_face(kNear, it.now);
+    CHECK(it.node.add_face() == kFar);
+    CHECK(it.node.add_face() == kNear);
+    CHECK(it.node.add_face() == kProducer + 1);
+}
+
+TEST_CASE("a face in a closed one's place can be asked what the closed one could not answer") {
+    Crossing it;
+    it.node.add_route(name("/p"), kLink, 9);
+    it.receive_interest(kNear, "/p/a", 1, {.lifetime = 4s});
+    CHECK(it.sent(kProducer).size() == 1);
+    it.node.close_face(kProducer, it.now);
+    CHECK(it.sent(kLink).size() == 1);  // asked elsewhere
+    CHECK(it.node.add_face(kFarOptions) == kProducer);
+    it.node.add_route(name("/p"), kProducer, 0);
+    it.wait(1s);
+    it.receive_interest(kNear, "/p/a", 2);
+    CHECK(it.sent(kProducer).size() == 1);
+}
+
+TEST_CASE("foreign faces hear no hellos and no holds, and are never silent") {
+    auto options = SwitchUnderTest::default_options();
+    options.link_timeout = 800ms;
+    Crossing it(options);
+    it.node.set_application(&it.application);
+    Production pending;
+    pending.kind = Production::Kind::kPending;
+    pending.missing = bytes("3");
+    it.application.productions["/late"] = pending;
+    it.receive_interest(kNear, "/late", 1);
+    it.receive_interest(kLink, "/late", 2);
+    CHECK(it.sent(kNear).empty());
+    CHECK(it.sent(kLink).size() == 1);
+    for (int tick = 0; tick < 20; ++tick) it.wait(100ms);
+    CHECK(it.node.outbox().queue(kNear).empty());
+    CHECK_FALSE(it.node.outbox().queue(kLink).empty());
+    it.node.outbox().queue(kLink).clear();
+    CHECK(it.node.is_silent(kLink));
+    CHECK_FALSE(it.node.is_silent(kNear));
+}
+
+TEST_CASE("a hold from a foreign face makes nobody wait") {
+    Crossing it;
+    it.receive_interest(kLink, "/p/a", 1);
+    const auto asked = it.sent(kProducer);
+    REQUIRE(asked.size() == 1);
+    it.receive(kProducer, it.hold("/p/a", asked[0].nonce, "3"));
+    CHECK(it.sent(kLink).empty());
+}
+
+TEST_CASE("PIT tokens of every length come back unchanged") {
+    Crossing it;
+    for (std::uint32_t size = 1; size <= wire::kMaxPitTokenSize; ++size) {
+        const std::string token(size, static_cast<char>(size));
+        it.receive_interest(kNear, uri("/p", size), size, {.token = token});
+        it.receive(kProducer, it.foreign_data(uri("/p", size)));
+        const auto answers = it.sent(kNear);
+        REQUIRE(answers.size() == 1);
+        CHECK(answers[0].token == token);
+    }
+}
+
+TEST_CASE("foreign programs get the reasons of Nacks that they know") {
+    Crossing it;
+    it.node.install_job(name("/job"), 1, nullptr);
+    it.receive_interest(kNear, "/job/g0/0", 1);
+    it.receive_interest(kNear, "/nowhere", 2);
+    const auto answers = it.sent(kNear);
+    REQUIRE(answers.size() == 2);
+    for (const Sent& answer : answers) {
+        CHECK(answer.kind == Sent::Kind::kNack);
+        CHECK(answer.reason == wire::NackReason::kNoRoute);
+    }
+    CHECK(it.node.counters().forbidden_interests == 1);
+}
+
+TEST_CASE("what is larger than a foreign face takes is not sent there, and counted") {
+    Crossing it;
+    it.receive_interest(kNear, "/p/a", 1);
+    it.receive_interest(kLink, "/p/a", 2);
+    const std::string large(kMaxForeignPacketBytes, 'x');
+    it.receive(kProducer, it.data("/p/a", large));
+    CHECK(it.sent(kNear).empty());
+    CHECK(it.sent(kLink).size() == 1);
+    CHECK(it.node.face_counters(kNear).too_large_out == 1);
+    CHECK(it.node.counters().too_large == 1);
+}
+
+TEST_CASE("names of /localhost neither come from another machine nor go there") {
+    Crossing it;
+    it.node.add_route(name("/localhost"), kFar, 0);
+    it.node.add_route(name("/localhost"), kNear, 1);
+    it.receive_interest(kFar, "/localhost/x", 1);
+    CHECK(it.sent_everywhere() == 0);
+    CHECK(it.node.face_counters(kFar).scope_violations_in == 1);
+    const FaceId other = it.node.add_face(kNearOptions);
+    it.receive_interest(other, "/localhost/x", 2);
+    CHECK(it.sent(kFar).empty());
+    CHECK(it.sent(kNear).size() == 1);
+    it.receive(kFar, it.foreign_data("/localhost/x"));
+    CHECK(it.node.counters().scope_violations == 2);
+    it.receive(kNear, it.foreign_data("/localhost/x"));
+    CHECK(it.sent(other).size() == 1);
+}
+
+TEST_CASE("names of /localhop go one hop: from here to another machine, but not through") {
+    Crossing it;
+    it.node.add_route(name("/localhop"), kProducer, 0);
+    it.receive_interest(kFar, "/localhop/x", 1);
+    CHECK(it.sent(kProducer).empty());
+    it.receive_interest(kNear, "/localhop/y", 2);
+    CHECK(it.sent(kProducer).size() == 1);
+}
+
+TEST_CASE("Data of unknown keys answers the network from the cache, and nobody on this node") {
+    auto options = SwitchUnderTest::default_options();
+    options.cache_bytes = 1 << 20;
+    Crossing it(options);
+    it.node.set_application(&it.application);
+    it.receive_interest(kNear, "/p/a", 1);
+    it.receive(kProducer, it.foreign_data("/p/a"));
+    CHECK(it.sent(kNear).size() == 1);
+    it.sent(kProducer);
+    CHECK(it.node.counters().cache_unverified_bytes > 0);
+
+    it.receive_interest(kFar, "/p/a", 2);
+    CHECK(it.sent(kFar).size() == 1);
+    CHECK(it.sent(kProducer).empty());
+
+    it.node.express(RequesterId::kApplication, name("/p/a").view(), {}, 1s);
+    it.node.run_pending(it.now);
+    CHECK(it.application.received.empty());
+    CHECK(it.sent(kProducer).size() == 1);  // asked again, for what can be verified
+    it.receive(kProducer, it.data("/p/a"));
+    CHECK(it.application.received.size() == 1);
+}
+
+TEST_CASE("Data of unknown keys takes neither a verified one's place nor its room") {
+    auto options = SwitchUnderTest::default_options();
+    options.cache_bytes = 64 << 10;
+    Crossing it(options);
+    it.node.install_job(name("/job"), 1, nullptr);
+    const auto put = [&](const PacketRef& data, std::string_view uri_of, std::uint32_t nonce) {
+        it.receive_interest(kLink, uri_of, nonce);
+        it.receive(kProducer, data);
+    };
+    it.node.add_route(name("/job"), kProducer, 0);
+    it.node.bind_face(kProducer, name("/job"));
+    put(it.data("/job/kept"), "/job/kept", 1);
+    it.node.bind_face(kProducer, {});
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+        put(it.foreign_data(uri("/p", i)), uri("/p", i), 100 + i);
+    }
+    CHECK(it.node.counters().cache_evictions > 0);
+    it.sent(kLink);
+    it.receive_interest(kLink, "/job/kept", 5000);
+    const auto answers = it.sent(kLink);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].kind == Sent::Kind::kData);
+}
+
+TEST_CASE("a flood of Interests on one face leaves the others the most of their room") {
+    auto options = SwitchUnderTest::default_options();
+    options.pit_capacity = 4096;
+    Crossing it(options);
+    constexpr std::uint32_t kFlood = 20000;
+    for (std::uint32_t i = 0; i < kFlood; ++i) {
+        it.receive_interest(kFar, uri("/p/flood", i), i + 1, {.lifetime = 60s});
+    }
+    const auto& counters = it.node.counters();
+    CHECK(counters.pit_entries == 512);  // half of the quarter for foreign faces
+    CHECK(it.node.face_counters(kFar).over_share_in == kFlood - 512);
+    it.sent(kFar);
+    std::size_t served = 0;
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+        // A window of 50, as a program that fetches has.
+        it.receive_interest(kNear, uri("/p/served", i), kFlood + i + 1);
+        if (i % 50 != 49) continue;
+        for (std::uint32_t answered = i - 49; answered <= i; ++answered) {
+            it.receive(kProducer, it.foreign_data(uri("/p/served", answered)));
+        }
+        for (const Sent& answer : it.sent(kNear)) {
+            served += answer.kind == Sent::Kind::kData ? 1 : 0;
+        }
+    }
+    CHECK(served == 1000);
+    CHECK(it.node.face_counters(kNear).over_share_in == 0);
+}
