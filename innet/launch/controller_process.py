@@ -17,7 +17,7 @@ from innet.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.launch.restart_pause import pause_before_restart_s
 from innet.settings import SETTINGS_NAME, RecoverySettings
 from innet.topology import dump_yaml
-from innet.trust import PrivateKey
+from innet.trust.keys import PrivateKey
 
 _LABEL = "controller"
 _FIRST_PAUSE_S = 0.1

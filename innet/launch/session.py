@@ -38,7 +38,7 @@ from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, Settings
 from innet.telemetry.launcher_telemetry import LauncherTelemetry
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
-from innet.trust import PrivateKey, PublicKey
+from innet.trust.keys import PrivateKey, PublicKey
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
     JOB_VARIABLE,

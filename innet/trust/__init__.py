@@ -5,14 +5,19 @@ Start with :class:`Certificate` (what says whose a key is), :class:`KeyStore` (k
 by all of them.
 """
 
-from innet.trust.certificate import Certificate, Validity
-from innet.trust.key_store import KeyStore
-from innet.trust.keys import PrivateKey, PublicKey, WrongPassphrase
-from innet.trust.policy import Decision, Policy
-from innet.trust.revocation import Revocation
-from innet.trust.safe_bag import SafeBag
-from innet.trust.signed_data import SignedData
-from innet.trust.validator import Refusal, Validator, Verdict
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from innet.trust.certificate import Certificate, Validity
+    from innet.trust.key_store import KeyStore
+    from innet.trust.keys import PrivateKey, PublicKey, WrongPassphrase
+    from innet.trust.policy import Decision, Policy
+    from innet.trust.revocation import Revocation
+    from innet.trust.safe_bag import SafeBag
+    from innet.trust.signed_data import SignedData
+    from innet.trust.validator import Refusal, Validator, Verdict
 
 __all__ = [
     "Certificate",
@@ -30,3 +35,29 @@ __all__ = [
     "Verdict",
     "WrongPassphrase",
 ]
+
+# Loaded at first use: every node needs keys and packets, and none the compiler of policies.
+_HOMES = {
+    "Certificate": "certificate",
+    "Validity": "certificate",
+    "KeyStore": "key_store",
+    "PrivateKey": "keys",
+    "PublicKey": "keys",
+    "WrongPassphrase": "keys",
+    "Decision": "policy",
+    "Policy": "policy",
+    "Revocation": "revocation",
+    "SafeBag": "safe_bag",
+    "SignedData": "signed_data",
+    "Refusal": "validator",
+    "Validator": "validator",
+    "Verdict": "validator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'innet.trust' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"innet.trust.{_HOMES[name]}"), name)
