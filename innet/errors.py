@@ -6,7 +6,9 @@ Catch :class:`InnetError` to catch them all.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class InnetError(Exception):
@@ -108,6 +110,62 @@ class SecurityError(InnetError):
 
 class TransportError(InnetError):
     """A publish or fetch failed for a reason other than its deadline."""
+
+
+class MalformedPacket(TransportError):
+    """Bytes are no packet of the NDN Packet Format, or no part of one."""
+
+
+class NoForwarder(TransportError):
+    """No NDN forwarder listens where a client looks for one, or it went away."""
+
+
+class InterestTimeout(TransportError):
+    """Nobody answered an Interest before its deadline."""
+
+
+class InterestRefused(TransportError):
+    """A forwarder answered an Interest with a Nack.
+
+    Attributes:
+        reason: number of the Nack's reason; 0 when it gave none.
+    """
+
+    def __init__(self, message: str, reason: int) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class ObjectIncomplete(TransportError):
+    """Some segments of an object did not come.
+
+    Attributes:
+        missing: first and last number of each run of segments that are missing, as far as known.
+        resume: ``await error.resume()`` goes on with what is missing.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        missing: Sequence[tuple[int, int]],
+        resume: Callable[[], Awaitable[Any]],
+    ) -> None:
+        self.missing = missing
+        self.resume = resume
+        super().__init__(message)
+
+
+class CommandRefused(TransportError):
+    """A forwarder did not obey a management command, such as a registration.
+
+    Attributes:
+        code: its status code, as HTTP's: 403 for a command that the signer may not give.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class CollectiveError(InnetError, RuntimeError):

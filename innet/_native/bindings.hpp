@@ -1,5 +1,5 @@
 #pragma once
-// The border between Python and the packet path. Each `bind_*` adds one class to the module.
+// The border between Python and the packet path. Each `bind_*` adds what its file is named after.
 
 #include <nanobind/nanobind.h>
 
@@ -10,6 +10,10 @@ namespace innet::bindings {
 void choose_name_hash_key();
 
 void bind_names(nanobind::module_& module);
+void bind_elements(nanobind::module_& module);
+void bind_received_packets(nanobind::module_& module);
+void bind_packet_encoders(nanobind::module_& module);
+void bind_manifests(nanobind::module_& module);
 void bind_operations(nanobind::module_& module);
 void bind_reductions(nanobind::module_& module);
 void bind_node(nanobind::module_& module);

@@ -11,6 +11,10 @@ NB_MODULE(_core, module) {
     module.attr("__version__") = innet::version();
     innet::bindings::choose_name_hash_key();
     innet::bindings::bind_names(module);
+    innet::bindings::bind_elements(module);
+    innet::bindings::bind_received_packets(module);
+    innet::bindings::bind_packet_encoders(module);
+    innet::bindings::bind_manifests(module);
     innet::bindings::bind_operations(module);
     innet::bindings::bind_reductions(module);
     innet::bindings::bind_node(module);

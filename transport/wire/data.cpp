@@ -191,6 +191,8 @@ struct DataSizes {
         if (fields.final_segment) {
             final_block_id = nonnegative_element_size(kSegmentComponent, *fields.final_segment);
             size += element_size(kFinalBlockId, final_block_id);
+        } else if (!fields.final_component.empty()) {
+            size += element_size(kFinalBlockId, fields.final_component.size());
         }
         if (fields.tensor_elements) {
             size += nonnegative_element_size(kTensorElements, *fields.tensor_elements);
@@ -205,9 +207,10 @@ struct DataSizes {
     std::size_t signature_info_size(const DataFields& fields) {
         const std::size_t type_size = nonnegative_element_size(
             kSignatureType, static_cast<std::uint64_t>(fields.signature_type));
-        if (fields.key_name.empty()) return type_size;
+        const std::size_t size = type_size + fields.signature_extension.size();
+        if (fields.key_name.empty()) return size;
         key_locator = element_size(kName, fields.key_name.value().size());
-        return type_size + element_size(kKeyLocator, key_locator);
+        return size + element_size(kKeyLocator, key_locator);
     }
 };
 
@@ -223,6 +226,8 @@ void write_meta_info(Writer& writer, const DataFields& fields, const DataSizes& 
     if (fields.final_segment) {
         writer.header(kFinalBlockId, sizes.final_block_id);
         writer.nonnegative_element(kSegmentComponent, *fields.final_segment);
+    } else if (!fields.final_component.empty()) {
+        writer.element(kFinalBlockId, fields.final_component);
     }
     if (fields.tensor_elements)
         writer.nonnegative_element(kTensorElements, *fields.tensor_elements);
@@ -234,9 +239,11 @@ void write_meta_info(Writer& writer, const DataFields& fields, const DataSizes& 
 void write_signature_info(Writer& writer, const DataFields& fields, const DataSizes& sizes) {
     writer.header(kSignatureInfo, sizes.signature_info);
     writer.nonnegative_element(kSignatureType, static_cast<std::uint64_t>(fields.signature_type));
-    if (fields.key_name.empty()) return;
-    writer.header(kKeyLocator, sizes.key_locator);
-    writer.element(kName, fields.key_name.value());
+    if (!fields.key_name.empty()) {
+        writer.header(kKeyLocator, sizes.key_locator);
+        writer.element(kName, fields.key_name.value());
+    }
+    writer.bytes(fields.signature_extension);
 }
 
 }  // namespace

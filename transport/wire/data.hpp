@@ -94,10 +94,13 @@ struct DataFields {
     ContentType content_type = ContentType::kBlob;
     Duration freshness{0};  ///< 0: element left out
     std::optional<std::uint64_t> final_segment;
+    ByteView
+        final_component;  ///< FinalBlockId as a whole component, when there is no final_segment
     std::optional<std::uint64_t> tensor_elements;
     std::optional<TensorErrorCode> tensor_error;
     SignatureType signature_type = SignatureType::kDigestSha256;
-    NameView key_name;  ///< empty: no KeyLocator
+    NameView key_name;             ///< empty: no KeyLocator
+    ByteView signature_extension;  ///< whole elements after KeyLocator, such as a ValidityPeriod
 };
 
 /// A Data packet laid out in a buffer, waiting for its content and its signature.

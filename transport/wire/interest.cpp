@@ -140,7 +140,8 @@ std::size_t value_size_of(const InterestFields& fields, std::uint64_t lifetime_m
     if (fields.lifetime != kDefaultInterestLifetime) {
         size += element_size(kInterestLifetime, nonnegative_size(lifetime_ms));
     }
-    return size;
+    if (fields.hop_limit) size += element_size(kHopLimit, 1);
+    return size + fields.parameters_portion.size();
 }
 
 }  // namespace
@@ -165,6 +166,8 @@ std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t
     if (fields.lifetime != kDefaultInterestLifetime) {
         writer.nonnegative_element(kInterestLifetime, lifetime_ms);
     }
+    if (fields.hop_limit) writer.element(kHopLimit, ByteView(&*fields.hop_limit, 1));
+    writer.bytes(fields.parameters_portion);
     return writer.ok() ? writer.size() : 0;
 }
 

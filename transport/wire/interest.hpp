@@ -64,6 +64,10 @@ struct InterestFields {
     Duration lifetime = kDefaultInterestLifetime;
     bool can_be_prefix = false;
     bool must_be_fresh = false;
+    std::optional<std::uint8_t> hop_limit = std::nullopt;
+    /// ApplicationParameters and what follows it (interest_parameters.hpp), whose digest the name
+    /// has; empty for none.
+    ByteView parameters_portion = {};
 };
 
 /// Encodes into `buffer`; the bytes written, or 0 when they do not fit or the name is empty.

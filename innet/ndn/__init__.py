@@ -1,0 +1,46 @@
+"""NDN for programs: a client of any forwarder that speaks NDN's protocols, innet's or NFD.
+
+::
+
+    from innet.ndn import Client, encode_data
+
+    async with Client() as client:
+        await client.register("/hello", lambda interest: encode_data(interest.name, b"world"))
+        print((await client.express("/weather/today")).content)
+
+``client.py`` is where to begin; ``objects/`` publishes and fetches what is larger than a packet.
+"""
+
+from innet.ndn.client import Client
+from innet.ndn.names import Name
+from innet.ndn.production import Refusal
+from innet.ndn.signers import DigestSigner, EcdsaSigner, Ed25519Signer, HmacSigner, Signer
+from innet.ndn.validation import IntegrityValidator, KeyValidator, Validator
+from innet.ndn.wire import (
+    ContentType,
+    NackReason,
+    ReceivedData,
+    ReceivedInterest,
+    encode_data,
+    encode_interest,
+)
+
+__all__ = [
+    "Client",
+    "ContentType",
+    "DigestSigner",
+    "EcdsaSigner",
+    "Ed25519Signer",
+    "HmacSigner",
+    "IntegrityValidator",
+    "KeyValidator",
+    "NackReason",
+    "Name",
+    "ReceivedData",
+    "ReceivedInterest",
+    "Refusal",
+    "Signer",
+    "Validator",
+    "encode_data",
+    "encode_interest",
+]

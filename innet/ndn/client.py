@@ -1,0 +1,358 @@
+"""The NDN client: Interests out, Data in, and the other way round."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoForwarder
+from innet.ndn import wire
+from innet.ndn.address import FaceAddress, default_address
+from innet.ndn.connection import LastingConnection
+from innet.ndn.names import Name, as_name
+from innet.ndn.pending import PendingInterest, PendingTable
+from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
+from innet.ndn.registrations import Registrations
+from innet.ndn.signers import DigestSigner, Signer
+from innet.ndn.validation import IntegrityValidator, ReceivedData, Validator
+from innet.ndn.wire import NackReason, ReceivedInterest
+
+_log = logging.getLogger(__name__)
+_PAUSE_AFTER_CONGESTION_S = 0.1
+
+_REASONS: dict[int, str] = {
+    NackReason.CONGESTION: "the network is congested; ask less, or later",
+    NackReason.DUPLICATE: "the Interest went in a circle: check the routes",
+    NackReason.NO_ROUTE: "no forwarder on the way has a route to it: is its producer connected, "
+    "and has it registered the prefix?",
+    NackReason.FORBIDDEN: "the name is of a job that this client has no part in",
+    NackReason.NO_DATA: "who was asked does not have it",
+}
+
+
+class Reply(NamedTuple):
+    """What answered an Interest.
+
+    Attributes:
+        data: not validated yet.
+        congested: whether a queue on the way was filling.
+    """
+
+    data: ReceivedData
+    congested: bool
+
+
+class Client:
+    """An NDN application's connection to its forwarder.
+
+    Args:
+        address: face URI of the forwarder; by default ``INNET_NDN`` (in a job of innet), then
+            ``NDN_CLIENT_TRANSPORT``, then ``unix:///run/nfd/nfd.sock``.
+        signer: signs what is published, when nothing else is said.
+        command_signer: signs management commands; a digest is enough for a local forwarder that
+            obeys every local program.
+        validator: decides what is believed. The default finds damage alone: give one that knows
+            whom to trust.
+
+    Example::
+
+        async with Client() as client:
+            await client.register("/hello", lambda i: encode_data(i.name, b"world"))
+            data = await client.express("/weather/today", must_be_fresh=True)
+            print(data.content)
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        signer: Signer | None = None,
+        command_signer: Signer | None = None,
+        validator: Validator | None = None,
+    ) -> None:
+        where = default_address() if address is None else FaceAddress.parse(address)
+        self.signer: Signer = signer or DigestSigner()
+        self.validator: Validator = validator or IntegrityValidator()
+        self._connection = LastingConnection(where, self._received, self._restored)
+        self._pending: PendingTable[asyncio.Future[Reply]] = PendingTable()
+        self._timer: asyncio.TimerHandle | None = None
+        self._producers = Producers()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.registrations = Registrations(self, command_signer or DigestSigner())
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect to the forwarder.
+
+        Raises:
+            NoForwarder: nothing listens there; the message says how to start one.
+        """
+        await self._connection.open()
+
+    async def close(self) -> None:
+        """Take prefixes back, end what is under way, and disconnect."""
+        await self.registrations.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for pending in list(self._pending):
+            self._pending.remove(pending)
+            pending.waiter.cancel()
+        self._arm_timer()
+        await self._connection.close()
+
+    async def express(
+        self,
+        name: Name | str,
+        *,
+        can_be_prefix: bool = False,
+        must_be_fresh: bool = False,
+        parameters: bytes | None = None,
+        signer: Signer | None = None,
+        forwarding_hint: Name | str | None = None,
+        hop_limit: int | None = None,
+        lifetime_s: float = 1.0,
+        deadline_s: float = 4.0,
+        validator: Validator | None = None,
+    ) -> ReceivedData:
+        """Ask for one Data packet, again whenever an Interest's lifetime ends, and validate it.
+
+        Args:
+            name: of the Data; with an implicit digest as last component, just that packet.
+            can_be_prefix: whether longer names are an answer.
+            must_be_fresh: whether caches answer only with what is still fresh.
+            parameters: ApplicationParameters; the name gets their digest.
+            signer: signs the Interest.
+            forwarding_hint: a delegation by whose routes the Interest may travel.
+            hop_limit: how many forwarders it may pass.
+            lifetime_s: of each Interest. Longer than the producer takes to answer, or it is asked
+                twice.
+            deadline_s: when to give up.
+            validator: in place of the client's.
+
+        Raises:
+            InterestTimeout: no answer before the deadline.
+            InterestRefused: a forwarder said that it cannot be answered, and why.
+            NoForwarder: the connection to the forwarder was lost and did not come back in time.
+            SecurityError: the answer may not be believed.
+            ValueError: the name is malformed or empty.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline_at_s = clock() + deadline_s
+        while True:
+            left_s = deadline_at_s - clock()
+            if left_s <= 0:
+                raise self._no_answer(as_name(name), deadline_s)
+            packet = wire.encode_interest(
+                name,
+                can_be_prefix=can_be_prefix,
+                must_be_fresh=must_be_fresh,
+                lifetime_s=min(lifetime_s, max(left_s, 0.001)),
+                hop_limit=hop_limit,
+                forwarding_hint=forwarding_hint,
+                parameters=parameters,
+                signer=signer,
+            )
+            try:
+                data = (await self.exchange(packet)).data
+            except InterestTimeout:
+                continue
+            except InterestRefused as refused:
+                if refused.reason not in (NackReason.CONGESTION, NackReason.DUPLICATE):
+                    raise
+                if deadline_at_s - clock() <= _PAUSE_AFTER_CONGESTION_S:
+                    raise
+                await asyncio.sleep(_PAUSE_AFTER_CONGESTION_S)
+                continue
+            await (validator or self.validator).check(str(data.name), data)
+            return data
+
+    async def exchange(self, packet: bytes) -> Reply:
+        """Send one Interest as it is, and wait for its lifetime. The answer is not validated.
+
+        Raises:
+            InterestTimeout: no answer came.
+            InterestRefused: a Nack came.
+        """
+        interest = wire.parse_interest(packet)
+        loop = asyncio.get_running_loop()
+        pending: PendingInterest[asyncio.Future[Reply]] = PendingInterest(
+            name=interest.name,
+            packet=packet,
+            can_be_prefix=interest.can_be_prefix,
+            expires_at_s=loop.time() + interest.lifetime_s,
+            waiter=loop.create_future(),
+        )
+        self._pending.add(pending)
+        self._arm_timer()
+        self._connection.send(packet)
+        try:
+            return await pending.waiter
+        finally:
+            self._pending.remove(pending)
+
+    def send(self, packet: bytes) -> None:
+        """Send an Interest that wants no answer, or Data that was asked for earlier."""
+        self._connection.send(packet)
+
+    def produce(self, prefix: Name | str, handler: Handler) -> None:
+        """Let ``handler`` answer Interests below ``prefix``, without registering it anywhere.
+
+        A handler gets the Interest and returns a Data packet, a :class:`Refusal`, or ``None`` to
+        say nothing; it may be a coroutine function. The longest prefix that fits serves.
+        """
+        self._producers.add(as_name(prefix), handler)
+
+    def stop_producing(self, prefix: Name | str) -> None:
+        """Undo :meth:`produce`."""
+        self._producers.remove(as_name(prefix))
+
+    def produces(self, prefix: Name | str, handler: Handler) -> bool:
+        """Whether ``handler`` is who answers for exactly this prefix."""
+        return self._producers.get(as_name(prefix)) == handler
+
+    async def register(self, prefix: Name | str, handler: Handler, *, cost: int = 0) -> None:
+        """Answer Interests below ``prefix``, and have the forwarder send them here.
+
+        The forwarder is told again whenever the connection was lost.
+
+        Args:
+            cost: of the route; among several producers the cheapest is asked first.
+
+        Raises:
+            CommandRefused: the forwarder does not allow it.
+            InterestTimeout: it did not answer.
+        """
+        self.produce(prefix, handler)
+        try:
+            await self.registrations.add(as_name(prefix), cost=cost)
+        except BaseException:
+            self.stop_producing(prefix)
+            raise
+
+    async def announce(
+        self, prefix: Name | str, handler: Handler, *, expiration_s: float = 3600.0
+    ) -> None:
+        """As :meth:`register`, by a prefix announcement that the client's key signs.
+
+        Raises:
+            CommandRefused: the forwarder does not allow it.
+            InterestTimeout: it did not answer.
+        """
+        self.produce(prefix, handler)
+        try:
+            await self.registrations.announce(as_name(prefix), expiration_s=expiration_s)
+        except BaseException:
+            self.stop_producing(prefix)
+            raise
+
+    async def unregister(self, prefix: Name | str) -> None:
+        """Undo :meth:`register` or :meth:`announce`.
+
+        Raises:
+            CommandRefused: the forwarder does not allow it.
+            InterestTimeout: it did not answer.
+        """
+        self.stop_producing(prefix)
+        await self.registrations.remove(as_name(prefix))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` beside everything else, until it ends or the client is closed."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _received(self, packet: bytes) -> None:
+        try:
+            link = wire.parse_lp_packet(packet)
+            payload = link.payload
+            if not payload or link.held or link.fragment is not None:
+                return
+            if link.nack_reason is not None:
+                self._on_nack(wire.parse_interest(payload), link.nack_reason)
+            elif payload[0] == wire.DATA:
+                self._on_data(Reply(wire.parse_data(payload), link.congestion_mark > 0))
+            else:
+                self._on_interest(wire.parse_interest(payload), link.pit_token)
+        except MalformedPacket as error:
+            _log.warning("dropped a packet from %s: %s", self._connection.address, error)
+
+    def _on_data(self, reply: Reply) -> None:
+        for pending in self._pending.satisfy(reply.data):
+            if not pending.waiter.done():
+                pending.waiter.set_result(reply)
+
+    def _on_nack(self, interest: ReceivedInterest, reason: int) -> None:
+        why = _REASONS.get(reason, f"reason {reason}")
+        for pending in self._pending.reject(interest.name):
+            if not pending.waiter.done():
+                pending.waiter.set_exception(InterestRefused(f"{interest.name}: {why}", reason))
+
+    def _on_interest(self, interest: ReceivedInterest, pit_token: bytes) -> None:
+        handler = self._producers.handler_of(interest.name)
+        if handler is None or not interest.parameters_digest_holds():
+            return
+        self.start(self._serve(handler, interest, pit_token))
+
+    async def _serve(self, handler: Handler, interest: ReceivedInterest, pit_token: bytes) -> None:
+        answer: Answer = await answer_of(handler, interest)
+        if isinstance(answer, Refusal):
+            self._connection.send(
+                wire.encode_lp_packet(interest.wire, pit_token=pit_token, nack_reason=answer.reason)
+            )
+        elif answer is not None:
+            packet = answer
+            if pit_token:
+                packet = wire.encode_lp_packet(answer, pit_token=pit_token)
+            self._connection.send(packet)
+
+    def _restored(self) -> None:
+        for pending in self._pending:
+            self._connection.send(pending.packet)
+        self.start(self.registrations.renew())
+
+    def _arm_timer(self) -> None:
+        at_s = self._pending.next_expiry_s()
+        if self._timer is not None:
+            if at_s is not None and self._timer.when() <= at_s:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if at_s is not None:
+            self._timer = asyncio.get_running_loop().call_at(at_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        for pending in self._pending.expire(asyncio.get_running_loop().time()):
+            if not pending.waiter.done():
+                pending.waiter.set_exception(
+                    InterestTimeout(f"no answer to {pending.name} within its lifetime")
+                )
+        self._arm_timer()
+
+    def _no_answer(self, name: Name, deadline_s: float) -> InterestTimeout | NoForwarder:
+        trouble = self._connection.trouble
+        if trouble is not None:
+            return NoForwarder(
+                f"no answer to {name} within {deadline_s:g} s; the connection to "
+                f"{self._connection.address} was lost: {trouble}"
+            )
+        return InterestTimeout(
+            f"no answer to {name} within {deadline_s:g} s: check that its producer runs and has "
+            "registered its prefix, or wait longer"
+        )

@@ -1,0 +1,178 @@
+"""Management commands of NFD's protocol: their parameters and their answers.
+
+Source: NFD Management protocol, "ControlCommand" and "PrefixAnnouncement".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from innet._native import _core
+from innet.errors import MalformedPacket
+from innet.ndn import wire
+from innet.ndn.names import GENERIC, KEYWORD, Name, as_name, new_version, with_segment, with_version
+from innet.ndn.signers import Signer
+
+LOCAL_MANAGEMENT = "/localhost/nfd"
+ORIGIN_APP = 0
+"""Who made a route: an application, by registering it."""
+ORIGIN_ANNOUNCEMENT = 129
+"""Likewise: by a prefix announcement."""
+CHILD_INHERIT = 1
+"""Flag of a route: it serves longer prefixes as well."""
+OK = 200
+
+_CONTROL_RESPONSE = 0x65
+_STATUS_CODE = 0x66
+_STATUS_TEXT = 0x67
+_CONTROL_PARAMETERS = 0x68
+_FACE_ID = 0x69
+_COST = 0x6A
+_STRATEGY = 0x6B
+_FLAGS = 0x6C
+_EXPIRATION = 0x6D
+_ORIGIN = 0x6F
+_URI = 0x72
+_ANNOUNCEMENT_KEYWORD = b"PA"
+
+
+@dataclass(frozen=True)
+class ControlParameters:
+    """What a command says, or an answer repeats; ``None`` where the forwarder shall choose.
+
+    Attributes:
+        name: a prefix.
+        face_id: number of a face; of the asking one by default.
+        uri: of the other end of a face.
+        origin: who made a route, by NFD's numbers.
+        cost: of a route.
+        flags: of a route or face.
+        strategy: name of a strategy.
+        expiration_s: when a route ends by itself.
+    """
+
+    name: Name | None = None
+    face_id: int | None = None
+    uri: str | None = None
+    origin: int | None = None
+    cost: int | None = None
+    flags: int | None = None
+    strategy: Name | None = None
+    expiration_s: float | None = None
+
+    def encode(self) -> bytes:
+        """The ControlParameters element."""
+        elements: list[bytes] = []
+        if self.name is not None:
+            elements.append(_core.encode_element(wire.NAME, self.name.value()))
+        if self.face_id is not None:
+            elements.append(_core.encode_number_element(_FACE_ID, self.face_id))
+        if self.uri is not None:
+            elements.append(_core.encode_element(_URI, self.uri.encode()))
+        for kind, number in ((_ORIGIN, self.origin), (_COST, self.cost), (_FLAGS, self.flags)):
+            if number is not None:
+                elements.append(_core.encode_number_element(kind, number))
+        if self.strategy is not None:
+            name = _core.encode_element(wire.NAME, self.strategy.value())
+            elements.append(_core.encode_element(_STRATEGY, name))
+        if self.expiration_s is not None:
+            elements.append(_core.encode_number_element(_EXPIRATION, _ms(self.expiration_s)))
+        return _core.encode_element(_CONTROL_PARAMETERS, b"".join(elements))
+
+    @classmethod
+    def decode(cls, value: bytes) -> ControlParameters:
+        """Read the value of a ControlParameters element.
+
+        Raises:
+            MalformedPacket: it is none.
+        """
+        return wire.parsed(cls._decode, value)
+
+    @classmethod
+    def _decode(cls, value: bytes) -> ControlParameters:
+        found = dict(_core.read_elements(value))
+
+        def number(kind: int) -> int | None:
+            return _core.read_number(found[kind]) if kind in found else None
+
+        name, uri, expiration_ms = found.get(wire.NAME), found.get(_URI), number(_EXPIRATION)
+        return cls(
+            name=None if name is None else Name.from_value(name),
+            face_id=number(_FACE_ID),
+            uri=None if uri is None else uri.decode(),
+            origin=number(_ORIGIN),
+            cost=number(_COST),
+            flags=number(_FLAGS),
+            strategy=_strategy_name(found[_STRATEGY]) if _STRATEGY in found else None,
+            expiration_s=None if expiration_ms is None else expiration_ms / 1000,
+        )
+
+
+@dataclass(frozen=True)
+class ControlResponse:
+    """A forwarder's answer to a command.
+
+    Attributes:
+        code: 200 when it obeyed, else as HTTP's: 400, 403, 404, …
+        text: the same in words.
+        parameters: what it has done, with its own choices; ``None`` when it does not say.
+    """
+
+    code: int
+    text: str
+    parameters: ControlParameters | None = None
+
+    @classmethod
+    def decode(cls, content: bytes) -> ControlResponse:
+        """Read the Content of an answer.
+
+        Raises:
+            MalformedPacket: it is no ControlResponse.
+        """
+        return wire.parsed(cls._decode, content)
+
+    @classmethod
+    def _decode(cls, content: bytes) -> ControlResponse:
+        ((kind, value),) = _core.read_elements(content)
+        found = dict(_core.read_elements(value))
+        if kind != _CONTROL_RESPONSE or _STATUS_CODE not in found:
+            raise ValueError("not a ControlResponse")
+        body = found.get(_CONTROL_PARAMETERS)
+        return cls(
+            code=_core.read_number(found[_STATUS_CODE]),
+            text=found.get(_STATUS_TEXT, b"").decode(errors="replace"),
+            parameters=None if body is None else ControlParameters.decode(body),
+        )
+
+
+def command_name(module: str, verb: str, parameters: ControlParameters) -> Name:
+    """Name of a command, without the digest that signing it appends."""
+    return as_name(f"{LOCAL_MANAGEMENT}/{module}/{verb}").append(GENERIC, parameters.encode())
+
+
+def encode_prefix_announcement(
+    prefix: Name | str, *, expiration_s: float, signer: Signer | None = None
+) -> bytes:
+    """A prefix announcement: a Data packet by which a producer says what it serves, and how long.
+
+    Raises:
+        ValueError: the prefix is malformed.
+    """
+    named = as_name(prefix).append(KEYWORD, _ANNOUNCEMENT_KEYWORD)
+    return wire.encode_data(
+        with_segment(with_version(named, new_version()), 0),
+        _core.encode_number_element(_EXPIRATION, _ms(expiration_s)),
+        content_type=wire.ContentType.PREFIX_ANNOUNCEMENT,
+        signer=signer,
+    )
+
+
+def _ms(duration_s: float) -> int:
+    return round(duration_s * 1000)
+
+
+def _strategy_name(value: bytes) -> Name:
+    ((kind, name),) = _core.read_elements(value)
+    if kind != wire.NAME:
+        raise MalformedPacket("a strategy is given by its name")
+    return Name.from_value(name)

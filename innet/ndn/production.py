@@ -1,0 +1,61 @@
+"""Answering Interests: who serves which prefix. Sans-IO but for awaiting a handler."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from innet.ndn.names import Name
+from innet.ndn.wire import NackReason, ReceivedInterest
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A handler's answer to an Interest that it will not serve: sent as a Nack."""
+
+    reason: int = NackReason.NO_ROUTE
+
+
+Answer = bytes | Refusal | None
+"""A Data packet (see :func:`innet.ndn.wire.encode_data`), a refusal, or silence."""
+Handler = Callable[[ReceivedInterest], Answer | Awaitable[Answer]]
+
+_log = logging.getLogger(__name__)
+
+
+class Producers:
+    """Handlers by prefix; the longest one that fits an Interest serves it."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[Name, Handler] = {}
+
+    def add(self, prefix: Name, handler: Handler) -> None:
+        """Let ``handler`` answer what is below ``prefix``, in place of an earlier one."""
+        self._handlers[prefix] = handler
+
+    def remove(self, prefix: Name) -> None:
+        """Answer nothing below ``prefix`` any more."""
+        self._handlers.pop(prefix, None)
+
+    def get(self, prefix: Name) -> Handler | None:
+        """Who was added for exactly this prefix."""
+        return self._handlers.get(prefix)
+
+    def handler_of(self, name: Name) -> Handler | None:
+        """Who serves ``name``."""
+        for length in range(len(name), -1, -1):
+            if handler := self._handlers.get(name.prefix(length)):
+                return handler
+        return None
+
+
+async def answer_of(handler: Handler, interest: ReceivedInterest) -> Answer:
+    """What ``handler`` answers. One that fails answers nothing, and is logged."""
+    try:
+        answer = handler(interest)
+        return await answer if inspect.isawaitable(answer) else answer
+    except Exception:
+        _log.exception("the producer of %s failed", interest.name)
+        return None

@@ -1,0 +1,212 @@
+"""Interests, Data and link packets as bytes (NDN Packet Format v0.3, NDNLPv2).
+
+>>> packet = encode_data("/hello", b"world")
+>>> parse_data(packet).content
+b'world'
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TypeVar
+
+from innet._native import _core
+from innet.errors import MalformedPacket, TransportError
+from innet.ndn.names import Name, as_name
+from innet.ndn.signers import DigestSigner, Signer
+
+ReceivedInterest = _core.ReceivedInterest
+ReceivedData = _core.ReceivedData
+ReceivedLpPacket = _core.ReceivedLpPacket
+
+INTEREST = 0x05
+DATA = 0x06
+NAME = 0x07
+INTEREST_SIGNATURE_VALUE = 0x2E
+
+MAX_PACKET_BYTES = 8800
+"""The largest packet that programs of other houses take."""
+_SIGNATURE_NONCE_BYTES = 8
+_Parsed = TypeVar("_Parsed")
+
+
+class ContentType(IntEnum):
+    """Numbers of ContentType."""
+
+    BLOB = 0
+    LINK = 1
+    KEY = 2
+    NACK = 3
+    PREFIX_ANNOUNCEMENT = 5
+    MANIFEST = 1024
+
+
+class NackReason(IntEnum):
+    """Numbers of a Nack's reason: NFD's, and innet's own from 200."""
+
+    NONE = 0
+    CONGESTION = 50
+    DUPLICATE = 100
+    NO_ROUTE = 150
+    NO_SLOT = 200
+    NO_RULE = 201
+    FORBIDDEN = 202
+    NO_DATA = 203
+
+
+def encode_interest(
+    name: Name | str,
+    *,
+    can_be_prefix: bool = False,
+    must_be_fresh: bool = False,
+    lifetime_s: float = 4.0,
+    hop_limit: int | None = None,
+    forwarding_hint: Name | str | None = None,
+    parameters: bytes | None = None,
+    signer: Signer | None = None,
+    nonce: int | None = None,
+) -> bytes:
+    """An Interest.
+
+    Args:
+        name: without the digest of the parameters, which is appended when there are any.
+        lifetime_s: how long forwarders keep it, to the millisecond.
+        forwarding_hint: a delegation by whose routes it may travel.
+        parameters: ApplicationParameters.
+        signer: signs it, with a nonce and the time; then it has parameters, if empty ones.
+        nonce: four bytes as a number; a random one by default.
+
+    Raises:
+        ValueError: the name is malformed or empty.
+    """
+    plain = as_name(name)
+    portion = b""
+    if signer is not None:
+        portion = _signed_parameters(plain, parameters or b"", signer)
+    elif parameters is not None:
+        portion = _core.encode_parameters(parameters)
+    return _core.encode_interest(
+        plain,
+        secrets.randbits(32) if nonce is None else nonce,
+        can_be_prefix=can_be_prefix,
+        must_be_fresh=must_be_fresh,
+        lifetime_ms=round(lifetime_s * 1000),
+        hop_limit=hop_limit,
+        forwarding_hint=None if forwarding_hint is None else as_name(forwarding_hint),
+        parameters_portion=portion,
+    )
+
+
+def _signed_parameters(name: Name, parameters: bytes, signer: Signer) -> bytes:
+    portion = _core.encode_parameters(
+        parameters,
+        signature_type=signer.signature_type,
+        key_name=signer.key_name,
+        nonce=secrets.token_bytes(_SIGNATURE_NONCE_BYTES),
+        time_ms=time.time_ns() // 1_000_000,
+    )
+    signature = signer.sign(name.value() + portion)
+    return portion + _core.encode_element(INTEREST_SIGNATURE_VALUE, signature)
+
+
+def encode_data(
+    name: Name | str,
+    content: bytes = b"",
+    *,
+    signer: Signer | None = None,
+    content_type: int = ContentType.BLOB,
+    freshness_s: float = 0.0,
+    final_component: Name | None = None,
+    signature_extension: bytes = b"",
+) -> bytes:
+    """A Data packet.
+
+    Args:
+        signer: a SHA-256 digest by default, which shows damage and not who signed.
+        freshness_s: how long caches may answer Interests that ask for fresh Data with it, to the
+            millisecond.
+        final_component: FinalBlockId, as a name of that one component.
+        signature_extension: elements of SignatureInfo after KeyLocator, as certificates have.
+
+    Raises:
+        ValueError: the name is malformed.
+    """
+    by = signer or DigestSigner()
+    signed_portion = _core.encode_signed_portion(
+        as_name(name),
+        content,
+        content_type=content_type,
+        freshness_ms=round(freshness_s * 1000),
+        final_component=b"" if final_component is None else final_component.value(),
+        signature_type=by.signature_type,
+        key_name=by.key_name,
+        signature_extension=signature_extension,
+    )
+    return _core.encode_data(signed_portion, by.sign(signed_portion))
+
+
+def encode_lp_packet(
+    payload: bytes, *, pit_token: bytes = b"", nack_reason: int | None = None
+) -> bytes:
+    """A link packet around an Interest or a Data.
+
+    Raises:
+        ValueError: a PIT token of more than 32 bytes.
+    """
+    return _core.encode_lp_packet(payload, pit_token=pit_token, nack_reason=nack_reason)
+
+
+def check_size(packet: bytes, name: Name) -> None:
+    """Refuse a packet that programs of other houses would not take.
+
+    Raises:
+        TransportError: it is larger than 8800 bytes.
+    """
+    if len(packet) > MAX_PACKET_BYTES:
+        raise TransportError(
+            f"{name} would be a packet of {len(packet)} bytes, and NDN programs take "
+            f"{MAX_PACKET_BYTES} at most; make its content or its name shorter, or publish it in "
+            "segments"
+        )
+
+
+def parse_interest(packet: bytes) -> ReceivedInterest:
+    """Read an Interest.
+
+    Raises:
+        MalformedPacket: these bytes are none.
+    """
+    return parsed(ReceivedInterest, packet)
+
+
+def parse_data(packet: bytes) -> ReceivedData:
+    """Read a Data packet; its signature is not checked.
+
+    Raises:
+        MalformedPacket: these bytes are none.
+    """
+    return parsed(ReceivedData, packet)
+
+
+def parse_lp_packet(packet: bytes) -> ReceivedLpPacket:
+    """Read what came from a link: a link packet, or a bare Interest or Data.
+
+    Raises:
+        MalformedPacket: these bytes are neither.
+    """
+    return parsed(ReceivedLpPacket, packet)
+
+
+def parsed(parse: Callable[[bytes], _Parsed], wire: bytes) -> _Parsed:
+    """What a parser of the compiled module makes of ``wire``.
+
+    Raises:
+        MalformedPacket: it refuses these bytes.
+    """
+    try:
+        return parse(wire)
+    except ValueError as error:
+        raise MalformedPacket(f"{error}: {wire[:16].hex()}…") from error

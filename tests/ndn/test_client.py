@@ -1,0 +1,212 @@
+"""What programs see of the client, with a scripted forwarder at its other end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from innet.errors import (
+    CommandRefused,
+    InterestRefused,
+    InterestTimeout,
+    NoForwarder,
+    SecurityError,
+)
+from innet.ndn import (
+    Client,
+    EcdsaSigner,
+    Ed25519Signer,
+    HmacSigner,
+    KeyValidator,
+    Name,
+    Refusal,
+    encode_data,
+    encode_interest,
+)
+from innet.ndn.wire import encode_lp_packet, parse_data, parse_interest, parse_lp_packet
+from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
+
+
+@pytest.fixture
+async def forwarder(tmp_path):
+    async with ScriptedForwarder(tmp_path / "ndn.sock") as forwarder:
+        yield forwarder
+
+
+@pytest.fixture
+async def client(forwarder):
+    async with Client(forwarder.uri) as client:
+        yield client
+
+
+async def test_data_come_back_by_exact_name_and_by_prefix(client, forwarder):
+    forwarder.script = lambda interest: encode_data("/a/b/v=1", b"content")
+    assert (await client.express("/a/b/v=1")).content == b"content"
+    assert (await client.express("/a/b", can_be_prefix=True)).name == Name("/a/b/v=1")
+    assert forwarder.interests[1].can_be_prefix
+
+
+async def test_a_lost_interest_is_sent_again_with_another_nonce(client, forwarder):
+    def second_time(interest):
+        return encode_data(interest.name) if len(forwarder.interests) == 2 else None
+
+    forwarder.script = second_time
+    await client.express("/a", lifetime_s=0.02, deadline_s=60)
+    first, second = forwarder.interests
+    assert first.nonce != second.nonce
+
+
+async def test_silence_ends_at_the_deadline_with_the_name(client):
+    with pytest.raises(InterestTimeout, match=r"/nobody/here within 0\.03 s"):
+        await client.express("/nobody/here", deadline_s=0.03)
+
+
+@pytest.mark.parametrize(("reason", "word"), [(150, "route"), (202, "job"), (77, "reason 77")])
+async def test_a_nack_says_why(client, forwarder, reason, word):
+    forwarder.script = lambda interest: encode_lp_packet(interest.wire, nack_reason=reason)
+    with pytest.raises(InterestRefused, match=word) as refused:
+        await client.express("/a", deadline_s=60)
+    assert refused.value.reason == reason
+
+
+async def test_a_damaged_packet_is_not_believed(client, forwarder):
+    packet = bytearray(encode_data("/a", b"content"))
+    packet[-1] ^= 1
+    forwarder.script = lambda interest: bytes(packet)
+    with pytest.raises(SecurityError, match="damaged"):
+        await client.express("/a")
+
+
+ED25519 = ed25519.Ed25519PrivateKey.generate()
+ECDSA = ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.mark.parametrize(
+    ("signer", "right", "wrong"),
+    [
+        (
+            Ed25519Signer("/k", ED25519),
+            ED25519.public_key(),
+            ed25519.Ed25519PrivateKey.generate().public_key(),
+        ),
+        (
+            EcdsaSigner("/k", ECDSA),
+            ECDSA.public_key(),
+            ec.generate_private_key(ec.SECP256R1()).public_key(),
+        ),
+        (HmacSigner("/k", b"secret"), b"secret", b"another"),
+    ],
+    ids=["ed25519", "ecdsa", "hmac"],
+)
+async def test_only_the_right_key_is_believed(client, forwarder, signer, right, wrong):
+    forwarder.script = lambda interest: encode_data(interest.name, b"content", signer=signer)
+    data = await client.express("/a", validator=KeyValidator({"/k": right}))
+    assert data.content == b"content"
+    for keys in ({"/k": wrong}, {"/other": right}):
+        with pytest.raises(SecurityError):
+            await client.express("/a", validator=KeyValidator(keys))
+
+
+async def test_a_producer_answers_with_the_token_that_the_interest_had(client, forwarder):
+    await client.register("/p", lambda interest: encode_data(interest.name, b"mine"))
+    assert forwarder.command_names == ["rib/register"]
+    for token in (b"", b"t", bytes(32)):
+        interest = encode_interest("/p/x")
+        forwarder.send(encode_lp_packet(interest, pit_token=token) if token else interest)
+        answer = parse_lp_packet(await forwarder.received.get())
+        assert answer.pit_token == token
+        assert parse_data(answer.payload).content == b"mine"
+
+
+async def test_the_longest_prefix_serves_and_may_refuse_or_take_its_time(client, forwarder):
+    async def slow(interest):
+        await asyncio.sleep(0)
+        return encode_data(interest.name, b"slow")
+
+    client.produce("/p", slow)
+    client.produce("/p/none", lambda interest: Refusal())
+    forwarder.send(encode_interest("/p/none/x"))
+    refusal = parse_lp_packet(await forwarder.received.get())
+    assert refusal.nack_reason == 150
+    assert parse_interest(refusal.payload).name == Name("/p/none/x")
+    forwarder.send(encode_interest("/p/x"))
+    assert parse_data(await forwarder.received.get()).content == b"slow"
+
+
+async def test_parameters_that_are_not_those_of_the_name_reach_no_producer(client, forwarder):
+    client.produce("/p", lambda interest: encode_data(interest.name, interest.parameters or b""))
+    forged = bytearray(encode_interest("/p/x", parameters=b"pay 1"))
+    forged[-1] = ord("9")
+    forwarder.send(bytes(forged))
+    forwarder.send(encode_interest("/p/x", parameters=b"pay 2"))
+    assert parse_data(await forwarder.received.get()).content == b"pay 2"
+
+
+async def test_a_refused_registration_says_why_and_serves_nothing(client, forwarder):
+    forwarder.commands = lambda interest: control_response(interest, 403, "not yours")
+    with pytest.raises(CommandRefused, match=r"/localhost/nfd/rib/register: 403 not yours"):
+        await client.register("/p", lambda interest: encode_data(interest.name))
+    forwarder.commands = control_response
+    await client.register("/q", lambda interest: encode_data(interest.name))
+    forwarder.send(encode_interest("/p/x") + encode_interest("/q/x"))
+    assert parse_data(await forwarder.received.get()).name == Name("/q/x")
+
+
+async def test_a_forwarder_that_comes_back_learns_everything_again(client, forwarder):
+    await client.register("/p", lambda interest: encode_data(interest.name, b"mine"))
+    waiting = asyncio.ensure_future(client.express("/a", lifetime_s=60, deadline_s=60))
+    await forwarder.until(lambda: len(forwarder.interests) == 2)
+    await forwarder.stop()
+    forwarder.interests.clear()
+    forwarder.script = lambda interest: encode_data(interest.name, b"after")
+    await forwarder.listen()
+    assert (await waiting).content == b"after"
+    await forwarder.until(lambda: forwarder.command_names == ["rib/register"])
+    forwarder.send(encode_interest("/p/x"))
+    assert parse_data(await forwarder.received.get()).content == b"mine"
+
+
+async def test_closing_takes_prefixes_back_and_ends_what_waits(forwarder):
+    async with Client(forwarder.uri) as client:
+        await client.register("/p", lambda interest: None)
+        await client.announce("/q", lambda interest: None)
+        waiting = asyncio.ensure_future(client.express("/a", lifetime_s=60, deadline_s=60))
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert forwarder.command_names == [
+        "rib/register",
+        "rib/announce",
+        "rib/unregister",
+        "rib/unregister",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["unix", "tcp"])
+async def test_where_nobody_listens_the_error_says_what_to_start(tmp_path, scheme, unused_port):
+    address = f"unix://{tmp_path}/none" if scheme == "unix" else f"tcp://127.0.0.1:{unused_port}"
+    with pytest.raises(NoForwarder, match="innet forwarder"):
+        await Client(address).open()
+
+
+@pytest.fixture
+async def unused_port():
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return port
+
+
+@pytest.mark.parametrize("address", ["", "nfd.sock", "unix://", "tcp://", "tcp://h:x", "ws://h"])
+def test_what_is_no_address_is_refused_with_examples(address):
+    with pytest.raises(NoForwarder, match="unix:///"):
+        Client(address)
+
+
+async def test_garbage_from_the_forwarder_does_not_stop_the_client(client, forwarder):
+    forwarder.send(bytes.fromhex("0603070180") + bytes.fromhex("6400"))
+    forwarder.script = lambda interest: encode_data(interest.name)
+    await client.express("/a", deadline_s=60)
