@@ -13,10 +13,14 @@ from innet.cli.commands import (
     compare,
     doctor,
     down,
+    fetch,
     keys,
     kv,
     metrics,
+    peek,
+    ping,
     plan,
+    publish,
     run,
     sim,
     status,
@@ -30,6 +34,7 @@ from innet.cli.commands import (
 NETWORKS = "Networks and jobs"
 OBSERVATION = "Health and telemetry"
 DESCRIPTIONS = "Topologies and plans"
+NAMED_DATA = "Named data, over any NDN forwarder"
 TRUST = "Keys and trust"
 
 app = typer.Typer(
@@ -58,6 +63,10 @@ app.command(rich_help_panel=OBSERVATION, epilog=watch.EXAMPLES)(watch.watch)
 app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EXAMPLES)
 app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
 app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)
+app.command(rich_help_panel=NAMED_DATA, epilog=publish.EXAMPLES)(publish.publish)
+app.command(rich_help_panel=NAMED_DATA, epilog=fetch.EXAMPLES)(fetch.fetch)
+app.command(rich_help_panel=NAMED_DATA, epilog=peek.EXAMPLES)(peek.peek)
+app.command(rich_help_panel=NAMED_DATA, epilog=ping.EXAMPLES)(ping.ping)
 app.add_typer(keys.app, rich_help_panel=TRUST)
 app.add_typer(trust.app, rich_help_panel=TRUST)
 

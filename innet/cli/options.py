@@ -44,6 +44,19 @@ RunId = Annotated[
     str | None,
     typer.Argument(metavar="[ID]", help="The run", autocompletion=run_ids, show_default=False),
 ]
+NdnName = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="An NDN name: [cyan]/alice/photo[/]", show_default=False),
+]
+Forwarder = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URI",
+        help="Its address: [cyan]unix:///run/nfd/nfd.sock[/], [cyan]tcp://host:6363[/], "
+        "[cyan]udp://host[/]; [cyan]$INNET_NDN[/] or [cyan]$NDN_CLIENT_TRANSPORT[/] by default",
+        show_default=False,
+    ),
+]
 Mode = Annotated[
     Literal["local", "netns"],
     typer.Option(

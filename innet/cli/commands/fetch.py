@@ -1,0 +1,91 @@
+"""``innet fetch``: an object by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TransferSpeedColumn
+
+from innet.cli import options
+
+if TYPE_CHECKING:
+    from innet.ndn.objects import FetchedObject
+    from innet.ndn.objects import Progress as FetchProgress
+
+EXAMPLES = options.examples(
+    "innet fetch /alice/photo -o photo.jpg",
+    "innet fetch /alice/notes",
+    "innet fetch /alice/notes/v=7 --forwarder tcp://router:6363",
+)
+
+
+def fetch(
+    name: options.NdnName,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there; to stdout by default"),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Segments are right below NAME, without a version")
+    ] = False,
+    patience_s: Annotated[
+        float, typer.Option("--patience", metavar="SECONDS", min=0.1, help="Per packet")
+    ] = 8.0,
+    forwarder: options.Forwarder = None,
+) -> None:
+    """Fetch the latest version of an object: of [cyan]innet publish[/], ndnserve (ndnputchunks),
+    NDNts, python-ndn.
+
+    A name that ends with a version is fetched as it is. Digests and manifests are checked; who
+    signed is not.
+    """
+    started_s = time.monotonic()
+    fetched = asyncio.run(_fetch(name, output, exact, patience_s, forwarder))
+    if output is None:
+        sys.stdout.buffer.write(fetched.content)
+        sys.stdout.buffer.flush()
+    elapsed_s = time.monotonic() - started_s
+    mbit_per_s = fetched.size_bytes * 8e-6 / max(elapsed_s, 1e-9)
+    typer.echo(
+        f"{fetched.name}: {fetched.size_bytes} bytes in {fetched.segments} segments, "
+        f"{elapsed_s:.2f} s, {mbit_per_s:.1f} Mbit/s",
+        err=True,
+    )
+
+
+async def _fetch(
+    name: str, output: Path | None, exact: bool, patience_s: float, forwarder: str | None
+) -> FetchedObject:
+    from innet.ndn import Client
+    from innet.ndn.objects import fetch
+
+    bar = Progress(
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(name, total=None)
+        async with Client(forwarder) as client:
+            return await fetch(
+                client,
+                name,
+                into=output,
+                exact=exact,
+                patience_s=patience_s,
+                on_progress=lambda progress: _show(bar, task, progress),
+            )
+
+
+def _show(bar: Progress, task: TaskID, progress: FetchProgress) -> None:
+    if progress.total and progress.arrived:
+        expected = progress.size_bytes * progress.total // progress.arrived
+        bar.update(task, completed=progress.size_bytes, total=expected)

@@ -1,0 +1,71 @@
+"""``innet peek``: one packet by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+
+if TYPE_CHECKING:
+    from innet.ndn import ReceivedData
+
+EXAMPLES = options.examples(
+    "innet peek /weather/today",
+    "innet peek /weather --prefix --fresh --verbose",
+    "innet peek /weather/today --packet | innet dissect -",
+)
+
+
+def peek(
+    name: options.NdnName,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", "-P", help="Longer names are an answer, too")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", "-f", help="Caches answer only with what is still fresh")
+    ] = False,
+    lifetime_s: Annotated[
+        float, typer.Option("--lifetime", "-l", metavar="SECONDS", min=0.001, help="To wait")
+    ] = 4.0,
+    packet: Annotated[
+        bool, typer.Option("--packet", help="Write the whole Data packet, not its content")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say on stderr what the packet is")
+    ] = False,
+    forwarder: options.Forwarder = None,
+) -> None:
+    """Ask for one Data packet and write its content, as ndnpeek -p does.
+
+    One Interest is sent, and not repeated. Who signed the answer is not checked, only that its
+    digest, if it has one, is right.
+    """
+    data = asyncio.run(_peek(name, prefix, fresh, lifetime_s, forwarder))
+    if verbose:
+        signer = data.key_name or "no key"
+        typer.echo(
+            f"{data.name}: {len(data.content)} bytes, content type {data.content_type}, fresh for "
+            f"{data.freshness_s:g} s, signature type {data.signature_type} by {signer}",
+            err=True,
+        )
+    sys.stdout.buffer.write(data.wire if packet else data.content)
+    sys.stdout.buffer.flush()
+
+
+async def _peek(
+    name: str, prefix: bool, fresh: bool, lifetime_s: float, forwarder: str | None
+) -> ReceivedData:
+    from innet.ndn import Client
+
+    async with Client(forwarder) as client:
+        return await client.express(
+            name,
+            can_be_prefix=prefix,
+            must_be_fresh=fresh,
+            lifetime_s=lifetime_s,
+            deadline_s=lifetime_s,
+        )

@@ -1,0 +1,95 @@
+"""``innet ping``: round trips to a prefix."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from innet.cli import options
+
+EXAMPLES = options.examples(
+    "innet ping /site/alice --serve",
+    "innet ping /site/alice --count 4",
+    "innet ping /site/alice --interval 0.1 --forwarder tcp://router:6363",
+)
+
+
+def ping(
+    prefix: Annotated[
+        str, typer.Argument(metavar="PREFIX", help="What a ping server has registered")
+    ],
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-c", min=1, help="How often; until interrupted by default"),
+    ] = None,
+    interval_s: Annotated[
+        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0, help="Between two")
+    ] = 1.0,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", "-o", metavar="SECONDS", min=0.001, help="To wait")
+    ] = 4.0,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Answer the pings of others instead")
+    ] = False,
+    forwarder: options.Forwarder = None,
+) -> None:
+    """Measure round trips to a prefix, or answer them; interoperable with ndnping.
+
+    It ends with 1 when a ping was not answered.
+    """
+    if serve:
+        asyncio.run(_serve(prefix, forwarder))
+        return
+    if not asyncio.run(_ping(prefix, count, interval_s, timeout_s, forwarder)):
+        raise typer.Exit(1)
+
+
+async def _serve(prefix: str, forwarder: str | None) -> None:
+    from innet.ndn import Client
+    from innet.ndn.ping import answer_ping, ping_prefix
+
+    async with Client(forwarder) as client:
+        await client.register(ping_prefix(prefix), partial(answer_ping, client))
+        typer.echo(f"answering pings of {prefix}; Ctrl-C ends it", err=True)
+        await asyncio.Event().wait()
+
+
+async def _ping(
+    prefix: str, count: int | None, interval_s: float, timeout_s: float, forwarder: str | None
+) -> bool:
+    from innet.ndn import Client
+    from innet.ndn.ping import ping
+
+    rtts_s: list[float] = []
+    sent = 0
+    async with Client(forwarder) as client:
+        try:
+            async for result in ping(
+                client, prefix, count=count, interval_s=interval_s, timeout_s=timeout_s
+            ):
+                sent += 1
+                if result.rtt_s is None:
+                    why = result.refusal or f"no answer within {timeout_s:g} s"
+                    typer.echo(f"{prefix} seq={result.number}: {why}")
+                    continue
+                rtts_s.append(result.rtt_s)
+                typer.echo(f"{prefix} seq={result.number} time={result.rtt_s * 1e3:.3f} ms")
+        finally:
+            _summarize(prefix, sent, rtts_s)
+    return len(rtts_s) == sent
+
+
+def _summarize(prefix: str, sent: int, rtts_s: list[float]) -> None:
+    if not sent:
+        return
+    lost = 100 * (sent - len(rtts_s)) / sent
+    typer.echo(f"--- {prefix}: {sent} asked, {len(rtts_s)} answered, {lost:.0f} % lost")
+    if rtts_s:
+        mean_s = sum(rtts_s) / len(rtts_s)
+        typer.echo(
+            f"rtt min/mean/max = {min(rtts_s) * 1e3:.3f}/{mean_s * 1e3:.3f}/"
+            f"{max(rtts_s) * 1e3:.3f} ms"
+        )

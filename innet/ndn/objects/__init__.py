@@ -1,0 +1,28 @@
+"""Objects: content larger than a packet, in segments, under versioned names.
+
+::
+
+    from innet.ndn.objects import fetch, publish
+
+    async with await publish(client, "/alice/photo", Path("photo.jpg")):
+        ...
+    photo = await fetch(client, "/alice/photo")
+
+``publish.py`` and ``fetch.py`` are the way in. The state of a fetch (``segments.py``,
+``window.py``) knows neither clock nor socket.
+"""
+
+from innet.ndn.objects.discovery import discover_version
+from innet.ndn.objects.fetch import fetch
+from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress
+from innet.ndn.objects.publish import PublishedObject, publish
+
+__all__ = [
+    "FetchedObject",
+    "ObjectFetch",
+    "Progress",
+    "PublishedObject",
+    "discover_version",
+    "fetch",
+    "publish",
+]

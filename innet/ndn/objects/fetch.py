@@ -1,0 +1,69 @@
+"""Fetching objects: the version found, segments in a window, each validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from innet.ndn.names import Name, as_name
+from innet.ndn.objects.discovery import locate
+from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress
+from innet.ndn.objects.sink import FileSink, MemorySink, Sink
+from innet.ndn.validation import Validator
+
+if TYPE_CHECKING:
+    from innet.ndn.client import Client
+
+
+async def fetch(
+    client: Client,
+    name: Name | str,
+    *,
+    into: Path | None = None,
+    exact: bool = False,
+    validator: Validator | None = None,
+    patience_s: float = 8.0,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> FetchedObject:
+    """Fetch an object, of whatever house's making.
+
+    Args:
+        name: of the object. Its latest version is found by RDR metadata or, where there are none,
+            by whatever packet is below the name. One that ends with a version is fetched as it is.
+        into: a file, which appears when the object is complete; memory by default.
+        exact: the segments are right below ``name``, which has no version.
+        validator: in place of the client's: of metadata and segments, or of the root manifest.
+        patience_s: how long a packet may go unanswered.
+        on_progress: told after every segment.
+
+    Raises:
+        InterestTimeout: nobody has anything of this name.
+        InterestRefused: a forwarder says that nobody can have.
+        ObjectIncomplete: some segments did not come. Its ``missing`` says which; ``resume()`` goes
+            on from there.
+        SecurityError: something may not be believed.
+        TransportError: the file cannot be written.
+    """
+    believed = validator or client.validator
+    place = await locate(
+        client, as_name(name), exact=exact, validator=believed, deadline_s=patience_s
+    )
+    sink: Sink = MemorySink() if into is None else FileSink(into)
+    if place.packet is not None:
+        await sink.write([place.packet.content])
+        return FetchedObject(
+            name=place.name,
+            content=await sink.finish() or b"",
+            size_bytes=sink.size_bytes,
+            segments=1,
+            signed_once=False,
+        )
+    return await ObjectFetch(
+        client,
+        place.name,
+        sink,
+        validator=believed,
+        patience_s=patience_s,
+        on_progress=on_progress,
+    ).run()

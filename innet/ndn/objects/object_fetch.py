@@ -1,0 +1,236 @@
+"""One fetch of segments in a window, which can go on after it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from innet.errors import InterestRefused, InterestTimeout, ObjectIncomplete
+from innet.ndn import wire
+from innet.ndn.names import Name, with_digest, with_segment
+from innet.ndn.objects.manifests import Manifests
+from innet.ndn.objects.segments import SegmentQueue
+from innet.ndn.objects.sink import Sink
+from innet.ndn.objects.window import CongestionWindow, RetransmissionTimer
+from innet.ndn.signers import SignatureType
+from innet.ndn.validation import ReceivedData, Validator
+from innet.ndn.wire import NackReason
+
+if TYPE_CHECKING:
+    from innet.ndn.client import Client, Reply
+
+_TRANSIENT = (NackReason.CONGESTION, NackReason.DUPLICATE)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a fetch is.
+
+    Attributes:
+        name: what the segments are below.
+        arrived: segments that have come.
+        total: how many there are; ``None`` until the first has come.
+        size_bytes: bytes from the object's beginning on without a gap.
+    """
+
+    name: Name
+    arrived: int
+    total: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class FetchedObject:
+    """A complete object.
+
+    Attributes:
+        name: with its version, when it has one.
+        content: its bytes; empty when it was fetched into a file.
+        size_bytes: how many bytes it has.
+        segments: how many packets it came in.
+        signed_once: whether manifests vouched for the segments.
+    """
+
+    name: Name
+    content: bytes
+    size_bytes: int
+    segments: int
+    signed_once: bool
+
+
+class ObjectFetch:
+    """Fetches the segments below ``name``.
+
+    Args:
+        client: asks.
+        name: what the segments are below.
+        sink: gets the bytes.
+        validator: of segments, or of the root manifest.
+        patience_s: how long one segment may go unanswered.
+        on_progress: told after every segment.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: Name,
+        sink: Sink,
+        *,
+        validator: Validator,
+        patience_s: float,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._sink = sink
+        self._validator = validator
+        self._patience_s = patience_s
+        self._on_progress = on_progress
+        self._queue = SegmentQueue()
+        self._window = CongestionWindow()
+        self._timer = RetransmissionTimer()
+        self._manifests: Manifests | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        self._moved = asyncio.Event()
+
+    async def run(self) -> FetchedObject:
+        """Fetch what is missing. After a failure, call it again to go on.
+
+        Raises:
+            ObjectIncomplete: nobody answered for a segment.
+            SecurityError: a segment may not be believed.
+            TransportError: the sink cannot take it.
+        """
+        self._failure = None
+        try:
+            while not self._queue.complete:
+                self._fill_window()
+                await self._moved.wait()
+                self._moved.clear()
+                await self._hand_over()
+                if self._failure is not None:
+                    raise self._failure
+        except (InterestTimeout, InterestRefused) as error:
+            raise self._incomplete(error) from error
+        finally:
+            await self._stop()
+        content = await self._sink.finish()
+        return FetchedObject(
+            name=self._name,
+            content=content or b"",
+            size_bytes=self._sink.size_bytes,
+            segments=self._queue.arrived_count,
+            signed_once=self._manifests is not None,
+        )
+
+    def _fill_window(self) -> None:
+        # The first segment says how many there are, and whether manifests vouch for them.
+        limit = 1 if self._queue.total is None else self._window.size
+        while len(self._under_way) < limit and (segment := self._queue.take()) is not None:
+            task = asyncio.get_running_loop().create_task(self._fetch_segment(segment))
+            self._under_way.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._moved.set()
+        if not task.cancelled() and self._failure is None:
+            self._failure = task.exception()
+
+    async def _stop(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def _fetch_segment(self, segment: int) -> None:
+        try:
+            data = await self._segment_data(segment)
+        except BaseException:
+            self._queue.lost(segment)
+            raise
+        if self._queue.total is None and data.final_segment is not None:
+            self._queue.set_total(data.final_segment + 1)
+        self._queue.arrived(segment, data.content)
+        self._report()
+
+    async def _segment_data(self, segment: int) -> ReceivedData:
+        name = with_segment(self._name, segment)
+        if self._manifests is not None:
+            digest = await self._manifests.digest_of(segment)
+            return await self._ask(with_digest(name, digest))
+        data = await self._ask(name)
+        if data.signature_type != SignatureType.NULL:
+            await self._validator.check(str(name), data)
+            return data
+        self._manifests = await Manifests.fetch(self._client, self._name, self._validator)
+        self._queue.set_total(self._manifests.segments)
+        digest = await self._manifests.digest_of(segment)
+        return data if data.implicit_digest() == digest else await self._segment_data(segment)
+
+    async def _ask(self, name: Name) -> ReceivedData:
+        """One packet, asked for until its patience ends. The window learns from each try."""
+        clock = asyncio.get_running_loop().time
+        give_up_at_s = clock() + self._patience_s
+        attempt = 0
+        while True:
+            sent, sent_at_s = self._window.on_send(), clock()
+            reply = await self._try_once(name, self._timer.timeout_s(attempt))
+            if reply is not None:
+                if attempt == 0:
+                    self._timer.on_sample(clock() - sent_at_s)
+                if reply.congested:
+                    self._window.on_congestion(sent)
+                else:
+                    self._window.on_answer()
+                return reply.data
+            self._window.on_congestion(sent)
+            attempt += 1
+            if clock() >= give_up_at_s:
+                raise InterestTimeout(f"{name} was asked for {attempt} times in vain")
+
+    async def _try_once(self, name: Name, timeout_s: float) -> Reply | None:
+        """``None`` when this Interest, or its answer, was lost."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                # It outlives our patience: a late answer ends the next try.
+                return await self._client.exchange(wire.encode_interest(name))
+        except (TimeoutError, InterestTimeout):
+            return None
+        except InterestRefused as refused:
+            if refused.reason not in _TRANSIENT:
+                raise
+            await asyncio.sleep(timeout_s)
+            return None
+
+    async def _hand_over(self) -> None:
+        if contents := self._queue.in_order():
+            await self._sink.write(contents)
+
+    def _report(self) -> None:
+        if self._on_progress is None:
+            return
+        self._on_progress(
+            Progress(
+                name=self._name,
+                arrived=self._queue.arrived_count,
+                total=self._queue.total,
+                size_bytes=self._sink.size_bytes,
+            )
+        )
+
+    def _incomplete(self, error: InterestTimeout | InterestRefused) -> ObjectIncomplete:
+        missing = self._queue.missing()
+        runs = ", ".join(
+            str(first) if first == last else f"{first}-{last}" for first, last in missing[:8]
+        )
+        total = "an unknown number" if self._queue.total is None else self._queue.total
+        more = "" if len(missing) <= 8 else " and more"
+        return ObjectIncomplete(
+            f"{self._name}: {self._queue.arrived_count} of {total} segments came, and segments "
+            f"{runs}{more} did not: {error}",
+            missing=missing,
+            resume=self.run,
+        )

@@ -1,0 +1,84 @@
+"""Where a fetched object goes: into memory, or into a file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from innet.errors import TransportError
+
+_WRITE_BYTES = 4 << 20
+PART_SUFFIX = ".part"
+
+
+class Sink(Protocol):
+    """Takes an object's bytes from its beginning on.
+
+    Attributes:
+        size_bytes: how many it has taken.
+    """
+
+    size_bytes: int
+
+    async def write(self, contents: list[bytes]) -> None:
+        """Take what follows."""
+
+    async def finish(self) -> bytes | None:
+        """The object is complete; its bytes, when they are in memory."""
+
+
+class MemorySink:
+    """Keeps the object in memory."""
+
+    def __init__(self) -> None:
+        self._contents: list[bytes] = []
+        self.size_bytes = 0
+
+    async def write(self, contents: list[bytes]) -> None:
+        self._contents += contents
+        self.size_bytes += sum(map(len, contents))
+
+    async def finish(self) -> bytes | None:
+        return b"".join(self._contents)
+
+
+class FileSink:
+    """Writes to ``<path>.part``, which becomes ``path`` when the object is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._part = path.with_name(path.name + PART_SUFFIX)
+        self._file: BinaryIO | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self.size_bytes = 0
+
+    async def write(self, contents: list[bytes]) -> None:
+        size_bytes = sum(map(len, contents))
+        self._waiting += contents
+        self._waiting_bytes += size_bytes
+        self.size_bytes += size_bytes
+        if self._waiting_bytes >= _WRITE_BYTES:
+            await self._in_thread(last=False)
+
+    async def finish(self) -> bytes | None:
+        await self._in_thread(last=True)
+        return None
+
+    async def _in_thread(self, *, last: bool) -> None:
+        contents, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        try:
+            await asyncio.to_thread(self._write_out, contents, last)
+        except OSError as error:
+            raise TransportError(
+                f"cannot write {self._part}: {error.strerror}; choose another file, or make room"
+            ) from error
+
+    def _write_out(self, contents: list[bytes], last: bool) -> None:
+        if self._file is None:
+            self._file = self._part.open("wb")
+        self._file.writelines(contents)
+        if last:
+            self._file.close()
+            self._part.replace(self._path)

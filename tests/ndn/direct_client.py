@@ -1,0 +1,40 @@
+"""A client whose Interests go straight to its own producers: no sockets, and loss at will."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from innet.errors import InterestTimeout
+from innet.ndn import Client, Name
+from innet.ndn.client import Reply
+from innet.ndn.production import Handler, answer_of
+from innet.ndn.wire import parse_data, parse_interest
+
+
+class DirectClient(Client):
+    """Answers itself.
+
+    Args:
+        loses: decides by an Interest's name whether it, or its answer, is lost.
+    """
+
+    def __init__(self, loses: Callable[[Name], bool] = lambda name: False) -> None:
+        super().__init__("unix:///nowhere")
+        self.loses = loses
+        self.asked: list[Name] = []
+        self.forged: dict[Name, bytes] = {}
+        """Packets that come in place of the right ones, by the Interest's name."""
+
+    async def exchange(self, packet: bytes) -> Reply:
+        interest = parse_interest(packet)
+        self.asked.append(interest.name)
+        if interest.name in self.forged:
+            return Reply(parse_data(self.forged[interest.name]), congested=False)
+        handler = self._producers.handler_of(interest.name)
+        answer = None if handler is None else await answer_of(handler, interest)
+        if not isinstance(answer, bytes) or self.loses(interest.name):
+            raise InterestTimeout(f"{interest.name} was lost")
+        return Reply(parse_data(answer), congested=False)
+
+    async def register(self, prefix: Name | str, handler: Handler, *, cost: int = 0) -> None:
+        self.produce(prefix, handler)

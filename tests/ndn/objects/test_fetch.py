@@ -1,0 +1,165 @@
+"""Objects come back as they were published, or the error says what is missing."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from innet.errors import InterestTimeout, ObjectIncomplete, SecurityError, TransportError
+from innet.ndn import Ed25519Signer, KeyValidator, Name, encode_data
+from innet.ndn.names import METADATA, SEGMENT, number_at, with_keyword, with_segment
+from innet.ndn.objects import discover_version, fetch, publish
+from innet.ndn.wire import parse_data
+from tests.ndn.direct_client import DirectClient
+
+KEY = Ed25519PrivateKey.generate()
+SIGNER = Ed25519Signer("/alice/KEY/1", KEY)
+TRUST = KeyValidator({"/alice/KEY/1": KEY.public_key()})
+
+
+def content_of(size_bytes: int) -> bytes:
+    return random.Random(size_bytes).randbytes(size_bytes)
+
+
+@pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
+@pytest.mark.parametrize("size_bytes", [0, 1, 500, 501, 300_000])
+async def test_an_object_comes_back_though_packets_are_lost(tmp_path, size_bytes, manifest):
+    content = content_of(size_bytes)
+    file = tmp_path / "content"
+    file.write_bytes(content)
+    chance = random.Random(size_bytes)
+    client = DirectClient(loses=lambda name: chance.random() < 0.1)
+    async with await publish(
+        client, "/alice/x", file, segment_bytes=500, manifest=manifest, signer=SIGNER
+    ) as published:
+        shown = []
+        fetched = await fetch(client, "/alice/x", validator=TRUST, on_progress=shown.append)
+    assert fetched.content == content
+    assert fetched.name == published.versioned
+    assert fetched.segments == published.segments == max(1, -(-size_bytes // 500))
+    assert fetched.signed_once == manifest
+    assert shown[-1].arrived == shown[-1].total == fetched.segments
+
+
+async def test_a_file_appears_when_it_is_complete(tmp_path):
+    client = DirectClient()
+    content = content_of(20_000)
+    async with await publish(client, "/x", content, segment_bytes=100):
+        fetched = await fetch(client, "/x", into=tmp_path / "there")
+    assert (tmp_path / "there").read_bytes() == content
+    assert fetched.size_bytes == len(content)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+async def test_what_is_missing_is_said_and_fetched_later(tmp_path):
+    client = DirectClient(loses=lambda name: number_at(name, -1, SEGMENT) in (3, 4, 7))
+    content = content_of(1000)
+    async with await publish(client, "/x", content, version=5, segment_bytes=100):
+        with pytest.raises(ObjectIncomplete, match=r"/x/v=5: 7 of 10 .*3-4, 7") as incomplete:
+            await fetch(client, "/x/v=5", into=tmp_path / "there", patience_s=0)
+        assert incomplete.value.missing == [(3, 4), (7, 7)]
+        client.loses = lambda name: False
+        client.asked.clear()
+        await incomplete.value.resume()
+    assert (tmp_path / "there").read_bytes() == content
+    assert sorted(client.asked) == [with_segment("/x/v=5", k) for k in (3, 4, 7)]
+
+
+async def test_the_latest_version_is_found_and_older_ones_stay(tmp_path):
+    client = DirectClient()
+    old = await publish(client, "/x", b"old", version=1)
+    async with await publish(client, "/x", b"new", version=2):
+        assert await discover_version(client, "/x") == Name("/x/v=2")
+        assert (await fetch(client, "/x")).content == b"new"
+        assert (await fetch(client, "/x/v=1")).content == b"old"
+    await old.withdraw()
+    with pytest.raises(InterestTimeout):
+        await fetch(client, "/x", patience_s=0.01)
+
+
+@pytest.mark.parametrize("has_version", [True, False])
+async def test_objects_without_metadata_are_found_by_a_packet_of_theirs(has_version):
+    """As programs publish that know nothing of RDR."""
+    client = DirectClient()
+    name = Name("/x/v=3" if has_version else "/x")
+
+    def serve(interest):
+        segment = number_at(interest.name, -1, SEGMENT) or 0
+        if with_keyword("/x", METADATA).is_prefix_of(interest.name) or segment > 2:
+            return None
+        return encode_data(
+            with_segment(name, segment),
+            b"%d" % segment,
+            final_component=with_segment("/", 2) if segment == 2 else None,
+        )
+
+    client.produce("/x", serve)
+    client.loses = lambda asked: with_keyword("/x", METADATA).is_prefix_of(asked)
+    fetched = await fetch(client, "/x", patience_s=0.05)
+    assert (fetched.name, fetched.content) == (name, b"012")
+
+
+async def test_one_packet_without_a_segment_is_an_object_too():
+    client = DirectClient()
+    client.produce("/x", lambda interest: encode_data("/x", b"all"))
+    client.loses = lambda asked: len(asked) > 1
+    assert (await fetch(client, "/x", patience_s=0.01)).content == b"all"
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+async def test_a_segment_of_another_is_refused(manifest):
+    client = DirectClient()
+    async with await publish(
+        client,
+        "/x",
+        content_of(300),
+        version=1,
+        segment_bytes=100,
+        manifest=manifest,
+        signer=SIGNER,
+    ):
+        forged = with_segment("/x/v=1", 1)
+        client.forged[forged] = encode_data(forged, b"mine", final_component=with_segment("/", 2))
+        if manifest:  # segments are asked for with their digests: what is forged answers nothing
+            assert (await fetch(client, "/x/v=1", validator=TRUST)).content == content_of(300)
+        else:
+            with pytest.raises(SecurityError, match=r"/x/v=1/seg=1"):
+                await fetch(client, "/x/v=1", validator=TRUST)
+
+
+async def test_unsigned_segments_count_only_below_a_root_that_the_key_has_signed():
+    client = DirectClient()
+    other = Ed25519Signer("/alice/KEY/1", Ed25519PrivateKey.generate())
+    async with await publish(client, "/x", b"mine", version=1, manifest=True, signer=other):
+        with pytest.raises(SecurityError, match=r"32=manifest/seg=0"):
+            await fetch(client, "/x/v=1", validator=TRUST)
+
+
+async def test_many_segments_need_several_manifests():
+    client = DirectClient()
+    content = content_of(700)
+    async with await publish(client, "/x", content, version=1, segment_bytes=1, manifest=True):
+        assert (await fetch(client, "/x/v=1")).content == content
+    manifests = {name for name in client.asked if str(name).startswith("/x/v=1/32=manifest")}
+    assert len(manifests) == 1 + 3
+
+
+async def test_what_no_program_would_take_is_refused_before_it_is_published(tmp_path):
+    client = DirectClient()
+    with pytest.raises(TransportError, match="8800"):
+        await publish(client, "/x", bytes(8790), segment_bytes=8790)
+    with pytest.raises(TransportError, match="cannot publish"):
+        await publish(client, "/x", Path(tmp_path / "none"))
+
+
+def test_metadata_are_what_rdr_says():
+    from innet.ndn.objects.metadata import encode_metadata
+
+    packet = parse_data(encode_metadata(Name("/x"), Name("/x/v=9"), 9, SIGNER))
+    assert packet.name == Name("/x/32=metadata/v=9/seg=0")
+    assert packet.content == bytes.fromhex("0706 080178 360109".replace(" ", ""))
+    assert packet.final_segment == 0
+    assert packet.freshness_s > 0

@@ -1,0 +1,37 @@
+"""The window grows while answers come, and shrinks once per round trip with losses."""
+
+from __future__ import annotations
+
+from innet.ndn.objects.window import CongestionWindow, RetransmissionTimer
+
+
+def test_a_burst_of_losses_counts_once_and_a_later_one_again():
+    window = CongestionWindow(initial=8)
+    sent = [window.on_send() for _ in range(8)]
+    for _ in range(8):
+        window.on_answer()
+    assert window.size == 16
+    for number in sent:
+        window.on_congestion(number)
+    assert window.size == 8
+    window.on_congestion(window.on_send())
+    assert window.size == 4
+
+
+def test_after_a_loss_it_grows_by_one_per_round_trip_and_never_beyond_its_bound():
+    window = CongestionWindow(initial=8, largest=10)
+    window.on_congestion(window.on_send())
+    for _ in range(window.size):
+        window.on_answer()
+    assert window.size in (4, 5)
+    for _ in range(1000):
+        window.on_answer()
+    assert window.size == 10
+
+
+def test_the_timeout_follows_round_trips_and_doubles_with_each_attempt():
+    timer = RetransmissionTimer(initial_s=1, shortest_s=0.01, longest_s=4)
+    assert [timer.timeout_s(attempt) for attempt in range(4)] == [1, 2, 4, 4]
+    for _ in range(100):
+        timer.on_sample(0.1)
+    assert 0.1 <= timer.timeout_s(0) < 0.12
