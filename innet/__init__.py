@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from innet.kv.kv_pool import KVPool
     from innet.launch import Session
+    from innet.masking import MaskedSum, MaskedTotal
     from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
 
@@ -34,6 +35,8 @@ __all__ = [
     "Cost",
     "KOfN",
     "KVPool",
+    "MaskedSum",
+    "MaskedTotal",
     "PartialSum",
     "Session",
     "Simulation",
@@ -53,6 +56,8 @@ _HOMES = {
     "PartialSum": "innet.collectives",
     "Work": "innet.collectives",
     "KVPool": "innet.kv.kv_pool",
+    "MaskedSum": "innet.masking",
+    "MaskedTotal": "innet.masking",
     "init": "innet.collectives",
     "measure": "innet.collectives",
     "present_nodes": "innet.collectives",

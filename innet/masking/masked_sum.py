@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from innet.collectives import Communicator
 
 _OBJECT_NAME = "masked-sum"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class MaskedSum:
 
     Every rank calls :meth:`allreduce` in the same order, as with a collective. When a rank dies,
     the others shrink the communicator and end the round without it, or with its part if that is in
-    the sum already; go on with :attr:`communicator` then.
+    the sum already; go on with :attr:`communicator` then. Ranks need each other until all have the
+    sum, so :meth:`close` comes before the communicator's, or a ``with`` around both.
 
     Args:
         comm: who adds; one object of this class for a communicator.
@@ -76,11 +80,12 @@ class MaskedSum:
 
     Example::
 
-        sums = innet.MaskedSum(innet.init(), limit=8.0)
-        for _ in range(rounds):
-            update = train(model)
-            result = sums.allreduce(update)
-            model += result.total / len(result.contributors)
+        with innet.MaskedSum(innet.init(), limit=8.0) as sums:
+            for _ in range(rounds):
+                update = train(model)
+                result = sums.allreduce(update)
+                model += result.total / len(result.contributors)
+        sums.communicator.close()
     """
 
     def __init__(
@@ -129,7 +134,41 @@ class MaskedSum:
             result = self._without_those_who_fail(lambda: self._go_on(values))
         return result
 
-    def _without_those_who_fail(self, step: Callable[[], MaskedTotal]) -> MaskedTotal | None:
+    def close(self) -> None:
+        """Wait until every rank that is left has its last sum, and help those who have not.
+
+        Every rank calls it; the communicator stays open.
+
+        Raises:
+            DeadlineExceeded: a rank did not come in time.
+        """
+        ended = self._without_those_who_fail(self._meet)
+        while ended is None:
+            ended = self._without_those_who_fail(self._help_and_meet)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+
+    def _meet(self) -> bool:
+        self.communicator.barrier()
+        return True
+
+    def _help_and_meet(self) -> bool:
+        finished = self._reached()[:, 0]
+        if finished.min() < finished.max() and self._last is not None:
+            self._told(int(finished.argmax()), self._last.total, self._last.contributors)
+        return self._meet()
+
+    def _without_those_who_fail(self, step: Callable[[], T]) -> T | None:
         """What ``step`` gives; ``None`` after a rank has died and the others have met anew."""
         try:
             return step()
@@ -208,8 +247,7 @@ class MaskedSum:
         of those who are left. Before everybody had masked, nothing can have been revealed, and the
         round begins anew.
         """
-        stage = 0 if self._attempt is None else 1 if self._attempt.total is None else 2
-        reached = self.communicator.allgather(np.array([self._finished, stage]))
+        reached = self._reached()
         finished, stages = reached[:, 0], reached[:, 1]
         if finished.min() < finished.max():
             if self._last is not None and self._finished == finished.max():
@@ -220,13 +258,18 @@ class MaskedSum:
             return self._end(MaskedTotal(total, contributors))
         if stages.max() == 2 and self._attempt is not None:
             attempt = self._attempt
-            if attempt.total is None:
-                attempt.total = np.empty_like(attempt.masked)
-            attempt.included = self._told(int(stages.argmax()), attempt.total, attempt.included)
+            total = np.empty_like(attempt.masked) if attempt.total is None else attempt.total
+            included = self._told(int(stages.argmax()), total, attempt.included)
+            attempt.total, attempt.included = total, included  # whole, or as it was
             return self._unmask(attempt, values.shape)
         if stages.min() == 1 and self._attempt is not None:
             return self._add_up(self._attempt, values.shape)
         return self._whole_round(values)
+
+    def _reached(self) -> npt.NDArray[np.int64]:
+        """Of each rank: rounds that it has ended; and in the next, 1 if masked, 2 if summed."""
+        stage = 0 if self._attempt is None else 1 if self._attempt.total is None else 2
+        return self.communicator.allgather(np.array([self._finished, stage], np.int64))
 
     def _told(
         self, teller: int, total: npt.NDArray[Any], nodes: tuple[str, ...]
