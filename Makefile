@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 3
 
 .PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
-    soak swarm swarm-mutations kv-adapters
+    soak swarm swarm-mutations kv-adapters fuzz
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -28,6 +28,7 @@ help:
 	@echo "make soak          trains while everything fails now and then; MINUTES=30 SEED=7"
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
+	@echo "make fuzz          hostile packets, names and files; RUNS=1000000 SEED=7 TARGETS=contents"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
 	@echo "make kv-adapters   vLLM, LMCache and SGLang themselves over a pool, on the processor"
 	@echo "make native-tests  the C++ unit tests alone"
@@ -67,6 +68,11 @@ swarm: build
 
 swarm-mutations: build
 	@$(PYTHON_BIN) -m tests.swarm.mutations
+
+RUNS ?= 100000
+TARGETS ?=
+fuzz: $(VENV)/.ready
+	@SEED=$(SEED) scripts/fuzz.sh $(RUNS) $(TARGETS)
 
 MINUTES ?= 30
 SEED ?=

@@ -22,6 +22,13 @@ if(INNET_SANITIZE)
     add_link_options(${sanitizers})
 endif()
 
+if(INNET_BUILD_FUZZERS)
+    if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+        message(FATAL_ERROR "fuzz targets need clang: give -DCMAKE_CXX_COMPILER=clang++")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Linked by our own targets alone, so that foreign sources (nanobind's) are not held to it.
 add_library(innet_warnings INTERFACE)
 target_compile_options(

@@ -19,5 +19,6 @@ void bind_reductions(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
 void bind_simulation(nanobind::module_& module);
 void bind_signing_speed(nanobind::module_& module);
+void bind_captures(nanobind::module_& module);
 
 }  // namespace innet::bindings

@@ -20,4 +20,5 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_node(module);
     innet::bindings::bind_simulation(module);
     innet::bindings::bind_signing_speed(module);
+    innet::bindings::bind_captures(module);
 }

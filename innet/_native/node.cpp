@@ -52,6 +52,15 @@ class PythonNode final : public NodeHandle {
         return *face;
     }
 
+    void add_tap(const std::string& path, std::vector<FaceId> faces) {
+        std::string error;
+        auto tap = driver::PacketTap::connect(path, std::move(faces), error);
+        if (!tap) {
+            throw std::runtime_error(error);
+        }
+        call([&](Engine&) { thread_.add_tap(std::move(*tap)); });
+    }
+
     NodeThread& thread() { return thread_; }
 
     /// Runs on the node's thread, without the GIL; throws when the node is stopped.
@@ -233,6 +242,8 @@ void bind_node(nb::module_& module) {
             "fd"_a = -1, "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
             "shape"_a = nb::none())
         .def("start", [](PythonNode& self) { self.thread().start(); })
+        .def("add_tap", &PythonNode::add_tap, "path"_a, "faces"_a,
+             "Copies packets of these faces to who listens at a Unix socket, until that closes.")
         .def("stop", &PythonNode::stop, "why"_a);
     bind_completions(node);
     bind_queue(module);

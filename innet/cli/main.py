@@ -10,7 +10,9 @@ import innet
 from innet.cli import options
 from innet.cli.command_group import DEBUG_VARIABLE, CommandGroup
 from innet.cli.commands import (
+    capture,
     compare,
+    dissect,
     doctor,
     down,
     fetch,
@@ -33,6 +35,7 @@ from innet.cli.commands import (
 
 NETWORKS = "Networks and jobs"
 OBSERVATION = "Health and telemetry"
+PACKETS = "Packets"
 DESCRIPTIONS = "Topologies and plans"
 NAMED_DATA = "Named data, over any NDN forwarder"
 TRUST = "Keys and trust"
@@ -58,6 +61,8 @@ app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)
 app.command(rich_help_panel=OBSERVATION, epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command(rich_help_panel=PACKETS, epilog=capture.EXAMPLES)(capture.capture)
+app.command(rich_help_panel=PACKETS, epilog=dissect.EXAMPLES)(dissect.dissect)
 app.command(rich_help_panel=OBSERVATION, epilog=metrics.EXAMPLES)(metrics.metrics)
 app.command(rich_help_panel=OBSERVATION, epilog=watch.EXAMPLES)(watch.watch)
 app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EXAMPLES)

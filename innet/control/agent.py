@@ -44,7 +44,7 @@ class NodeAgent:
 
     def __init__(
         self,
-        node: _core.NodeHandle,
+        node: _core.Node,
         config: NodeConfig,
         groups: GroupListener | None = None,
         credentials: CredentialOpener | None = None,
@@ -77,6 +77,7 @@ class NodeAgent:
                 "end_group": self.end_group,
                 "place_group": self.place_group,
                 "memberships": self.memberships,
+                "tap_packets": self.tap_packets,
             },
             who=config.node,
         )
@@ -202,6 +203,19 @@ class NodeAgent:
         self._ruled.discard(group)
         what = f"rules of {group} on {self._config.node}"
         report("rules_removed", what, group=group, job=job_of(group))
+
+    def tap_packets(self, path: str, faces: list[int]) -> None:
+        """Copy packets of these faces to who listens at a Unix socket, until that is closed.
+
+        Raises:
+            ControlError: nobody listens there.
+        """
+        try:
+            self._node.add_tap(path, faces)
+        except RuntimeError as error:
+            raise ControlError(
+                f"{self._config.node} cannot copy its packets: {error}. Does the capture still run?"
+            ) from error
 
     def fail_group(self, group: str, number: int, why: str, rank: int | None) -> None:
         """End what this node's application has under way in a group: it has failed."""

@@ -72,15 +72,19 @@ def host_addresses(topology: Topology) -> dict[str, str]:
     return {host: str(_FIRST_HOST_ADDRESS + i) for i, host in enumerate(topology.hosts)}
 
 
+def link_addresses(number: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    """MAC and IP address of both ends of the topology's link ``number``."""
+    first, second = 2 * number, 2 * number + 1
+    return (
+        (_mac(first), str(_FIRST_LINK_ADDRESS + first)),
+        (_mac(second), str(_FIRST_LINK_ADDRESS + second)),
+    )
+
+
 def _veth(number: int, link: Link) -> VethSpec:
     a, b = (
-        InterfaceSpec(
-            node=end.node,
-            name=end.port,
-            mac=_mac(2 * number + side),
-            address=str(_FIRST_LINK_ADDRESS + 2 * number + side),
-        )
-        for side, end in enumerate((link.a, link.b))
+        InterfaceSpec(node=end.node, name=end.port, mac=mac, address=address)
+        for end, (mac, address) in zip((link.a, link.b), link_addresses(number), strict=True)
     )
     return VethSpec(a=a, b=b, mtu_bytes=link.mtu_bytes, shaper=TokenBucket.for_link(link))
 

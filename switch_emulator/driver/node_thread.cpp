@@ -211,6 +211,7 @@ void NodeThread::wait_for_events() {
 void NodeThread::receive(Link& link) {
     for (int round = 0; round < kReceiveRounds; ++round) {
         const bool more = link.socket.receive(pool_, received_);
+        for (PacketTap& tap : taps_) tap.on_received(link.face, received_);
         for (PacketRef& packet : received_) {
             stack_.node().on_packet(link.face, std::move(packet), now_);
         }
@@ -249,6 +250,11 @@ void NodeThread::flush() {
     for (auto& link : links_) {
         flush_link(*link);
     }
+    remove_closed_taps();
+}
+
+void NodeThread::remove_closed_taps() {
+    std::erase_if(taps_, [](const PacketTap& tap) { return tap.closed(); });
 }
 
 void NodeThread::flush_link(Link& link) {
@@ -274,7 +280,10 @@ void NodeThread::flush_link(Link& link) {
     if (link.backlog() == 0 || link.waits_for_room) {
         return;
     }
-    link.sent += link.socket.send(std::span(link.ready).subspan(link.sent));
+    const auto leaving = std::span(link.ready).subspan(link.sent);
+    const std::size_t left = link.socket.send(leaving);
+    for (PacketTap& tap : taps_) tap.on_sent(link.face, leaving.first(left));
+    link.sent += left;
     if (link.backlog() == 0) {
         link.ready.clear();
         link.sent = 0;

@@ -16,6 +16,7 @@
 #include "switch_emulator/driver/completion_board.hpp"
 #include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
+#include "switch_emulator/driver/packet_tap.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
 #include "switch_emulator/simulation/link.hpp"
 
@@ -56,6 +57,9 @@ class NodeThread {
     CompletionBoard& completions() { return completions_; }
     /// On the node's thread (inside `call`).
     std::vector<LinkStatus> link_status() const;
+    /// On the node's thread (inside `call`): `tap` sees what crosses links from now on, until who
+    /// looks on closes it.
+    void add_tap(PacketTap tap) { taps_.push_back(std::move(tap)); }
 
   private:
     struct Link;
@@ -69,6 +73,7 @@ class NodeThread {
     bool note_refusals();
     void flush();
     void flush_link(Link& link);
+    void remove_closed_taps();
     void set_writable_interest(Link& link, bool wanted);
     TimePoint next_deadline() const;
 
@@ -79,6 +84,7 @@ class NodeThread {
     std::vector<OperationCompletion> finished_;
     std::vector<std::unique_ptr<Link>> links_;
     std::vector<PacketRef> received_;
+    std::vector<PacketTap> taps_;
     FileDescriptor epoll_;
     FileDescriptor wake_;
     std::mutex mutex_;

@@ -19,6 +19,8 @@ COMMANDS = [
     ["metrics"],
     ["watch"],
     ["tell"],
+    ["capture"],
+    ["dissect"],
     ["plan"],
     ["compare"],
     ["sim"],
@@ -68,7 +70,7 @@ def test_help_loads_no_heavy_library() -> None:
         "import sys\n"
         "from innet.cli.main import app\n"
         "app(['run', '--help'], standalone_mode=False)\n"
-        "heavy = {'torch', 'matplotlib', 'pyroute2', 'networkx', 'numpy'}\n"
+        "heavy = {'torch', 'matplotlib', 'pyroute2', 'networkx', 'numpy', 'scapy'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

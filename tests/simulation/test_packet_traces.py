@@ -8,26 +8,13 @@ import pytest
 from scapy.utils import RawPcapNgReader
 
 from innet.errors import SimulationError
-from innet.simulation.experiment.packet_traces import links_at, trace_paths
+from innet.simulation.experiment.packet_traces import trace_paths
 from innet.simulation.experiment.sweep import make_tasks, sweep
 from innet.simulation.workload import load_workload
 from innet.topology import load_topology
+from innet.topology.link_choice import links_at
 
 TWO_LEAVES = load_topology("leaf-spine:2x2x1")
-
-
-def test_nodes_and_links_name_links() -> None:
-    (host,) = links_at(TWO_LEAVES, ["h0"])
-    assert set(host) == {"h0", "leaf0"}
-    assert links_at(TWO_LEAVES, ["h0 -- leaf0"]) == links_at(TWO_LEAVES, ["leaf0--h0", "h0"])
-    assert len(links_at(TWO_LEAVES, ["leaf0"])) == 3
-    assert len(links_at(TWO_LEAVES, TWO_LEAVES.nodes)) == len(TWO_LEAVES.links)
-
-
-@pytest.mark.parametrize("place", ["h99", "h0--h1", "h0--leaf0--spine0", ""])
-def test_places_that_are_none_are_told(place: str) -> None:
-    with pytest.raises(SimulationError, match=f"no node or link '{place}'"):
-        links_at(TWO_LEAVES, [place])
 
 
 def test_each_run_has_a_file_with_the_packets_of_the_chosen_links(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 // GCC 12 takes registers that intrinsics leave undefined on purpose for mistakes (its bug 105593).
 #pragma GCC diagnostic push
+#ifndef __clang__  // which has no such mistakes, nor the second warning
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 

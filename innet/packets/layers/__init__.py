@@ -7,21 +7,11 @@
 
 from __future__ import annotations
 
-from innet.errors import InnetError
+from innet.packets.scapy_extra import require_scapy
 
-try:
-    import scapy.packet  # noqa: F401  # what everything here is made of
-except ImportError as error:
-    raise InnetError(
-        "dissecting and crafting packets needs scapy, which is not installed. Install it: "
-        "pip install 'innet[packets]'."
-    ) from error
+require_scapy()
 
-from innet.packets.layers.binding import (
-    NDN_ETHERTYPE,
-    NDN_PORT,
-    bind,
-)
+from innet.packets.layers.binding import bind
 from innet.packets.layers.crafting import (
     data,
     implicit_digest,
@@ -105,8 +95,6 @@ from innet.packets.layers.network import (
 )
 
 __all__ = [
-    "NDN_ETHERTYPE",
-    "NDN_PORT",
     "Ack",
     "AdditionalDescription",
     "ApplicationParameters",

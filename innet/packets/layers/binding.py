@@ -8,9 +8,7 @@ from scapy.packet import bind_bottom_up, bind_top_down
 
 from innet.packets.layers.ndnlp import LpPacket
 from innet.packets.layers.network import Data, Interest, Ndn
-
-NDN_PORT = 6363
-NDN_ETHERTYPE = 0x8624
+from innet.packets.numbers import NDN_ETHERTYPE, NDN_PORT
 
 
 def bind(port: int = NDN_PORT) -> None:

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from innet.errors import SimulationError
-from innet.topology import Topology
-from innet.topology.names import did_you_mean
+from innet.topology.link_choice import Links
 
 SUFFIX = ".pcapng"
-_JOINT = "--"
-
-Links = tuple[tuple[str, str], ...]
-"""Pairs of neighbours, both directions of each."""
 
 
 @dataclass(frozen=True)
@@ -28,26 +23,6 @@ class PacketTrace:
 
     path: Path
     links: Links | None = None
-
-
-def links_at(topology: Topology, places: Sequence[str]) -> Links:
-    """The links that ``places`` name: ``h0--s0`` one, ``s0`` all of that node.
-
-    Raises:
-        SimulationError: there is no such node or link.
-    """
-    found: dict[tuple[str, str], None] = {}
-    for place in places:
-        ends = tuple(end.strip() for end in place.split(_JOINT))
-        links = [link.nodes for link in topology.links if set(ends) <= set(link.nodes)]
-        if len(ends) > 2 or not links:
-            hint = did_you_mean(place, topology.nodes) if len(ends) == 1 else ""
-            raise SimulationError(
-                f"{topology.name} has no node or link {place!r} whose packets could be captured"
-                f"{hint}; name nodes (s0) and links (h0--s0), which `innet topology show` lists"
-            )
-        found.update(dict.fromkeys(links))
-    return tuple(found)
 
 
 def trace_paths(into: Path, names: Sequence[str]) -> list[Path]:

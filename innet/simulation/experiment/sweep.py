@@ -23,9 +23,7 @@ from innet.kv.designs import Design
 from innet.settings import Settings
 from innet.simulation.baselines.algorithms import require_known
 from innet.simulation.experiment.packet_traces import (
-    Links,
     PacketTrace,
-    links_at,
     trace_paths,
 )
 from innet.simulation.experiment.payloads import Payloads
@@ -34,6 +32,7 @@ from innet.simulation.experiment.run import run_task
 from innet.simulation.experiment.task import Interrupted, Moment, Task
 from innet.simulation.workload import Workload
 from innet.topology import Topology
+from innet.topology.link_choice import Links, links_at
 
 _LOOK_PERIOD_S: Final = 0.1
 

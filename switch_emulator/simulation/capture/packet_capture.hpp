@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "switch_emulator/capture/pcapng_file.hpp"
 #include "switch_emulator/simulation/capture/packet_observer.hpp"
-#include "switch_emulator/simulation/capture/pcapng_file.hpp"
 #include "switch_emulator/simulation/stream/stream_table.hpp"
 
 namespace innet::simulation::capture {
@@ -40,7 +40,7 @@ class PacketCapture final : public PacketObserver {
     std::array<std::uint32_t, 2> ends(const std::vector<std::uint32_t>& path) const;
     std::vector<std::uint8_t> tcp_headers(const CapturedLink& link, const PacketRef& packet) const;
 
-    PcapngFile file_;
+    innet::capture::PcapngFile file_;
     std::vector<CapturedLink> links_;
     std::vector<std::uint32_t> interfaces_;  ///< by link
     const stream::StreamTable& streams_;

@@ -2,7 +2,7 @@
 // A pcapng file with Ethernet interfaces and times in nanoseconds
 // (draft-ietf-opsawg-pcapng: section header, interface description and enhanced packet blocks).
 //
-// Written here and not by a library in Python: millions of packets pass while the simulation runs.
+// Written here and not by a library in Python: millions of packets pass.
 
 #include <cstdint>
 #include <fstream>
@@ -12,7 +12,7 @@
 
 #include "transport/time.hpp"
 
-namespace innet::simulation::capture {
+namespace innet::capture {
 
 class PcapngFile {
   public:
@@ -38,4 +38,4 @@ class PcapngFile {
     std::vector<std::uint8_t> body_;  ///< of the block under way; keeps its capacity
 };
 
-}  // namespace innet::simulation::capture
+}  // namespace innet::capture

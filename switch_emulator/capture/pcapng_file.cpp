@@ -1,8 +1,8 @@
-#include "switch_emulator/simulation/capture/pcapng_file.hpp"
+#include "switch_emulator/capture/pcapng_file.hpp"
 
 #include <array>
 
-namespace innet::simulation::capture {
+namespace innet::capture {
 namespace {
 
 constexpr std::uint32_t kSectionHeader = 0x0A0D0D0A;
@@ -88,4 +88,4 @@ void PcapngFile::write_block(std::uint32_t type) {
     body.clear();
 }
 
-}  // namespace innet::simulation::capture
+}  // namespace innet::capture

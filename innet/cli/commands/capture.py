@@ -1,0 +1,111 @@
+"""``innet capture``: the packets of a running network, in a file."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet.cli import options
+
+if TYPE_CHECKING:
+    from innet.packets.capture import CaptureTotals
+
+EXAMPLES = options.examples(
+    "innet capture lab --output lab.pcapng",
+    "innet capture lab --at s0,h3--s1 --seconds 10",
+    "innet capture lab --prefix /train1/g0 --packets 1000",
+    "innet dissect lab.pcapng | less",
+    "innet sim star8 allreduce:1MiB --capture sim.pcapng     # in simulations",
+)
+
+
+def capture(
+    run_id: options.RunId = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="By default [cyan]ID.pcapng[/]; replaced"
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE|LINK,…",
+            help="Only these links: [cyan]s0[/] all of a node, [cyan]h0--s0[/] one",
+            show_default=False,
+        ),
+    ] = None,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only NDN packets with names below it, such as [cyan]/train1/g0[/]; repeatable",
+            show_default=False,
+        ),
+    ] = None,
+    packets: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after so many packets")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.01, metavar="S", help="End after so long")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="End before the file is larger, such as [cyan]1GiB[/]"),
+    ] = None,
+) -> None:
+    """Write the packets that cross links of a running network to a pcapng file, until Ctrl-C.
+
+    Each direction of a link is an interface, named h0->s0, and NDN packets stand in UDP datagrams
+    of port 6363: Wireshark shows them. In local mode nodes copy their packets, and anybody may
+    capture his own runs; in netns mode the kernel does, foreign programs' packets too.
+    """
+    from innet.emulation.runs import find_run
+    from innet.packets.capture import CaptureLimits, CaptureSession, chosen_links
+    from innet.packets.choice import PacketChoice
+    from innet.topology import load_topology
+    from innet.topology.quantities import QuantityError, parse_size_bytes
+
+    record = find_run(run_id)
+    path = output or Path(f"{record.run_id}.pcapng")
+    ports = chosen_links(load_topology(record.topology_path), at.split(",") if at else [])
+    try:
+        choice = PacketChoice.of(prefix or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--prefix'") from None
+    try:
+        size_bytes = None if size is None else parse_size_bytes(size)
+    except QuantityError as error:
+        raise typer.BadParameter(str(error), param_hint="'--size'") from None
+    limits = CaptureLimits(packets, seconds, size_bytes)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with CaptureSession(record, ports, path, choice) as session:
+        links = "link" if len(ports) == 1 else "links"
+        try:
+            typer.echo(f"capturing {len(ports)} {links} of {record.run_id} into {path}", err=True)
+            session.run(limits, _show_progress if sys.stderr.isatty() else lambda _: None)
+        except KeyboardInterrupt:
+            session.totals.ended = "you ended it"
+        totals = session.totals
+    typer.echo(f"{_described(totals)}: {totals.ended}", err=True)
+    if totals.lost:
+        typer.echo(
+            "some packets were not seen, for want of room: capture fewer links (--at)",
+            err=True,
+        )
+
+
+def _show_progress(totals: CaptureTotals) -> None:
+    typer.echo(f"\r\x1b[K{_described(totals)}", nl=bool(totals.ended), err=True)
+
+
+def _described(totals: CaptureTotals) -> str:
+    lost = f", {totals.lost} lost" if totals.lost else ""
+    return (
+        f"{totals.packets} packets, {totals.size_bytes / 1e6:.2f} MB in {totals.elapsed_s:.1f} s"
+        f"{lost}"
+    )

@@ -1,0 +1,84 @@
+"""``innet dissect``: what the packets of a capture say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from innet.cli import options
+
+EXAMPLES = options.examples(
+    "innet dissect lab.pcapng",
+    "innet dissect lab.pcapng --prefix /train1/g0/3 --kind data,nack",
+    "innet dissect lab.pcapng --tree --packets 10",
+    "innet dissect tcpdump.pcap --port 16363",
+)
+
+
+def dissect(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="pcap or pcapng, of innet, tcpdump or Wireshark")
+    ],
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Every element of every packet on a line of its own")
+    ] = False,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Only packets with names below it; repeatable", show_default=False
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,…",
+            help="Only such: [cyan]interest[/], [cyan]data[/], [cyan]nack[/], [cyan]hold[/], "
+            "[cyan]hello[/], [cyan]idle[/], [cyan]fragment[/], [cyan]malformed[/]",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="UDP and TCP ports of NDN, in place of 6363; repeatable",
+            show_default=False,
+        ),
+    ] = None,
+    packets: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Only the first so many")
+    ] = None,
+) -> None:
+    """Print the NDN packets of a capture: one in a line, or as trees (--tree).
+
+    A line has the frame's number, seconds since the first frame, the interface, what the packet is,
+    its size, its name, and what else it says. Files may be of any size.
+    """
+    from itertools import islice
+
+    from innet.packets.choice import PacketChoice
+    from innet.packets.numbers import NDN_PORT
+    from innet.packets.outline import Outline
+    from innet.packets.reading import read_packets
+
+    try:
+        choice = PacketChoice.of(prefix or [], kind.split(",") if kind else [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--prefix' / '--kind'") from None
+    found = ((p, Outline.of(p.packet)) for p in read_packets(file, port or [NDN_PORT]))
+    wanted = ((p, outline) for p, outline in found if choice.wants(outline))
+    for read, outline in islice(wanted, packets):
+        where = f" {read.where}" if read.where else ""
+        typer.echo(f"{read.number:>6} {read.since_first_s:11.6f}{where}  {outline}")
+        if tree:
+            _print_tree(read.packet)
+
+
+def _print_tree(packet: bytes) -> None:
+    from innet.packets.tree import tree_lines
+
+    for line in tree_lines(packet):
+        typer.echo(f"{'':8}{line}")

@@ -1,0 +1,20 @@
+"""Whether scapy is there, which innet does not bring along."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from innet.errors import InnetError
+
+
+def require_scapy() -> None:
+    """Go on only with scapy.
+
+    Raises:
+        InnetError: it is not installed.
+    """
+    if find_spec("scapy") is None:
+        raise InnetError(
+            "reading, dissecting and crafting packets needs scapy, which is not installed. Install "
+            "it: pip install 'innet[packets]'."
+        )

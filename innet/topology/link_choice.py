@@ -1,0 +1,42 @@
+"""Links as people name them: ``h0--s0`` one, ``s0`` all of that node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from innet.errors import TopologyError
+from innet.topology.model import Topology
+from innet.topology.names import did_you_mean
+
+_JOINT = "--"
+_MOST_LISTED = 16
+
+Links = tuple[tuple[str, str], ...]
+"""Pairs of neighbours, both directions of each."""
+
+
+def links_at(topology: Topology, places: Sequence[str]) -> Links:
+    """The links that ``places`` name.
+
+    Raises:
+        TopologyError: there is no such node or link; the message has those that there are.
+    """
+    found: dict[tuple[str, str], None] = {}
+    for place in places:
+        ends = tuple(end.strip() for end in place.split(_JOINT))
+        links = [link.nodes for link in topology.links if set(ends) <= set(link.nodes)]
+        if len(ends) > 2 or not links:
+            hint = did_you_mean(place, topology.nodes) if len(ends) == 1 else ""
+            raise TopologyError(
+                f"{topology.name} has no node or link {place!r} whose packets could be captured"
+                f"{hint}; its links are {_listed(topology)}"
+            )
+        found.update(dict.fromkeys(links))
+    return tuple(found)
+
+
+def _listed(topology: Topology) -> str:
+    names = [_JOINT.join(link.nodes) for link in topology.links]
+    more = len(names) - _MOST_LISTED
+    shown = ", ".join(names[:_MOST_LISTED])
+    return f"{shown} and {more} more (`innet topology show` lists them)" if more > 0 else shown
