@@ -89,15 +89,6 @@ def whole_elements(data: Bytes) -> Iterator[tuple[int, Bytes]]:
         at = end
 
 
-def element(kind: int, value: bytes) -> bytes:
-    """An element in its one right encoding.
-
-    >>> element(0x08, b"abc").hex()
-    '0803616263'
-    """
-    return VarNumber(kind).encoded() + VarNumber(len(value)).encoded() + value
-
-
 def encoded_number(number: int) -> bytes:
     """A NonNegativeInteger in the fewest bytes that are allowed: 1, 2, 4 or 8.
 

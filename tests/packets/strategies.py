@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from innet._native import _core
 from innet.packets.numbers import TlvType
-from innet.packets.tlv import VarNumber, element
+from innet.packets.tlv import VarNumber
 
 _TYPES = sorted(v for k, v in vars(TlvType).items() if not k.startswith("_"))
 _COMPONENTS = st.sampled_from([1, 2, 8, 32, 50, 52, 54, 56, 58, 300])
@@ -41,17 +42,15 @@ nested = st.recursive(
 @st.composite
 def names(draw: st.DrawFn) -> bytes:
     """The value of a Name element that is right."""
-    return b"".join(
-        element(
-            kind, draw(st.binary(min_size=32, max_size=32) if kind < 3 else st.binary(max_size=9))
-        )
-        for kind in draw(st.lists(_COMPONENTS, max_size=6))
-    )
+    digest, other = st.binary(min_size=32, max_size=32), st.binary(max_size=9)
+    kinds = draw(st.lists(_COMPONENTS, max_size=6))
+    parts = [_core.encode_element(kind, draw(digest if kind < 3 else other)) for kind in kinds]
+    return b"".join(parts)
 
 
 packets = st.one_of(
     st.binary(max_size=64),
     elements(nested),
-    st.tuples(st.sampled_from([5, 6, 0x64]), nested).map(lambda pair: element(*pair)),
+    st.tuples(st.sampled_from([5, 6, 0x64]), nested).map(lambda pair: _core.encode_element(*pair)),
 )
 """Garbage, elements inside each other, and such in a packet of a known type."""
