@@ -57,6 +57,33 @@ Forwarder = Annotated[
         show_default=False,
     ),
 ]
+SigningKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="NAME",
+        help="Sign with this key of [cyan]innet keys[/], and serve its certificate",
+        show_default=False,
+    ),
+]
+Anchor = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="Believe only whom this certificate vouches for: one of [cyan]innet keys[/], or a "
+        "file",
+        show_default=False,
+    ),
+]
+TrustPolicy = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Who may sign what below the anchor: a file, or [cyan]job[/], [cyan]pool[/], "
+        "[cyan]store[/]",
+    ),
+]
 Mode = Annotated[
     Literal["local", "netns"],
     typer.Option(

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from innet.cli import options
+from innet.cli.trusted_keys import Trust, trust_of
 
 if TYPE_CHECKING:
     from innet.ndn.objects import FetchedObject
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = options.examples(
     "innet fetch /alice/photo -o photo.jpg",
-    "innet fetch /alice/notes",
+    "innet fetch /lab/alice/model -o model.bin --anchor /lab",
     "innet fetch /alice/notes/v=7 --forwarder tcp://router:6363",
 )
 
@@ -37,16 +38,20 @@ def fetch(
     patience_s: Annotated[
         float, typer.Option("--patience", metavar="SECONDS", min=0.1, help="Per packet")
     ] = 8.0,
+    anchor: options.Anchor = None,
+    policy: options.TrustPolicy = "store",
     forwarder: options.Forwarder = None,
 ) -> None:
     """Fetch the latest version of an object: of [cyan]innet publish[/], ndnserve (ndnputchunks),
     NDNts, python-ndn.
 
-    A name that ends with a version is fetched as it is. Digests and manifests are checked; who
-    signed is not.
+    A name that ends with a version is fetched as it is. Digests and manifests are checked in any
+    case; who signed, with [cyan]--anchor[/].
     """
     started_s = time.monotonic()
-    fetched = asyncio.run(_fetch(name, output, exact, patience_s, forwarder))
+    fetched = asyncio.run(
+        _fetch(name, output, exact, patience_s, trust_of(anchor, policy), forwarder)
+    )
     if output is None:
         sys.stdout.buffer.write(fetched.content)
         sys.stdout.buffer.flush()
@@ -60,7 +65,12 @@ def fetch(
 
 
 async def _fetch(
-    name: str, output: Path | None, exact: bool, patience_s: float, forwarder: str | None
+    name: str,
+    output: Path | None,
+    exact: bool,
+    patience_s: float,
+    trust: Trust | None,
+    forwarder: str | None,
 ) -> FetchedObject:
     from innet.ndn import Client
     from innet.ndn.objects import fetch
@@ -81,6 +91,7 @@ async def _fetch(
                 into=output,
                 exact=exact,
                 patience_s=patience_s,
+                validator=None if trust is None else trust.validator(client),
                 on_progress=lambda progress: _show(bar, task, progress),
             )
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from innet.cli import options
+from innet.cli.passphrases import PassphraseFile, passphrase_for
+
+if TYPE_CHECKING:
+    from innet.ndn.certificates import CertifiedSigner
+    from innet.ndn.objects import PublishedObject
+    from innet.trust import Certificate
 
 EXAMPLES = options.examples(
     "innet publish /alice/photo photo.jpg",
-    "innet publish /alice/model model.bin --manifest",
+    "innet publish /lab/alice/model model.bin --manifest --key /lab/alice",
     "innet publish /alice/notes notes.txt --version 7 --forwarder tcp://router:6363",
 )
 
@@ -35,40 +41,57 @@ def publish(
         float,
         typer.Option("--freshness", metavar="SECONDS", min=0, help="Caches call a segment fresh"),
     ] = 10.0,
+    key: options.SigningKey = None,
+    passphrase_file: PassphraseFile = None,
     forwarder: options.Forwarder = None,
 ) -> None:
     """Publish a file in segments under a versioned name, until interrupted.
 
-    [cyan]innet fetch[/] finds it, and so do ndnget (ndncatchunks), NDNts and python-ndn. Packets
-    carry a SHA-256 digest, which shows damage and not who published.
+    [cyan]innet fetch[/] finds it, and so do ndnget (ndncatchunks), NDNts and python-ndn. Without
+    [cyan]--key[/], packets carry a SHA-256 digest, which shows damage and not who published.
     """
-    asyncio.run(_publish(name, file, version, segment_bytes, manifest, freshness_s, forwarder))
-
-
-async def _publish(
-    name: str,
-    file: Path,
-    version: int | None,
-    segment_bytes: int,
-    manifest: bool,
-    freshness_s: float,
-    forwarder: str | None,
-) -> None:
-    from innet.ndn import Client
     from innet.ndn.objects import publish
 
-    async with (
-        Client(forwarder) as client,
-        await publish(
-            client,
-            name,
-            file,
-            version=version,
-            segment_bytes=segment_bytes,
-            manifest=manifest,
-            freshness_s=freshness_s,
-        ) as published,
-    ):
+    signer, certificates = _identity(key, passphrase_file)
+
+    async def serve() -> None:
+        from innet.ndn import Client
+        from innet.ndn.certificates import serve_certificates
+
+        async with Client(forwarder, signer=signer) as client:
+            await serve_certificates(client, certificates)
+            published = await publish(
+                client,
+                name,
+                file,
+                version=version,
+                segment_bytes=segment_bytes,
+                manifest=manifest,
+                freshness_s=freshness_s,
+            )
+            await _until_interrupted(published)
+
+    asyncio.run(serve())
+
+
+def _identity(
+    key: str | None, passphrase_file: Path | None
+) -> tuple[CertifiedSigner | None, list[Certificate]]:
+    """Who signs, and the certificates that show who that is."""
+    if key is None:
+        return None, []
+    from innet.ndn.certificates import stored_signer
+    from innet.trust import KeyStore
+    from innet.trust.key_store import default_store
+
+    store = KeyStore(default_store())
+    passphrase = passphrase_for(key, passphrase_file) if store.find(key).is_encrypted else None
+    signer, certificate = stored_signer(store, key, passphrase)
+    return signer, [certificate]
+
+
+async def _until_interrupted(published: PublishedObject) -> None:
+    async with published:
         typer.echo(
             f"{published.versioned}: {published.segments} segments; Ctrl-C ends it", err=True
         )

@@ -1,0 +1,120 @@
+"""Keys and certificates of :mod:`innet.trust` over a client: signing, serving, fetching them.
+
+::
+
+    signer, certificate = stored_signer(KeyStore(default_store()), "/lab/alice")
+    await serve_certificates(client, [certificate])
+    await publish(client, "/lab/alice/photo", Path("photo.jpg"), signer=signer)
+
+    validator = policy_validator(client, Policy.load("store"), [anchor])
+    await fetch(client, "/lab/alice/photo", validator=validator)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from innet.ndn.names import IMPLICIT_SHA256_DIGEST, Name
+from innet.ndn.production import Answer
+from innet.ndn.validation import IntegrityValidator
+from innet.ndn.wire import ReceivedInterest
+
+if TYPE_CHECKING:
+    from innet.ndn.client import Client
+    from innet.trust import Certificate, KeyStore, Policy, PrivateKey, Validator
+
+_COMPONENTS_BELOW_KEY = 2
+"""A certificate is ``<key>/<issuer>/<version>``."""
+
+
+class CertifiedSigner:
+    """Signs with a key, and points at a certificate of it.
+
+    Attributes:
+        signature_type: ECDSA's or Ed25519's, as the key is.
+        key_name: of the certificate, by which receivers find it.
+    """
+
+    def __init__(self, key: PrivateKey, certificate: Certificate) -> None:
+        self.signature_type = key.public.signature_type
+        self.key_name: Name | None = _name_of(certificate)
+        self._key = key
+
+    def sign(self, signed_portion: bytes) -> bytes:
+        return self._key.sign(signed_portion)
+
+
+def stored_signer(
+    store: KeyStore, name: str, passphrase: str | None = None
+) -> tuple[CertifiedSigner, Certificate]:
+    """A signer with the key that ``name`` means in ``store``, and the certificate it points at.
+
+    Args:
+        name: of an identity, a key or a certificate.
+        passphrase: of a key that is encrypted.
+
+    Raises:
+        SecurityError: there is no such key or certificate, or it cannot be read.
+    """
+    certificate = store.find_certificate(name)
+    key = store.private_key(store.find(name).name, passphrase)
+    return CertifiedSigner(key, certificate), certificate
+
+
+async def serve_certificates(client: Client, certificates: Sequence[Certificate]) -> None:
+    """Register the names of the certificates' keys, and answer with the certificates.
+
+    Raises:
+        CommandRefused: the forwarder does not let this client serve them.
+    """
+    by_name = {_name_of(certificate): certificate.wire for certificate in certificates}
+
+    def serve(interest: ReceivedInterest) -> Answer:
+        name = interest.name
+        if name[-1][0] == IMPLICIT_SHA256_DIGEST:
+            name = name.parent()
+        fits = (
+            wire
+            for certificate, wire in by_name.items()
+            if certificate == name or (interest.can_be_prefix and name.is_prefix_of(certificate))
+        )
+        return next(fits, None)
+
+    for key in {_key_name(certificate) for certificate in certificates}:
+        await client.register(key, serve)
+
+
+def certificate_fetch(client: Client) -> Callable[[str, bool], Awaitable[bytes]]:
+    """What an :class:`innet.trust.Validator` gets certificates by."""
+
+    async def fetch(name: str, can_be_prefix: bool) -> bytes:
+        data = await client.express(
+            name, can_be_prefix=can_be_prefix, validator=IntegrityValidator()
+        )
+        return data.wire
+
+    return fetch
+
+
+def policy_validator(client: Client, policy: Policy, anchors: Sequence[Certificate]) -> Validator:
+    """A validator that follows ``policy`` up to ``anchors``, and fetches what is between.
+
+    Raises:
+        SecurityError: there is no anchor, or one is none of this policy's.
+    """
+    from innet.trust import Validator
+
+    return Validator(
+        policy, anchors, fetch=certificate_fetch(client), now=lambda: datetime.now(UTC)
+    )
+
+
+def _name_of(certificate: Certificate) -> Name:
+    return Name.from_value(b"".join(certificate.name))
+
+
+def _key_name(certificate: Certificate) -> Name:
+    name = _name_of(certificate)
+    return name.prefix(len(name) - _COMPONENTS_BELOW_KEY)

@@ -1,0 +1,79 @@
+"""``innet publish``, ``fetch``, ``peek`` and ``ping``, with a forwarder that is a script."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.ndn import Name, encode_data
+from innet.ndn.names import SEGMENT, number_at, with_keyword, with_segment
+from innet.ndn.objects.metadata import encode_metadata
+from innet.ndn.signers import DigestSigner
+from tests.ndn.scripted_forwarder import ScriptedForwarder
+
+
+@pytest.fixture
+async def forwarder(tmp_path):
+    async with ScriptedForwarder(tmp_path / "ndn.sock") as forwarder:
+        yield forwarder
+
+
+async def innet(forwarder: ScriptedForwarder, *arguments: str) -> Any:
+    """A command, with ``forwarder`` as the forwarder that it talks to."""
+    environment = {"INNET_NDN": forwarder.uri}
+    return await asyncio.to_thread(CliRunner(env=environment).invoke, app, list(arguments))
+
+
+async def test_peek_writes_the_content_or_the_packet_of_one_interest(forwarder):
+    forwarder.script = lambda interest: encode_data("/a/b", b"content")
+    assert (await innet(forwarder, "peek", "/a/b")).stdout_bytes == b"content"
+    result = await innet(forwarder, "peek", "/a", "--prefix", "--fresh", "--packet", "-v")
+    assert result.stdout_bytes == encode_data("/a/b", b"content")
+    assert "/a/b: 7 bytes" in result.stderr
+    plain, prefix = forwarder.interests
+    assert (plain.can_be_prefix, plain.must_be_fresh, plain.lifetime_s) == (False, False, 4)
+    assert (prefix.can_be_prefix, prefix.must_be_fresh) == (True, True)
+
+
+async def test_pings_are_those_of_ndnping(forwarder):
+    forwarder.script = lambda interest: (
+        encode_data(interest.name) if len(forwarder.interests) != 2 else None
+    )
+    result = await innet(
+        forwarder, "ping", "/site", "--count", "3", "--interval", "0", "--timeout", "0.05"
+    )
+    assert result.exit_code == 1
+    assert "3 asked, 2 answered, 33 % lost" in result.stdout
+    numbers = [interest.name[-1] for interest in forwarder.interests]
+    assert all(interest.must_be_fresh for interest in forwarder.interests)
+    assert {interest.name.prefix(2) for interest in forwarder.interests} == {Name("/site/ping")}
+    first = int(numbers[0][1])
+    assert [int(value) for _, value in numbers] == [first, first + 1, first + 2]
+
+
+async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
+    versioned = Name("/x/v=5")
+
+    def serve(interest):
+        if with_keyword("/x", b"metadata").is_prefix_of(interest.name):
+            return encode_metadata(Name("/x"), versioned, 5, DigestSigner())
+        segment = number_at(interest.name, -1, SEGMENT)
+        return encode_data(interest.name, b"%d" % segment, final_component=with_segment("/", 2))
+
+    forwarder.script = serve
+    target = tmp_path / "x"
+    result = await innet(forwarder, "fetch", "/x", "-o", str(target))
+    assert target.read_bytes() == b"012"
+    assert "/x/v=5: 3 bytes in 3 segments" in result.stderr
+    assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
+
+
+def test_where_no_forwarder_listens_the_command_says_what_to_start(tmp_path):
+    runner = CliRunner(env={"INNET_NDN": f"unix://{tmp_path}/none"})
+    result = runner.invoke(app, ["peek", "/a"])
+    assert result.exit_code != 0
+    assert "innet forwarder" in str(result.exception) + result.output

@@ -1,0 +1,50 @@
+"""From a key on disk to an object that a policy believes, and one that it does not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from innet.errors import SecurityError
+from innet.ndn.certificates import policy_validator, serve_certificates, stored_signer
+from innet.ndn.objects import fetch, publish
+from innet.trust import KeyStore, Policy
+from innet.trust.ceremonies import issue, make_key
+from tests.ndn.direct_client import DirectClient
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Of a site that has certified Alice; Mallory has certified himself."""
+    store = KeyStore(tmp_path / "keys")
+    now = datetime.now(UTC)
+    for identity, kind in (("/lab", "ed25519"), ("/lab/alice", "ecdsa"), ("/lab/mallory", "ecdsa")):
+        request = make_key(store, identity, now, DAY, kind=kind)
+        if identity == "/lab/alice":
+            issue(store, request, store.find("/lab"), now, DAY, issuer_id="lab")
+    return store
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+async def test_an_object_is_believed_by_a_policy_that_fetches_its_certificate(store, manifest):
+    client = DirectClient()
+    signer, certificate = stored_signer(store, "/lab/alice")
+    await serve_certificates(client, [certificate])
+    validator = policy_validator(client, Policy.load("store"), [store.find_certificate("/lab")])
+    async with await publish(client, "/lab/alice/x", b"hers", signer=signer, manifest=manifest):
+        assert (await fetch(client, "/lab/alice/x", validator=validator)).content == b"hers"
+    assert str(signer.key_name).startswith("/lab/alice/KEY/")
+
+
+@pytest.mark.parametrize("name", ["/lab/alice/x", "/lab/mallory/x"])
+async def test_whom_nobody_has_certified_is_believed_nowhere(store, name):
+    client = DirectClient()
+    signer, certificate = stored_signer(store, "/lab/mallory")
+    await serve_certificates(client, [certificate])
+    validator = policy_validator(client, Policy.load("store"), [store.find_certificate("/lab")])
+    async with await publish(client, name, b"his", signer=signer):
+        with pytest.raises(SecurityError):
+            await fetch(client, name, validator=validator)
