@@ -352,6 +352,7 @@ void bind_node_handle(nb::module_& module) {
     nb::class_<NodeHandle> node(module, "NodeHandle", "A node, whoever drives it.");
     bind_control(node);
     bind_jobs_of(node);
+    bind_strategies_of(module, node);
     bind_operations_of(node);
     bind_objects_of(node);
 }

@@ -29,6 +29,15 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["scope_violations"] = c.scope_violations;
     d["over_share"] = c.over_share;
     d["too_large"] = c.too_large;
+    d["reflexive_routes"] = c.reflexive_routes;
+    d["reflexive_interests"] = c.reflexive_interests;
+    d["reflexive_refused"] = c.reflexive_refused;
+    d["reflexive_full"] = c.reflexive_full;
+    d["strategy_probes"] = c.strategy_probes;
+    d["strategy_copies"] = c.strategy_copies;
+    d["strategy_late"] = c.strategy_late;
+    d["strategy_crowded_out"] = c.strategy_crowded_out;
+    d["strategy_failed"] = c.strategy_failed;
     d["cache_hits"] = c.cache_hits;
     d["cache_misses"] = c.cache_misses;
     d["cache_inserts"] = c.cache_inserts;

@@ -97,6 +97,15 @@ class TableCounters(_Message):
     scope_violations: int
     over_share: int
     too_large: int
+    reflexive_routes: int
+    reflexive_interests: int
+    reflexive_refused: int
+    reflexive_full: int
+    strategy_probes: int
+    strategy_copies: int
+    strategy_late: int
+    strategy_crowded_out: int
+    strategy_failed: int
     cache_hits: int
     cache_misses: int
     cache_inserts: int

@@ -33,11 +33,14 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
         pit.collect_all(entries);
         for (tables::PitEntry* entry : entries) {
             pit.erase_in_record(*entry, face);
+            if (entry->way_back && entry->way_back->face == face) remove_way_back(*entry);
             if (entry->in_records().empty()) finish(*entry);
         }
     }
     on_peer_gone(face, now);
     forget_upstream(face);
+    strategy_table.for_each_strategy(
+        [&](strategies::Strategy& strategy) { strategy.on_face_closed(face); });
 }
 
 void Node::State::on_peer_gone(FaceId face, TimePoint now) {

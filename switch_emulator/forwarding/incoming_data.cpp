@@ -35,7 +35,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     const Answer answer{packet, *data, face, marked, now};
     const security::Verdict verdict = keyring.verify(*data);
     if (verdict == security::Verdict::kValid) {
-        if (!data->tensor_error() && passes_through())
+        if (!data->tensor_error() && !is_reflexive(name) && passes_through())
             content_store.insert(*data, name, packet, job, now);
         satisfy_waiting(answer);
         return;
@@ -51,7 +51,7 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
     if (verdict == security::Verdict::kUnknownKey) {
         ++counters.unknown_key;
         if (job != jobs::kNoJob) return;
-        if (std::ranges::any_of(waiting, wanted_by_network)) {
+        if (!is_reflexive(name) && std::ranges::any_of(waiting, wanted_by_network)) {
             content_store.insert_unverified(answer.view, name, answer.packet, answer.now);
         }
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
@@ -119,6 +119,10 @@ bool Node::State::passes_through() const {
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {
+    if (strategies::Strategy* strategy = told_strategy(entry)) {
+        tables::OutRecord* upstream = entry.find_out_record(answer.from);
+        if (upstream) strategy->before_satisfy_interest(entry, *upstream, answer.now);
+    }
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.expiry <= answer.now || record.face == answer.from) continue;
         if (is_network(record.face)) {

@@ -12,8 +12,11 @@ void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& intere
     if (!carries(face, job_of(name))) return on_forbidden_answer(face);
     tables::PitEntry* entry = pit.find(key_of(interest, name));
     if (entry == nullptr) return;
-    const tables::OutRecord* upstream = entry->find_out_record(face);
+    tables::OutRecord* upstream = entry->find_out_record(face);
     if (upstream == nullptr || upstream->nacked) return;
+    if (strategies::Strategy* strategy = told_strategy(*entry)) {
+        strategy->after_receive_hold(*entry, *upstream, now);
+    }
     on_late_rank(*entry, missing, now);
 }
 

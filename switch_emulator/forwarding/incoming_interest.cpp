@@ -195,8 +195,14 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest) {
         return refuse_directly(interest, wire::NackReason::kNoData);
     }
     if (!pit.face_records().may_wait(interest.face)) return on_face_over_share(interest);
+    const bool triggers = is_trigger(interest);
+    if (triggers) {
+        if (const auto reason = why_no_way_back(interest))
+            return refuse_directly(interest, *reason);
+    }
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
+    if (triggers) add_way_back(interest, *entry);
     if (production.kind == Production::Kind::kPending) {
         return on_late_rank(*entry, production.missing, interest.now);
     }
@@ -245,6 +251,7 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
         interest.face == kReducerFace ? tables::PitUse::kOperand : tables::PitUse::kRequest;
     tables::PitEntry* entry = pit.insert(key, std::move(kept), interest.job, use);
     if (entry == nullptr) return nullptr;
+    if (!strategy_table.empty()) entry->strategy = strategy_table.number_for(interest.name);
     entry->interest_nonce = *interest.view.nonce();
     put_in_record(interest, *entry);
     pit.timers().schedule(*entry, entry->expiry, interest.now);

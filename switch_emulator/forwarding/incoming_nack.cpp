@@ -26,12 +26,18 @@ void Node::State::on_incoming_nack(FaceId face, const wire::InterestView& intere
     tables::OutRecord* upstream = entry->find_out_record(face);
     // A Nack of an earlier transmission says nothing about the last one.
     if (upstream == nullptr || upstream->nacked || interest.nonce() != upstream->nonce) return;
+    if (is_reflexive(name) && reason == wire::NackReason::kForbidden) {
+        on_way_back_forbidden(name, face);
+    }
     on_upstream_lost(*entry, *upstream, reason, now);
 }
 
 void Node::State::on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
                                    wire::NackReason reason, TimePoint now) {
     upstream.nacked = reason;
+    if (strategies::Strategy* strategy = told_strategy(entry)) {
+        strategy->after_receive_nack(entry, upstream, reason, now);
+    }
     entry.least_severe_nack =
         entry.least_severe_nack ? less_severe(*entry.least_severe_nack, reason) : reason;
     if (entry.in_reduction) return;

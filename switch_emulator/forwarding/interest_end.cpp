@@ -10,11 +10,16 @@ void Node::State::on_interest_expired(tables::PitEntry& entry, TimePoint now) {
         return;
     }
     ++counters.pit_expired;
+    if (strategies::Strategy* strategy = told_strategy(entry)) {
+        strategy->after_interest_timeout(entry, now);
+    }
     finish(entry);
 }
 
 void Node::State::finish(tables::PitEntry& entry) {
     if (entry.in_reduction) reducer.abandon(entry.key.name);
+    if (strategies::Strategy* strategy = told_strategy(entry)) strategy->on_entry_ended(entry);
+    if (entry.way_back != nullptr) remove_way_back(entry);
     for (const tables::OutRecord& record : entry.out_records()) {
         dead_nonces.add(entry.key.hash, record.nonce);
     }

@@ -33,6 +33,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       keyring(verification_keys),
       reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
       pit(options.pit_capacity),
+      strategy_table(options.seed),
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
       nonces(options.seed),
       liveness(options.link_timeout) {}
@@ -94,6 +95,26 @@ void Node::remove_route(const wire::Name& prefix, FaceId face) { state_->fib.rem
 
 void Node::set_route_source(RouteSource* source) { state_->route_source = source; }
 
+bool Node::set_strategy(const wire::Name& prefix, const wire::Name& strategy) {
+    return state_->set_strategy(prefix, strategy.view());
+}
+
+bool Node::set_outside_strategy(const wire::Name& prefix, const wire::Name& strategy,
+                                std::shared_ptr<strategies::StrategyListener> listener,
+                                Duration patience) {
+    return state_->set_outside_strategy(prefix, strategy, std::move(listener), patience);
+}
+
+void Node::decide(std::uint64_t question, const strategies::StrategyDecision& decision,
+                  TimePoint now) {
+    state_->decide(question, decision, now);
+    state_->run_pending(now);
+}
+
+bool Node::unset_strategy(const wire::Name& prefix) { return state_->unset_strategy(prefix); }
+
+std::vector<StrategyChoice> Node::strategies() const { return state_->strategy_choices(); }
+
 std::vector<Route> Node::routes() const {
     std::vector<Route> routes;
     state_->fib.for_each([&](const tables::FibEntry& entry) {
@@ -133,6 +154,7 @@ void Node::on_timer(TimePoint now) {
     state_->pit.timers().advance(now, [&](tables::TimerLink& link) {
         state_->on_interest_expired(static_cast<tables::PitEntry&>(link), now);
     });
+    state_->on_decisions_due(now);
     state_->reducer.on_timer(now);
     if (state_->management != nullptr && state_->management->next_deadline() <= now) {
         state_->management->on_timer(now);
@@ -144,7 +166,7 @@ void Node::on_timer(TimePoint now) {
 TimePoint Node::next_deadline() const {
     if (!state_->requests.empty()) return state_->last_seen_now;
     return std::min({state_->pit.timers().next_deadline(), state_->reducer.next_deadline(),
-                     state_->liveness.next_deadline(),
+                     state_->liveness.next_deadline(), state_->questions.next_deadline(),
                      state_->management != nullptr ? state_->management->next_deadline() : kNever});
 }
 
@@ -153,6 +175,13 @@ Outbox& Node::outbox() { return state_->outbox; }
 const NodeCounters& Node::counters() const {
     NodeCounters& counters = state_->counters;
     counters.pit_entries = state_->pit.size();
+    counters.reflexive_routes = state_->reflexive_routes.size();
+    const strategies::StrategyCounters& strategies = state_->strategy_table.counters;
+    counters.strategy_probes = strategies.probes;
+    counters.strategy_copies = strategies.copies;
+    counters.strategy_late = strategies.decisions_late;
+    counters.strategy_crowded_out = strategies.decisions_crowded_out;
+    counters.strategy_failed = strategies.decisions_failed;
     counters.cache_inserts = state_->content_store.insertions();
     counters.cache_evictions = state_->content_store.evictions();
     counters.cache_bytes = state_->content_store.size_bytes();

@@ -11,6 +11,7 @@
 
 #include "switch_emulator/forwarding/face.hpp"
 #include "switch_emulator/forwarding/local_service.hpp"
+#include "switch_emulator/forwarding/strategies/outside.hpp"
 #include "switch_emulator/reduction/reducer.hpp"
 #include "transport/application/application.hpp"
 #include "transport/security/keyring.hpp"
@@ -61,9 +62,17 @@ struct NodeCounters {
     std::uint64_t no_route = 0;             ///< Interests refused as NoRoute
     std::uint64_t no_rule = 0;              ///< asked to evaluate here what no rule makes: NoRule
     std::uint64_t hop_limit_exceeded = 0;
-    std::uint64_t scope_violations = 0;  ///< `/localhost` from another machine: dropped
-    std::uint64_t over_share = 0;        ///< nacked, because the face has its share of the PIT
-    std::uint64_t too_large = 0;         ///< not sent, because the face takes no such packets
+    std::uint64_t scope_violations = 0;     ///< `/localhost` from another machine: dropped
+    std::uint64_t over_share = 0;           ///< nacked, because the face has its share of the PIT
+    std::uint64_t too_large = 0;            ///< not sent, because the face takes no such packets
+    std::uint64_t reflexive_routes = 0;     ///< ways back that pending Interests have
+    std::uint64_t reflexive_interests = 0;  ///< sent on such a way
+    std::uint64_t reflexive_refused = 0;    ///< no way of that name, or not for whoever asked
+    std::uint64_t reflexive_full = 0;       ///< Interests refused: their face had too many ways
+    std::uint64_t strategy_probes = 0;      ///< Interests sent to measure a next hop alone
+    std::uint64_t strategy_copies = 0;      ///< sent to more than one next hop: beyond the first
+    /// Decisions of best-route in place of a strategy outside of the node.
+    std::uint64_t strategy_late = 0, strategy_crowded_out = 0, strategy_failed = 0;
     std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
     std::uint64_t cache_bytes = 0, cache_entries = 0;
     std::uint64_t cache_unverified_bytes = 0;  ///< of `cache_bytes`: Data of keys unknown here
@@ -83,6 +92,12 @@ struct Route {
     wire::Name prefix;
     FaceId face;
     std::uint32_t cost;
+};
+
+/// Which strategy decides for the names below a prefix, where no longer prefix has its own.
+struct StrategyChoice {
+    wire::Name prefix;
+    wire::Name strategy;
 };
 
 /// Knows routes that a node can do without until it needs them (reactive routing).
@@ -143,6 +158,22 @@ class Node final : public Forwarder {
     /// Where the last Interest that was refused as NoRoute wanted to go (its hint, or else its
     /// name); empty while there was none. Valid until the next packet.
     wire::NameView last_unroutable() const;
+    /// From now on the strategy of that name decides for names below `prefix`: one of those in
+    /// `strategies/registry.hpp`. False when there is none of that name.
+    bool set_strategy(const wire::Name& prefix, const wire::Name& strategy);
+    /// From now on `listener` is asked what to do with Interests for names below `prefix`, and has
+    /// `patience` to call `decide`; best-route decides for it when it has not. `strategy` is what
+    /// the choice is called. False when there are too many strategies.
+    bool set_outside_strategy(const wire::Name& prefix, const wire::Name& strategy,
+                              std::shared_ptr<strategies::StrategyListener> listener,
+                              Duration patience);
+    /// Without effect when the question is closed: the Interest is over, or the patience was.
+    void decide(std::uint64_t question, const strategies::StrategyDecision& decision,
+                TimePoint now);
+    /// Takes `set_strategy` back. False when nothing was set for exactly that prefix.
+    bool unset_strategy(const wire::Name& prefix);
+    /// All that was set, with their full names, and what decides for all other names.
+    std::vector<StrategyChoice> strategies() const;
     /// Takes the group's rules and slots away, and what is cached below its prefix: the group is
     /// over, and nobody asks for that any more.
     void remove_group(const wire::Name& prefix);

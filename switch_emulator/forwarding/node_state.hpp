@@ -13,6 +13,7 @@
 #include "switch_emulator/forwarding/name_scope.hpp"
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/forwarding/request_queue.hpp"
+#include "switch_emulator/forwarding/strategies/strategy_table.hpp"
 #include "switch_emulator/port/random_bits.hpp"
 #include "switch_emulator/tables/content_store.hpp"
 #include "switch_emulator/tables/dead_nonce_list.hpp"
@@ -43,6 +44,15 @@ struct IncomingInterest {
     TimePoint now;
 };
 
+/// What is to be sent upstream.
+struct Upstream {
+    const PacketRef& packet;
+    const wire::InterestView& view;
+    FaceId except;
+    TimePoint now;
+    bool all_refused = false;  ///< everyone who was asked so far
+};
+
 /// Data on its way to those who wait for it.
 struct Answer {
     const PacketRef& packet;
@@ -54,7 +64,7 @@ struct Answer {
 
 enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
 
-struct Node::State {
+struct Node::State final : strategies::StrategyActions {
     struct Face {
         bool open = true;
         FaceOptions options;
@@ -147,12 +157,58 @@ struct Node::State {
     void on_no_route(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_interest_unanswerable(const IncomingInterest& interest, tables::PitEntry& entry,
                                   wire::NackReason reason);
-    bool ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& route,
-                      const PacketRef& packet, const wire::InterestView& view, FaceId except,
-                      TimePoint now);
-    std::span<const tables::NextHop> next_hops(const tables::NamePrefixes& route);
+    strategies::Outcome ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& towards,
+                                     const Upstream& upstream);
+    strategies::Outcome ask_by(strategies::Strategy& strategy, tables::PitEntry& entry,
+                               const tables::NamePrefixes& towards, const Upstream& upstream);
+    /// What is kept of an entry's Interest; with a new nonce if it was sent before. Empty when it
+    /// may go no further.
+    PacketRef kept_interest(const tables::PitEntry& entry);
+    static FaceId first_asker(const tables::PitEntry& entry);
+    /// Of the name that leads towards the Interest's Data.
+    wire::NameView towards(const wire::InterestView& interest) const;
+    const tables::FibEntry* route_towards(const tables::NamePrefixes& name);
+    /// Not back where it came from, through an open face that may carry the name, and not where it
+    /// was refused.
+    bool may_send(const tables::PitEntry& entry, FaceId except, FaceId face) const;
+    bool may_ask(const strategies::UpstreamRequest& request, FaceId face) const override;
+    tables::OutRecord& ask(const strategies::UpstreamRequest& request, FaceId face,
+                           strategies::Nonce nonce) override;
     bool ask_elsewhere(tables::PitEntry& entry, TimePoint now);
     bool is_own_hint(wire::NameView hint) const;
+
+    tables::OutRecord& send_upstream(tables::PitEntry& entry, const Upstream& upstream, FaceId face,
+                                     strategies::Nonce nonce);
+
+    // reflexive_forwarding.cpp
+    /// A pending Interest may be answered by Interests for a name that it carries.
+    static bool is_trigger(const IncomingInterest& interest);
+    /// A name that leads back to whoever sent a trigger.
+    static bool is_reflexive(const tables::NamePrefixes& name);
+    std::optional<wire::NackReason> why_no_way_back(const IncomingInterest& interest);
+    void add_way_back(const IncomingInterest& interest, tables::PitEntry& entry);
+    void remove_way_back(tables::PitEntry& entry);
+    tables::ReflexiveRoute* way_back(const tables::NamePrefixes& name) const;
+    strategies::Outcome ask_back(tables::PitEntry& entry, const tables::NamePrefixes& name,
+                                 const Upstream& upstream);
+    static void prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now);
+    void on_way_back_forbidden(const tables::NamePrefixes& name, FaceId face);
+
+    // strategy_choices.cpp: which strategy decides, and what it is told.
+    bool set_strategy(const wire::Name& prefix, wire::NameView strategy);
+    bool set_outside_strategy(const wire::Name& prefix, const wire::Name& strategy,
+                              std::shared_ptr<strategies::StrategyListener> listener,
+                              Duration patience);
+    bool unset_strategy(const wire::Name& prefix);
+    void on_strategies_changed();
+    std::vector<StrategyChoice> strategy_choices() const;
+    void decide(std::uint64_t question, const strategies::StrategyDecision& decision,
+                TimePoint now);
+    void ask_as_decided(tables::PitEntry& entry, const std::vector<FaceId>& chosen, TimePoint now);
+    void on_decisions_due(TimePoint now);
+    void let_best_route_decide(tables::PitEntry& entry, TimePoint now);
+    /// Null for the default strategy, which remembers nothing.
+    strategies::Strategy* told_strategy(const tables::PitEntry& entry);
 
     // incoming_data.cpp
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
@@ -218,6 +274,9 @@ struct Node::State {
     tables::Fib fib;
     RouteSource* route_source = nullptr;
     tables::Pit pit;
+    tables::ReflexiveRoutes reflexive_routes;
+    strategies::OpenQuestions questions;
+    strategies::StrategyTable strategy_table;
     tables::ContentStore content_store;
     std::vector<std::uint8_t> last_unroutable;  ///< value of a name; keeps its room
     tables::DeadNonceList dead_nonces;

@@ -26,12 +26,10 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
     if (is_network(interest.face) && interest.view.hop_limit() == 1) {
         return on_hop_limit_exceeded(interest, entry);
     }
-    const bool asked = decide_by_name
-                           ? ask_upstream(entry, interest.name, interest.packet, interest.view,
-                                          interest.face, interest.now)
-                           : ask_upstream(entry, tables::NamePrefixes(hint), interest.packet,
-                                          interest.view, interest.face, interest.now);
-    if (!asked) on_no_route(interest, entry);
+    const Upstream upstream{interest.packet, interest.view, interest.face, interest.now};
+    const auto outcome = decide_by_name ? ask_upstream(entry, interest.name, upstream)
+                                        : ask_upstream(entry, tables::NamePrefixes(hint), upstream);
+    if (outcome == strategies::Outcome::kNoNextHop) on_no_route(interest, entry);
 }
 
 void Node::State::on_reduction_refused(const IncomingInterest& interest, tables::PitEntry& entry) {
@@ -66,52 +64,102 @@ void Node::State::on_interest_unanswerable(const IncomingInterest& interest,
     if (entry.in_records().empty()) finish(entry);
 }
 
-std::span<const tables::NextHop> Node::State::next_hops(const tables::NamePrefixes& route) {
-    const auto known = fib.longest_prefix_match(route);
-    if (!known.empty() || route_source == nullptr) return known;
-    const auto got = route_source->route_to(route.name());
-    if (!got) return {};
+const tables::FibEntry* Node::State::route_towards(const tables::NamePrefixes& name) {
+    const tables::FibEntry* known = fib.longest_prefix_entry(name);
+    if (known != nullptr || route_source == nullptr) return known;
+    const auto got = route_source->route_to(name.name());
+    if (!got) return nullptr;
     fib.add(got->prefix, got->face, got->cost);
-    return fib.longest_prefix_match(route);
+    return fib.longest_prefix_entry(name);
 }
 
-bool Node::State::ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& route,
-                               const PacketRef& packet, const wire::InterestView& view,
-                               FaceId except, TimePoint now) {
-    const NameScope scope = scope_of(entry.key.name);
-    for (const tables::NextHop& hop : next_hops(route)) {
-        if (hop.face == except || !is_open(hop.face) || !carries(hop.face, entry.job)) continue;
-        if (!may_go(scope, except, hop.face)) continue;
-        const tables::OutRecord* known = entry.find_out_record(hop.face);
-        if (known != nullptr && known->nacked) continue;
+bool Node::State::may_send(const tables::PitEntry& entry, FaceId except, FaceId face) const {
+    if (face == except || !is_open(face) || !carries(face, entry.job)) return false;
+    if (!may_go(scope_of(entry.key.name), except, face)) return false;
+    const tables::OutRecord* known = entry.find_out_record(face);
+    return known == nullptr || !known->nacked;
+}
 
-        const auto hop_limit = view.hop_limit();
-        const PacketRef outgoing =
-            hop_limit ? with_hop_limit(view, static_cast<std::uint8_t>(*hop_limit - 1), pool)
-                      : packet;
-        transmit(hop.face, outgoing, {});
-        ++faces[hop.face].counters.interests_out;
+bool Node::State::may_ask(const strategies::UpstreamRequest& request, FaceId face) const {
+    return may_send(request.entry, request.except, face);
+}
 
-        tables::OutRecord& record = pit.put_out_record(entry, hop.face);
-        record.nonce = *view.nonce();
-        record.sent = now;
-        entry.last_sent = now;
-        return true;
+tables::OutRecord& Node::State::ask(const strategies::UpstreamRequest& request, FaceId face,
+                                    strategies::Nonce nonce) {
+    const Upstream upstream{request.packet, request.view, request.except, request.now};
+    return send_upstream(request.entry, upstream, face, nonce);
+}
+
+tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Upstream& upstream,
+                                              FaceId face, strategies::Nonce nonce) {
+    const auto hop_limit = upstream.view.hop_limit();
+    PacketRef outgoing =
+        hop_limit ? with_hop_limit(upstream.view, static_cast<std::uint8_t>(*hop_limit - 1), pool)
+                  : upstream.packet;
+    std::uint32_t sent_nonce = *upstream.view.nonce();
+    if (nonce == strategies::Nonce::kNew) {
+        sent_nonce = next_nonce();
+        outgoing = with_nonce(outgoing.bytes(), sent_nonce, pool);
     }
-    return false;
+    transmit(face, outgoing, {});
+    ++faces[face].counters.interests_out;
+
+    tables::OutRecord& record = pit.put_out_record(entry, face);
+    record.repeated = record.sent != TimePoint{};
+    record.nonce = sent_nonce;
+    record.sent = upstream.now;
+    entry.last_sent = upstream.now;
+    return record;
+}
+
+strategies::Outcome Node::State::ask_upstream(tables::PitEntry& entry,
+                                              const tables::NamePrefixes& towards,
+                                              const Upstream& upstream) {
+    if (is_reflexive(towards)) return ask_back(entry, towards, upstream);
+    return ask_by(strategy_table.at(entry.strategy), entry, towards, upstream);
+}
+
+strategies::Outcome Node::State::ask_by(strategies::Strategy& strategy, tables::PitEntry& entry,
+                                        const tables::NamePrefixes& towards,
+                                        const Upstream& upstream) {
+    const tables::FibEntry* route = route_towards(towards);
+    if (route == nullptr) return strategies::Outcome::kNoNextHop;
+    const strategies::UpstreamRequest request{.entry = entry,
+                                              .route = *route,
+                                              .packet = upstream.packet,
+                                              .view = upstream.view,
+                                              .except = upstream.except,
+                                              .repeated = entry.last_sent.has_value(),
+                                              .now = upstream.now};
+    return upstream.all_refused ? strategy.after_all_refused(request, *this)
+                                : strategy.after_receive_interest(request, *this);
 }
 
 bool Node::State::ask_elsewhere(tables::PitEntry& entry, TimePoint now) {
-    // With the old nonce, a node that has met it on the other way would take it for a loop.
-    const PacketRef packet = with_nonce(entry.interest.bytes(), next_nonce(), pool);
+    const PacketRef packet = kept_interest(entry);
     const auto view = wire::InterestView::parse(packet.bytes());
-    if (!view || view->hop_limit() == 1) return false;
-    const wire::NameView hint = view->forwarding_hint();
-    const bool decide_by_name = hint.empty() || is_own_hint(hint);
+    if (!view) return false;
     entry.held = false;
-    const FaceId except = entry.first_in != nullptr ? entry.first_in->face : kNoFace;
-    return ask_upstream(entry, tables::NamePrefixes(decide_by_name ? view->name() : hint), packet,
-                        *view, except, now);
+    const Upstream upstream{packet, *view, first_asker(entry), now, true};
+    return ask_upstream(entry, tables::NamePrefixes(towards(*view)), upstream) !=
+           strategies::Outcome::kNoNextHop;
+}
+
+PacketRef Node::State::kept_interest(const tables::PitEntry& entry) {
+    const auto view = wire::InterestView::parse(entry.interest.bytes());
+    if (!view || view->hop_limit() == 1) return {};
+    // With the old nonce, a node that has met it on the other way would take it for a loop.
+    return entry.last_sent ? with_nonce(entry.interest.bytes(), next_nonce(), pool)
+                           : entry.interest;
+}
+
+FaceId Node::State::first_asker(const tables::PitEntry& entry) {
+    return entry.first_in != nullptr ? entry.first_in->face : kNoFace;
+}
+
+wire::NameView Node::State::towards(const wire::InterestView& interest) const {
+    const wire::NameView hint = interest.forwarding_hint();
+    return hint.empty() || is_own_hint(hint) ? interest.name() : hint;
 }
 
 }  // namespace innet::forwarding

@@ -1,15 +1,13 @@
 #pragma once
 // Forwarding information base: which faces lead towards a name.
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
-#include "switch_emulator/tables/name_prefixes.hpp"
-#include "transport/wire/name.hpp"
+#include "switch_emulator/tables/prefix_table.hpp"
 
 namespace innet::tables {
 
@@ -23,8 +21,6 @@ struct FibEntry {
     std::vector<NextHop> next_hops;  ///< cheapest first; of equal cost, the lower face first
 };
 
-/// Longest prefix match by the hashes of a name's prefixes; a hit is compared in full.
-/// Prefixes of more than `NamePrefixes::kMaxPrefixComponents` components never match.
 class Fib {
   public:
     /// Adds a next hop, or changes its cost.
@@ -32,23 +28,22 @@ class Fib {
     void remove(const wire::Name& prefix, FaceId face);
     void remove_face(FaceId face);
 
-    /// Next hops of the longest prefix that has any, cheapest first; empty when there is no route.
+    /// The longest prefix that has next hops; null when there is no route.
+    const FibEntry* longest_prefix_entry(const NamePrefixes& name) const {
+        return entries_.longest_match(name);
+    }
+    /// Its next hops, cheapest first; empty when there is no route.
     std::span<const NextHop> longest_prefix_match(const NamePrefixes& name) const;
 
     template <typename Visit>
     void for_each(Visit&& visit) const {
-        for (const auto& [hash, entries] : entries_) {
-            for (const FibEntry& entry : entries) visit(entry);
-        }
+        entries_.for_each(std::forward<Visit>(visit));
     }
 
   private:
-    FibEntry* find(const wire::Name& prefix);
     void drop_empty_entries();
 
-    std::unordered_map<wire::NameHash, std::vector<FibEntry>> entries_;
-    /// Number of entries with that many components: lengths without any are not looked up.
-    std::array<std::uint32_t, NamePrefixes::kMaxPrefixComponents + 1> entries_by_depth_{};
+    PrefixTable<FibEntry> entries_;
 };
 
 }  // namespace innet::tables

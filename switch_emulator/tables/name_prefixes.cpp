@@ -12,6 +12,9 @@ NamePrefixes::NamePrefixes(wire::NameView name) : name_(name) {
         last_type_ = component->type;
         if (depth_ == kMaxPrefixComponents) continue;
         ++depth_;
+        if (component->type == wire::kReflexiveComponent && reflexive_depth_ == 0) {
+            reflexive_depth_ = depth_;
+        }
         hashes_[depth_] = hash_;
         ends_[depth_] = size - reader.rest().size();
     }

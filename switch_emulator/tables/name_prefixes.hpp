@@ -22,6 +22,8 @@ class NamePrefixes {
     wire::NameHash hash() const { return hash_; }
     /// Type of the last component; 0 for the empty name.
     std::uint32_t last_type() const { return last_type_; }
+    /// How many components there are up to the first reflexive one, with it; 0: there is none.
+    std::size_t reflexive_depth() const { return reflexive_depth_; }
     /// The longest prefix that can be looked up, in components.
     std::size_t depth() const { return depth_; }
     /// False for a name of more than `kMaxPrefixComponents` components.
@@ -36,6 +38,7 @@ class NamePrefixes {
     wire::NameView name_;
     wire::NameHash hash_ = wire::empty_name_hash();
     std::size_t depth_ = 0;
+    std::size_t reflexive_depth_ = 0;
     std::uint32_t last_type_ = 0;
     // Only the first depth_ + 1 are ever written or read: clearing them would cost more than the
     // walk.

@@ -12,7 +12,9 @@
 #include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/tables/face_records.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
+#include "switch_emulator/tables/reflexive_routes.hpp"
 #include "switch_emulator/tables/slab.hpp"
+#include "switch_emulator/tables/strategy_choice.hpp"
 #include "switch_emulator/tables/timing_wheel.hpp"
 #include "transport/audit.hpp"
 #include "transport/buffer/packet_ref.hpp"
@@ -56,7 +58,10 @@ struct OutRecord {
     FaceId face = kNoFace;
     std::optional<wire::NackReason> nacked;
     std::uint32_t nonce = 0;
-    TimePoint sent;
+    bool repeated = false;  ///< sent more than once
+    TimePoint sent;         ///< the last time
+    /// The prefix among whose measurements the answer belongs; 0: it is not measured.
+    wire::NameHash measured_under = 0;
 };
 
 /// What an Interest asks for; two with the same key share an entry. The forwarding hint is not part
@@ -104,13 +109,15 @@ struct alignas(64) PitEntry : TimerLink {
     std::uint32_t interest_nonce = 0;
     TimePoint expiry;
     jobs::JobId job = jobs::kNoJob;  ///< whose the name is
+    StrategyNumber strategy = kDefaultStrategy;
     bool held = false;          ///< since it was last asked for, somebody said that a rank is late
     bool in_reduction = false;  ///< the reducer works on it
     bool several_ways = false;  ///< askers name different nodes to ask
     bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
     std::optional<wire::NackReason> least_severe_nack;
-    ShortBytes<16> missing;  ///< who is waited for, when held
+    ShortBytes<16> missing;              ///< who is waited for, when held
+    ReflexiveRoute* way_back = nullptr;  ///< of a trigger Interest
 
     RecordRange<InRecord> in_records() const { return RecordRange(first_in); }
     RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }

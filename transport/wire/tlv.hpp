@@ -51,6 +51,9 @@ enum Type : std::uint32_t {
     kVersionComponent = 54,
     kTimestampComponent = 56,
     kSequenceNumComponent = 58,
+    // Reflexive Name Segment of draft-irtf-icnrg-reflexive-forwarding, which leaves NDN's number
+    // open: the one that its demonstration for NFD uses.
+    kReflexiveComponent = 59,
     // NDNLPv2.
     kLpPacket = 0x64,
     kLpFragment = 0x50,

@@ -1,0 +1,13 @@
+#include "switch_emulator/forwarding/strategies/best_route.hpp"
+
+namespace innet::forwarding::strategies {
+
+Outcome BestRoute::after_receive_interest(const UpstreamRequest& request,
+                                          StrategyActions& actions) {
+    const tables::NextHop* hop = cheapest(request, actions);
+    if (hop == nullptr) return Outcome::kNoNextHop;
+    actions.ask(request, hop->face, Nonce::kSame);
+    return Outcome::kAsked;
+}
+
+}  // namespace innet::forwarding::strategies

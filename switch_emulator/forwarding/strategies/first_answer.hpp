@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "switch_emulator/forwarding/strategies/strategy.hpp"
+
+namespace innet::forwarding::strategies {
+
+/// Asks several next hops at once, the cheapest ones; the first answer is taken, the others come
+/// unsolicited. With all of them it is NFD's multicast; with two it clones: the time until an
+/// answer is the smaller of two, so that one slow replica or way is not felt (Dean and Barroso,
+/// "The tail at scale", CACM 2013), for twice the traffic.
+class FirstAnswer final : public Strategy {
+  public:
+    static constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();
+
+    /// `copies` of each Interest at most; those beyond the first are counted in `extra`, which
+    /// outlives the strategy.
+    FirstAnswer(std::size_t copies, std::uint64_t& extra) : copies_(copies), extra_(extra) {}
+
+    Outcome after_receive_interest(const UpstreamRequest& request,
+                                   StrategyActions& actions) override;
+
+  private:
+    std::size_t copies_;
+    std::uint64_t& extra_;
+};
+
+}  // namespace innet::forwarding::strategies

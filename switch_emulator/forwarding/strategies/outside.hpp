@@ -1,0 +1,100 @@
+#pragma once
+// A strategy whose decisions are made outside of the node, and come later.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "switch_emulator/forwarding/strategies/registry.hpp"
+
+namespace innet::forwarding::strategies {
+
+/// What somebody outside is asked (kInterest), or told.
+struct StrategyEvent {
+    enum class Kind : std::uint8_t { kInterest, kData, kNack, kTimeout } kind = Kind::kInterest;
+    std::uint64_t question = 0;  ///< kInterest: what a decision refers to
+    wire::Name name;
+    FaceId face = kNoFace;  ///< kInterest: who asks; kData, kNack, kTimeout: who was asked
+    bool repeated = false;  ///< kInterest: it was sent upstream before
+    std::vector<tables::NextHop> next_hops{};  ///< kInterest: may be asked, cheapest first
+    std::optional<Duration> rtt{};             ///< kData: unless it was sent more than once
+    wire::NackReason reason = wire::NackReason::kNone;  ///< kNack
+};
+
+/// Takes events where the node runs, and does not keep it waiting.
+class StrategyListener {
+  public:
+    virtual ~StrategyListener() = default;
+    /// False: there is no room for it.
+    virtual bool on_event(StrategyEvent event) = 0;
+};
+
+struct StrategyDecision {
+    enum class Kind : std::uint8_t { kAsk, kRefuse, kFailed } kind = Kind::kAsk;
+    std::vector<FaceId> faces{};                           ///< kAsk; in this order
+    wire::NackReason reason = wire::NackReason::kNoRoute;  ///< kRefuse
+};
+
+/// Interests whose next hop is being decided outside. A bounded number of them are open at a time,
+/// each until its deadline.
+class OpenQuestions {
+  public:
+    static constexpr std::size_t kCapacity = 4096;
+
+    bool is_open(const tables::PitEntry& entry) const { return by_entry_.contains(&entry); }
+    bool has_room() const { return open_.size() < kCapacity; }
+    std::uint64_t open(tables::PitEntry& entry, TimePoint deadline);
+    /// Closes it; null when it is not open (any more).
+    tables::PitEntry* take(std::uint64_t question);
+    /// Closes the first one whose deadline has come; null when there is none.
+    tables::PitEntry* take_due(TimePoint now);
+    void close(const tables::PitEntry& entry);
+    TimePoint next_deadline() const {
+        return by_deadline_.empty() ? kNever : by_deadline_.begin()->first;
+    }
+
+  private:
+    struct Question {
+        tables::PitEntry* entry;
+        std::multimap<TimePoint, std::uint64_t>::iterator place;
+    };
+
+    std::unordered_map<std::uint64_t, Question> open_;
+    std::unordered_map<const tables::PitEntry*, std::uint64_t> by_entry_;
+    std::multimap<TimePoint, std::uint64_t> by_deadline_;
+    std::uint64_t last_ = 0;
+};
+
+/// Asks its listener, and best-route when that has no room for a question.
+class Outside final : public Strategy {
+  public:
+    /// A decision counts that comes within `patience`. `questions` and `counters` outlive it.
+    Outside(std::shared_ptr<StrategyListener> listener, Duration patience, OpenQuestions& questions,
+            StrategyCounters& counters)
+        : listener_(std::move(listener)),
+          patience_(patience),
+          questions_(questions),
+          counters_(counters) {}
+
+    Outcome after_receive_interest(const UpstreamRequest& request,
+                                   StrategyActions& actions) override;
+    void before_satisfy_interest(const tables::PitEntry& entry, tables::OutRecord& upstream,
+                                 TimePoint now) override;
+    void after_receive_nack(const tables::PitEntry& entry, tables::OutRecord& upstream,
+                            wire::NackReason reason, TimePoint now) override;
+    void after_interest_timeout(tables::PitEntry& entry, TimePoint now) override;
+    void on_entry_ended(tables::PitEntry& entry) override { questions_.close(entry); }
+
+  private:
+    bool put_question(const UpstreamRequest& request, const StrategyActions& actions);
+
+    std::shared_ptr<StrategyListener> listener_;
+    Duration patience_;
+    OpenQuestions& questions_;
+    StrategyCounters& counters_;
+};
+
+}  // namespace innet::forwarding::strategies

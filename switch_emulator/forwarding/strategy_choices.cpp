@@ -1,0 +1,109 @@
+// Which strategy decides for which names.
+
+#include <algorithm>
+
+#include "switch_emulator/forwarding/node_state.hpp"
+
+namespace innet::forwarding {
+
+bool Node::State::set_strategy(const wire::Name& prefix, wire::NameView strategy) {
+    const bool chosen = strategy_table.choose(prefix, strategy);
+    if (chosen) on_strategies_changed();
+    return chosen;
+}
+
+bool Node::State::set_outside_strategy(const wire::Name& prefix, const wire::Name& strategy,
+                                       std::shared_ptr<strategies::StrategyListener> listener,
+                                       Duration patience) {
+    const bool chosen = strategy_table.choose(
+        prefix, {strategy, std::make_unique<strategies::Outside>(
+                               std::move(listener), patience, questions, strategy_table.counters)});
+    if (chosen) on_strategies_changed();
+    return chosen;
+}
+
+bool Node::State::unset_strategy(const wire::Name& prefix) {
+    const bool was_set = strategy_table.unset(prefix);
+    if (was_set) on_strategies_changed();
+    return was_set;
+}
+
+// Interests under way change hands: their new strategy has measured nothing of what was sent. Those
+// whose question was open stay until they are repeated, as if their first transmission were lost.
+void Node::State::on_strategies_changed() {
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    for (tables::PitEntry* entry : entries) {
+        const auto number = strategy_table.number_for(tables::NamePrefixes(entry->key.name));
+        if (number == entry->strategy) continue;
+        if (strategies::Strategy* old = told_strategy(*entry)) old->on_entry_ended(*entry);
+        entry->strategy = number;
+    }
+    strategy_table.drop_unused();
+}
+
+std::vector<StrategyChoice> Node::State::strategy_choices() const {
+    std::vector<StrategyChoice> all;
+    strategy_table.for_each_choice([&](const wire::Name& prefix, const wire::Name& strategy) {
+        all.push_back({prefix, strategy});
+    });
+    if (std::ranges::none_of(all,
+                             [](const auto& choice) { return choice.prefix.view().empty(); })) {
+        all.push_back({wire::Name(), strategies::default_strategy_name()});
+    }
+    std::ranges::sort(all, {}, &StrategyChoice::prefix);
+    return all;
+}
+
+void Node::State::decide(std::uint64_t question, const strategies::StrategyDecision& decision,
+                         TimePoint now) {
+    tables::PitEntry* entry = questions.take(question);
+    if (entry == nullptr) return;
+    switch (decision.kind) {
+        case strategies::StrategyDecision::Kind::kAsk:
+            return ask_as_decided(*entry, decision.faces, now);
+        case strategies::StrategyDecision::Kind::kRefuse:
+            return on_upstreams_exhausted(*entry, decision.reason, now);
+        case strategies::StrategyDecision::Kind::kFailed:
+            ++strategy_table.counters.decisions_failed;
+            return let_best_route_decide(*entry, now);
+    }
+}
+
+void Node::State::ask_as_decided(tables::PitEntry& entry, const std::vector<FaceId>& chosen,
+                                 TimePoint now) {
+    const PacketRef packet = kept_interest(entry);
+    const auto view = wire::InterestView::parse(packet.bytes());
+    std::size_t asked = 0;
+    for (const FaceId face : chosen) {
+        if (!view || !may_send(entry, first_asker(entry), face)) continue;
+        send_upstream(entry, {packet, *view, first_asker(entry), now}, face,
+                      strategies::Nonce::kSame);
+        if (asked++ > 0) ++strategy_table.counters.copies;
+    }
+    if (asked == 0) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
+}
+
+void Node::State::on_decisions_due(TimePoint now) {
+    while (tables::PitEntry* entry = questions.take_due(now)) {
+        ++strategy_table.counters.decisions_late;
+        let_best_route_decide(*entry, now);
+    }
+}
+
+void Node::State::let_best_route_decide(tables::PitEntry& entry, TimePoint now) {
+    const PacketRef packet = kept_interest(entry);
+    const auto view = wire::InterestView::parse(packet.bytes());
+    const bool asked =
+        view && ask_by(strategy_table.at(tables::kDefaultStrategy), entry,
+                       tables::NamePrefixes(towards(*view)),
+                       {packet, *view, first_asker(entry), now}) != strategies::Outcome::kNoNextHop;
+    if (!asked) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
+}
+
+strategies::Strategy* Node::State::told_strategy(const tables::PitEntry& entry) {
+    if (entry.strategy == tables::kDefaultStrategy) return nullptr;
+    return &strategy_table.at(entry.strategy);
+}
+
+}  // namespace innet::forwarding
