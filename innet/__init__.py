@@ -68,9 +68,15 @@ _HOMES = {
 }
 
 
+_ROOMS = {"ndn"}
+"""Packages that are reached as ``innet.<name>`` without an import of their own."""
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'innet' has no attribute {name!r}")
     import importlib
 
+    if name in _ROOMS:
+        return importlib.import_module(f"innet.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'innet' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

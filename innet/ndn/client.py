@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +13,7 @@ from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoFo
 from innet.ndn import wire
 from innet.ndn.address import FaceAddress, default_address
 from innet.ndn.connection import LastingConnection
+from innet.ndn.management import Management
 from innet.ndn.names import Name, as_name
 from innet.ndn.pending import PendingInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
@@ -57,6 +59,9 @@ class Client:
         validator: decides what is believed. The default finds damage alone: give one that knows
             whom to trust.
 
+    Attributes:
+        management: commands and questions to the forwarder.
+
     Example::
 
         async with Client() as client:
@@ -81,7 +86,8 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         self._producers = Producers()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.registrations = Registrations(self, command_signer or DigestSigner())
+        self.management = Management(self, command_signer or DigestSigner())
+        self._registrations = Registrations(self.management)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -105,7 +111,7 @@ class Client:
 
     async def close(self) -> None:
         """Take prefixes back, end what is under way, and disconnect."""
-        await self.registrations.close()
+        await self._registrations.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -239,7 +245,7 @@ class Client:
         """
         self.produce(prefix, handler)
         try:
-            await self.registrations.add(as_name(prefix), cost=cost)
+            await self._registrations.add(as_name(prefix), cost=cost)
         except BaseException:
             self.stop_producing(prefix)
             raise
@@ -247,7 +253,7 @@ class Client:
     async def announce(
         self, prefix: Name | str, handler: Handler, *, expiration_s: float = 3600.0
     ) -> None:
-        """As :meth:`register`, by a prefix announcement that the client's key signs.
+        """As :meth:`register` for ``expiration_s``, by a prefix announcement that its key signs.
 
         Raises:
             CommandRefused: the forwarder does not allow it.
@@ -255,7 +261,9 @@ class Client:
         """
         self.produce(prefix, handler)
         try:
-            await self.registrations.announce(as_name(prefix), expiration_s=expiration_s)
+            await self._registrations.announce(
+                as_name(prefix), expiration_s=expiration_s, signer=self.signer
+            )
         except BaseException:
             self.stop_producing(prefix)
             raise
@@ -268,7 +276,7 @@ class Client:
             InterestTimeout: it did not answer.
         """
         self.stop_producing(prefix)
-        await self.registrations.remove(as_name(prefix))
+        await self._registrations.remove(as_name(prefix))
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run ``work`` beside everything else, until it ends or the client is closed."""
@@ -307,24 +315,34 @@ class Client:
         handler = self._producers.handler_of(interest.name)
         if handler is None or not interest.parameters_digest_holds():
             return
-        self.start(self._serve(handler, interest, pit_token))
+        answer = answer_of(handler, interest)
+        if inspect.isawaitable(answer):
+            self.start(self._answer_later(answer, interest, pit_token))
+        else:
+            self._answer(answer, interest, pit_token)
 
-    async def _serve(self, handler: Handler, interest: ReceivedInterest, pit_token: bytes) -> None:
-        answer: Answer = await answer_of(handler, interest)
+    async def _answer_later(
+        self, answer: Awaitable[Answer], interest: ReceivedInterest, pit_token: bytes
+    ) -> None:
+        self._answer(await answer, interest, pit_token)
+
+    def _answer(self, answer: Answer, interest: ReceivedInterest, pit_token: bytes) -> None:
+        if answer is None:
+            return
         if isinstance(answer, Refusal):
-            self._connection.send(
-                wire.encode_lp_packet(interest.wire, pit_token=pit_token, nack_reason=answer.reason)
+            packet = wire.encode_lp_packet(
+                interest.wire, pit_token=pit_token, nack_reason=answer.reason
             )
-        elif answer is not None:
+        elif pit_token:
+            packet = wire.encode_lp_packet(answer, pit_token=pit_token)
+        else:
             packet = answer
-            if pit_token:
-                packet = wire.encode_lp_packet(answer, pit_token=pit_token)
-            self._connection.send(packet)
+        self._connection.send(packet)
 
     def _restored(self) -> None:
         for pending in self._pending:
             self._connection.send(pending.packet)
-        self.start(self.registrations.renew())
+        self.start(self._registrations.renew())
 
     def _arm_timer(self) -> None:
         at_s = self._pending.next_expiry_s()

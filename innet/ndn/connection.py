@@ -31,6 +31,7 @@ class LastingConnection:
         self.trouble: str | None = None
         """Why it is down, or was last; ``None`` when it never was."""
         self._on_packet = on_packet
+        self._pause_s = _FIRST_PAUSE_S
         self._on_restored = on_restored
         self._face: Face | None = None
         self._restoring: asyncio.Task[None] | None = None
@@ -42,7 +43,7 @@ class LastingConnection:
         Raises:
             NoForwarder: nothing listens there.
         """
-        self._face = await connect(self.address, self._on_packet, self._lost)
+        self._face = await connect(self.address, self._received, self._lost)
 
     def send(self, packet: bytes) -> None:
         """Send one packet, if the forwarder is there."""
@@ -59,6 +60,10 @@ class LastingConnection:
             self._face.close()
             self._face = None
 
+    def _received(self, packet: bytes) -> None:
+        self._pause_s = _FIRST_PAUSE_S
+        self._on_packet(packet)
+
     def _lost(self, why: str) -> None:
         self.trouble = why
         if self._face is not None:
@@ -70,10 +75,10 @@ class LastingConnection:
         self._restoring = asyncio.get_running_loop().create_task(self._restore())
 
     async def _restore(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        # Over UDP, opening succeeds wherever; only a packet shows that somebody is there.
         while self._face is None:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
             try:
                 await self.open()
             except NoForwarder as error:

@@ -51,11 +51,19 @@ class Producers:
         return None
 
 
-async def answer_of(handler: Handler, interest: ReceivedInterest) -> Answer:
-    """What ``handler`` answers. One that fails answers nothing, and is logged."""
+def answer_of(handler: Handler, interest: ReceivedInterest) -> Answer | Awaitable[Answer]:
+    """What ``handler`` answers, or will. One that fails answers nothing, and is logged."""
     try:
         answer = handler(interest)
-        return await answer if inspect.isawaitable(answer) else answer
+    except Exception:
+        _log.exception("the producer of %s failed", interest.name)
+        return None
+    return _awaited(answer, interest) if inspect.isawaitable(answer) else answer
+
+
+async def _awaited(answer: Awaitable[Answer], interest: ReceivedInterest) -> Answer:
+    try:
+        return await answer
     except Exception:
         _log.exception("the producer of %s failed", interest.name)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from innet.errors import InterestTimeout
@@ -31,7 +32,9 @@ class DirectClient(Client):
         if interest.name in self.forged:
             return Reply(parse_data(self.forged[interest.name]), congested=False)
         handler = self._producers.handler_of(interest.name)
-        answer = None if handler is None else await answer_of(handler, interest)
+        answer = None if handler is None else answer_of(handler, interest)
+        if inspect.isawaitable(answer):
+            answer = await answer
         if not isinstance(answer, bytes) or self.loses(interest.name):
             raise InterestTimeout(f"{interest.name} was lost")
         return Reply(parse_data(answer), congested=False)

@@ -25,6 +25,7 @@ from innet.ndn import (
     encode_data,
     encode_interest,
 )
+from innet.ndn.names import SEGMENT, number_at, with_segment
 from innet.ndn.wire import encode_lp_packet, parse_data, parse_interest, parse_lp_packet
 from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
 
@@ -210,3 +211,19 @@ async def test_garbage_from_the_forwarder_does_not_stop_the_client(client, forwa
     forwarder.send(bytes.fromhex("0603070180") + bytes.fromhex("6400"))
     forwarder.script = lambda interest: encode_data(interest.name)
     await client.express("/a", deadline_s=60)
+
+
+async def test_what_the_forwarder_says_of_itself_comes_whole(client, forwarder):
+    version = "/localhost/nfd/fib/list/v=3"
+
+    def dataset(interest):
+        segment = number_at(interest.name, -1, SEGMENT) or 0
+        return encode_data(
+            with_segment(version, segment),
+            b"%d" % segment,
+            freshness_s=1,
+            final_component=with_segment("/", 2),
+        )
+
+    forwarder.commands = dataset
+    assert await client.management.dataset("fib/list") == b"012"

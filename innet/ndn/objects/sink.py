@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from innet.errors import TransportError
 
@@ -49,7 +49,7 @@ class FileSink:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._part = path.with_name(path.name + PART_SUFFIX)
-        self._file: BinaryIO | None = None
+        self._begun = False
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self.size_bytes = 0
@@ -76,9 +76,9 @@ class FileSink:
             ) from error
 
     def _write_out(self, contents: list[bytes], last: bool) -> None:
-        if self._file is None:
-            self._file = self._part.open("wb")
-        self._file.writelines(contents)
+        # Opened each time: a fetch that is given up leaves no open file behind.
+        with self._part.open("ab" if self._begun else "wb") as file:
+            self._begun = True
+            file.writelines(contents)
         if last:
-            self._file.close()
             self._part.replace(self._path)
