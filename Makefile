@@ -69,10 +69,13 @@ swarm: build
 swarm-mutations: build
 	@$(PYTHON_BIN) -m tests.swarm.mutations
 
+# Of files far fewer: a parser in Python takes milliseconds for one.
 RUNS ?= 100000
+FILE_RUNS ?= 2000
 TARGETS ?=
-fuzz: $(VENV)/.ready
+fuzz: build
 	@SEED=$(SEED) scripts/fuzz.sh $(RUNS) $(TARGETS)
+	@$(PYTHON_BIN) -m tests.fuzz.files $(FILE_RUNS) $(SEED)
 
 MINUTES ?= 30
 SEED ?=
