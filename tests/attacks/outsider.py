@@ -1,0 +1,142 @@
+"""A real node whose neighbours are sockets of the test, which send it whatever they like."""
+
+from __future__ import annotations
+
+import itertools
+import select
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from scapy.packet import Packet
+
+from innet._native import _core
+from innet.packets.layers import data, interest
+from innet.packets.outline import Outline
+from innet.security.keys import deal_keys
+
+Answers = Mapping[str, bytes]
+"""Contents by name."""
+
+_TIMEOUT_S = 20.0
+_ADDRESS = "127.0.0.1"
+
+
+class Neighbour:
+    """One end of a link to the node; the other one is the node's face ``face``."""
+
+    def __init__(self, face: int) -> None:
+        self.face = face
+        self._socket = _bound_socket()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._socket.getsockname()[1])
+
+    def connect(self, port: int) -> None:
+        """Only the node is heard from now on."""
+        self._socket.connect((_ADDRESS, port))
+
+    def send(self, *packets: Packet | bytes) -> None:
+        """Each packet in a datagram of its own."""
+        for packet in packets:
+            self._socket.send(bytes(packet))
+
+    def receive(self, kind: str) -> tuple[Outline, bytes]:
+        """The next packet of that kind; hellos and others on the way are passed over."""
+        while True:
+            packet = self._next(_TIMEOUT_S)
+            assert packet is not None, f"no {kind} came"
+            outline = Outline.of(packet)
+            if outline.kind == kind:
+                return outline, packet
+
+    def fileno(self) -> int:
+        """A descriptor to wait for."""
+        return self._socket.fileno()
+
+    def heard(self) -> list[Outline]:
+        """What has come and not been received yet, but for hellos."""
+        packets = iter(lambda: self._next(0), None)
+        return [o for o in map(Outline.of, packets) if o.kind != "hello"]
+
+    def _next(self, timeout_s: float) -> bytes | None:
+        if not select.select([self._socket], [], [], timeout_s)[0]:
+            return None
+        return self._socket.recv(1 << 16)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class NodeAmongStrangers:
+    """A node, its neighbours, and what it counts."""
+
+    def __init__(self, neighbours: int, configure: Callable[[Any], None] = lambda _: None) -> None:
+        """``configure`` may change the node's settings."""
+        settings = _core.NodeSettings()
+        settings.own_name = "/n/s0"
+        configure(settings)
+        keys = deal_keys(["s0"], "hmac")["s0"]
+        self.node = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
+        self.neighbours = [Neighbour(face) for face in range(neighbours)]
+        for neighbour in self.neighbours:
+            end = _bound_socket()
+            port = end.getsockname()[1]
+            self.node.add_link(
+                local_address=_ADDRESS,
+                local_port=port,
+                peer_address=_ADDRESS,
+                peer_port=neighbour.port,
+                fd=end.detach(),
+            )
+            neighbour.connect(port)
+        self.node.start()
+        self._nonces = itertools.count(1)
+
+    def counter(self, name: str) -> int:
+        """One of the node's counters."""
+        return int(self.node.status()["node"][name])
+
+    def counted(self, name: str, by: Neighbour) -> int:
+        """A counter once the node has seen to all that neighbour ``by`` has sent.
+
+        Datagrams of one socket are taken in order: who has the answer to the last knows that.
+        """
+        by.send(interest("/nowhere", nonce=next(self._nonces)))
+        outline, _ = by.receive("nack")
+        assert outline.uri == "/nowhere"
+        return self.counter(name)
+
+    def answer_all(self, client: Neighbour, producer: Neighbour, asked: Answers) -> None:
+        """Let ``client`` ask for all names, and ``producer`` give what the node asks it for."""
+        for names in _batches(list(asked)):
+            client.send(*(interest(name, nonce=next(self._nonces)) for name in names))
+            missing = set(names)
+            while missing:
+                ready = select.select([client, producer], [], [], _TIMEOUT_S)[0]
+                assert ready, f"no answer came for {missing}"
+                producer.send(*(data(o.uri, asked[o.uri]) for o in producer.heard()))
+                missing -= {o.uri for o in client.heard() if o.kind == "data"}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.node.stop("the test is over")
+        for neighbour in self.neighbours:
+            neighbour.close()
+
+
+def _bound_socket() -> socket.socket:
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    opened.bind((_ADDRESS, 0))
+    return opened
+
+
+def _batches(names: Sequence[str], size: int = 50) -> Iterator[Sequence[str]]:
+    """So few at once that no socket's buffer runs over."""
+    return (names[at : at + size] for at in range(0, len(names), size))
