@@ -79,6 +79,19 @@ class PythonNode final : public NodeHandle {
 
     std::vector<driver::LinkStatus> link_status() const override { return thread_.link_status(); }
 
+    driver::FaceTableCounters face_table_counters() const override {
+        return thread_.face_counters();
+    }
+
+    std::string listen(const driver::ListenerOptions& options) {
+        std::optional<std::string> uri;
+        std::string error;
+        const bool ran = thread_.call([&](Engine&) { uri = thread_.listen(options, error); });
+        if (!ran) uri = thread_.listen(options, error);  // not started yet
+        if (!uri) throw std::runtime_error(error);
+        return *uri;
+    }
+
     std::optional<std::pair<int, std::string>> wait(OperationId id, double timeout_s) {
         std::optional<OperationCompletion> completion;
         {
@@ -241,6 +254,21 @@ void bind_node(nb::module_& module) {
             nb::kw_only(), "local_address"_a, "local_port"_a, "peer_address"_a, "peer_port"_a,
             "fd"_a = -1, "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
             "shape"_a = nb::none())
+        .def(
+            "listen",
+            [](PythonNode& self, std::string uri, unsigned permissions, bool takes_over,
+               double udp_idle_timeout_s) {
+                nb::gil_scoped_release release;
+                return self.listen({.uri = std::move(uri),
+                                    .permissions = static_cast<mode_t>(permissions),
+                                    .takes_over = takes_over,
+                                    .udp_idle_timeout = from_seconds(udp_idle_timeout_s)});
+            },
+            "uri"_a, nb::kw_only(), "permissions"_a = 0600, "takes_over"_a = false,
+            "udp_idle_timeout_s"_a = 600.0,
+            "Lets NDN programs connect at unix:///path, tcp4://address:port or udp4://address:port "
+            "(port 0: a free one); the URI. RuntimeError when it cannot be had. A Unix socket of a "
+            "living process is taken only with `takes_over`.")
         .def("start", [](PythonNode& self) { self.thread().start(); })
         .def("add_tap", &PythonNode::add_tap, "path"_a, "faces"_a,
              "Copies packets of these faces to who listens at a Unix socket, until that closes.")

@@ -190,7 +190,9 @@ void bind_control(nb::class_<NodeHandle>& node) {
             "Empties the content store; how many entries that were.")
         .def("status", [](NodeHandle& self) {
             NodeStatus status;
-            self.call([&](Engine& engine) { status = read_status(engine, self.link_status()); });
+            self.call([&](Engine& engine) {
+                status = read_status(engine, self.link_status(), self.face_table_counters());
+            });
             return status_dict(status);
         });
 }

@@ -29,6 +29,8 @@ class NodeHandle {
     void tell(std::function<void(driver::Engine&)> function);
     /// Where the node runs.
     virtual std::vector<driver::LinkStatus> link_status() const = 0;
+    /// Likewise.
+    virtual driver::FaceTableCounters face_table_counters() const { return {}; }
 
     struct Call {
         double timeout_s = 0;

@@ -121,6 +121,13 @@ nb::dict link_dict(const driver::LinkStatus& link) {
     return d;
 }
 
+nb::dict foreign_face_dict(const driver::LinkStatus& link) {
+    nb::dict d = link_dict(link);
+    d["remote_uri"] = link.remote_uri;
+    d["dropped_paused"] = link.dropped_paused;
+    return d;
+}
+
 nb::dict rule_dict(const reduction::Rule& rule) {
     nb::dict d;
     d["group"] = rule.group.view().to_uri();
@@ -154,12 +161,14 @@ nb::dict job_dict(const forwarding::JobStatus& job) {
 
 }  // namespace
 
-NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links) {
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links,
+                       const driver::FaceTableCounters& faces) {
     NodeStatus status;
     status.node = engine.node.counters();
     status.reducer = engine.node.reducer().counters();
     status.endpoint = engine.endpoint.counters();
     status.links = std::move(links);
+    status.faces = faces;
     status.routes = engine.node.routes();
     status.rules = engine.node.reducer().rules();
     status.jobs = engine.node.jobs();
@@ -191,14 +200,25 @@ nb::typed<nb::dict, nb::str, std::uint64_t> link_counters_dict(
 
 nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     nb::dict d;
-    d["node"] = node_dict(status.node);
+    nb::dict tables = node_dict(status.node);
+    tables["faces_opened"] = status.faces.opened;
+    tables["faces_closed"] = status.faces.closed;
+    tables["faces_refused"] = status.faces.refused;
+    tables["bad_framing"] = status.faces.bad_framing;
+    d["node"] = tables;
     d["reducer"] = reducer_dict(status.reducer);
     d["endpoint"] = endpoint_dict(status.endpoint);
     nb::list links;
+    nb::list foreign_faces;
     for (const driver::LinkStatus& link : status.links) {
-        links.append(link_dict(link));
+        if (link.foreign) {
+            foreign_faces.append(foreign_face_dict(link));
+        } else {
+            links.append(link_dict(link));
+        }
     }
     d["links"] = links;
+    d["foreign_faces"] = foreign_faces;
     nb::list routes;
     for (const auto& route : status.routes) {
         routes.append(nb::make_tuple(route.prefix.view().to_uri(), route.face, route.cost));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "switch_emulator/driver/link_status.hpp"
+#include "switch_emulator/driver/link_table.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
 
 namespace innet::bindings {
@@ -18,6 +19,7 @@ struct NodeStatus {
     reduction::ReducerCounters reducer;
     EndpointCounters endpoint;
     std::vector<driver::LinkStatus> links;
+    driver::FaceTableCounters faces;
     std::vector<forwarding::Route> routes;
     std::vector<reduction::Rule> rules;
     std::vector<forwarding::JobStatus> jobs;
@@ -31,7 +33,8 @@ struct NodeStatus {
 nanobind::typed<nanobind::dict, nanobind::str, std::uint64_t> link_counters_dict(
     const simulation::LinkCounters& link);
 
-NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links);
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links,
+                       const driver::FaceTableCounters& faces);
 nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);
 
 }  // namespace innet::bindings

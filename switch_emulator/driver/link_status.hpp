@@ -2,8 +2,9 @@
 // What a link of a node tells about itself. A driver leaves at 0 what it has not got.
 
 #include <cstdint>
+#include <string>
 
-#include "switch_emulator/driver/udp_socket.hpp"
+#include "switch_emulator/driver/channel.hpp"
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/simulation/link.hpp"
 
@@ -11,12 +12,15 @@ namespace innet::driver {
 
 struct LinkStatus {
     FaceId face = kNoFace;
+    bool foreign = false;
+    std::string remote_uri;  ///< of a foreign face
     forwarding::FaceCounters face_counters;
     SocketCounters socket_counters;
     simulation::LinkCounters link_counters;
     std::uint64_t backlog_packets = 0;
     std::uint64_t backlog_dropped = 0;
-    bool silent = false;  ///< nothing gets through, or nothing comes back
+    std::uint64_t dropped_paused = 0;  ///< datagrams of a flood, dropped unread
+    bool silent = false;               ///< nothing gets through, or nothing comes back
 };
 
 }  // namespace innet::driver

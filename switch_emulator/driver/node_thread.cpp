@@ -15,34 +15,18 @@ namespace {
 
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr int kMaxEvents = 64;
-/// Receive calls per socket and round: bounds how long one busy link keeps the others waiting.
-constexpr int kReceiveRounds = 4;
-/// Packets a link that is not modelled may hold back while its socket is full.
-constexpr std::size_t kMaxBacklogPackets = 16384;
 
 }  // namespace
-
-struct NodeThread::Link {
-    Link(UdpSocket udp, FaceId id) : socket(std::move(udp)), face(id) {}
-
-    UdpSocket socket;
-    FaceId face;
-    std::optional<simulation::Link> model;
-    std::vector<OutgoingPacket> ready;  ///< leaves next; [sent, size) is still here
-    std::size_t sent = 0;
-    std::uint64_t backlog_dropped = 0;
-    bool waits_for_room = false;
-    std::uint64_t refusals_noted = 0;
-
-    std::size_t backlog() const { return ready.size() - sent; }
-};
 
 NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
                        security::Keyring keyring, std::unique_ptr<security::Signer> signer)
     : stack_(std::move(node_options), endpoint_options, std::move(keyring), std::move(signer),
              pool_),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      links_(stack_.node(), pool_, epoll_.get()),
+      listeners_(links_, pool_, epoll_.get()),
+      face_factory_(links_, listeners_, epoll_.get()) {
     if (!epoll_ || !wake_) {
         throw std::system_error(errno, std::generic_category(),
                                 "a node needs two more file descriptors");
@@ -65,21 +49,18 @@ std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::stri
     if (!socket) {
         return std::nullopt;
     }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = links_.size();
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket->fd(), &event) != 0) {
-        error = "epoll_ctl refused the socket";
-        return std::nullopt;
+    return links_.add(std::make_unique<UdpSocket>(std::move(*socket)), options.shape, error);
+}
+
+std::optional<std::string> NodeThread::listen(const ListenerOptions& options, std::string& error) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) {
+            error = "the node was stopped";
+            return std::nullopt;
+        }
     }
-    // Last, so that a link's face is its place here whatever failed before.
-    const FaceId face = stack_.node().add_face();
-    auto link = std::make_unique<Link>(std::move(*socket), face);
-    if (options.shape) {
-        link->model.emplace(*options.shape, pool_);
-    }
-    links_.push_back(std::move(link));
-    return face;
+    return listeners_.open(options, error);
 }
 
 void NodeThread::start() {
@@ -155,13 +136,13 @@ void NodeThread::run() {
     while (true) {
         wait_for_events();
         run_posted();
-        stack_.run_timers(now_);
-        note_refusals();
+        run_timers();
+        links_.note_refusals(now_);
         stack_.settle(now_, finished_);
-        flush();
-        if (note_refusals()) {  // met while sending: no event will tell of them again
+        links_.flush(now_);
+        if (links_.note_refusals(now_)) {  // met while sending: no event will tell of them again
             stack_.settle(now_, finished_);
-            flush();
+            links_.flush(now_);
         }
         if (!finished_.empty()) {
             completions_.post(finished_);
@@ -172,6 +153,8 @@ void NodeThread::run() {
             break;
         }
     }
+    listeners_.close();
+    links_.close_foreign(now_);
     stack_.abort(stop_reason_, now_, finished_);
     completions_.post(finished_);
 }
@@ -191,35 +174,26 @@ void NodeThread::wait_for_events() {
     now_ = clock_now();
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
-        if (event.data.u64 == kWakeTag) {
-            // In this order: a wake-up that comes between the two finds the flag set and writes
-            // nothing, but its function is there when `run_posted` looks. The other way round, its
-            // byte would be drained and its flag would stay: nobody would wake this thread again.
-            std::uint64_t drained = 0;
-            [[maybe_unused]] const auto read = ::read(wake_.get(), &drained, sizeof drained);
-            wake_pending_.store(false);
-            continue;
-        }
-        Link& link = *links_[event.data.u64];
-        if ((event.events & EPOLLOUT) != 0) {
-            set_writable_interest(link, false);
-        }
-        receive(link);
+        on_event(event.data.u64, event.events);
     }
 }
 
-void NodeThread::receive(Link& link) {
-    for (int round = 0; round < kReceiveRounds; ++round) {
-        const bool more = link.socket.receive(pool_, received_);
-        for (PacketTap& tap : taps_) tap.on_received(link.face, received_);
-        for (PacketRef& packet : received_) {
-            stack_.node().on_packet(link.face, std::move(packet), now_);
-        }
-        received_.clear();
-        if (!more) {
-            return;
-        }
-    }
+void NodeThread::on_event(std::uint64_t tag, std::uint32_t events) {
+    if (tag == kWakeTag) return on_wake_up();
+    if (Listeners::is_tag(tag)) return listeners_.on_readable(tag, now_);
+    if (SocketFaceFactory::is_tag(tag)) return face_factory_.on_event(tag, now_);
+    const auto face = static_cast<FaceId>(tag);
+    if ((events & EPOLLOUT) != 0) links_.on_writable(face, now_);
+    links_.on_readable(face, now_);
+}
+
+// In this order: a wake-up that comes between the two finds the flag set and writes nothing, but
+// its function is there when `run_posted` looks. The other way round, its byte would be drained and
+// its flag would stay: nobody would wake this thread again.
+void NodeThread::on_wake_up() {
+    std::uint64_t drained = 0;
+    [[maybe_unused]] const auto read = ::read(wake_.get(), &drained, sizeof drained);
+    wake_pending_.store(false);
 }
 
 void NodeThread::run_posted() {
@@ -234,106 +208,16 @@ void NodeThread::run_posted() {
     running_.clear();
 }
 
-bool NodeThread::note_refusals() {
-    bool any = false;
-    for (auto& link : links_) {
-        const std::uint64_t refused = link->socket.counters().refused;
-        if (refused == link->refusals_noted) continue;
-        link->refusals_noted = refused;
-        stack_.node().on_peer_gone(link->face, now_);
-        any = true;
-    }
-    return any;
-}
-
-void NodeThread::flush() {
-    for (auto& link : links_) {
-        flush_link(*link);
-    }
-    remove_closed_taps();
-}
-
-void NodeThread::remove_closed_taps() {
-    std::erase_if(taps_, [](const PacketTap& tap) { return tap.closed(); });
-}
-
-void NodeThread::flush_link(Link& link) {
-    std::vector<OutgoingPacket>& queue = stack_.node().outbox().queue(link.face);
-    if (link.model) {
-        for (OutgoingPacket& packet : queue) {
-            link.model->enqueue(std::move(packet), now_);
-        }
-        queue.clear();
-        link.model->take_arrived(now_, link.ready);
-    } else if (!queue.empty()) {
-        const std::size_t room = kMaxBacklogPackets - std::min(kMaxBacklogPackets, link.backlog());
-        const std::size_t taken = std::min(room, queue.size());
-        if (link.ready.empty() && taken == queue.size()) {
-            link.ready.swap(queue);
-        } else {
-            std::move(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(taken),
-                      std::back_inserter(link.ready));
-            link.backlog_dropped += queue.size() - taken;
-        }
-        queue.clear();
-    }
-    if (link.backlog() == 0 || link.waits_for_room) {
-        return;
-    }
-    const auto leaving = std::span(link.ready).subspan(link.sent);
-    const std::size_t left = link.socket.send(leaving);
-    for (PacketTap& tap : taps_) tap.on_sent(link.face, leaving.first(left));
-    link.sent += left;
-    if (link.backlog() == 0) {
-        link.ready.clear();
-        link.sent = 0;
-    } else {
-        set_writable_interest(link, true);
-        if (link.sent > link.backlog()) {  // keeps moving the rest to the front cheap
-            link.ready.erase(link.ready.begin(),
-                             link.ready.begin() + static_cast<std::ptrdiff_t>(link.sent));
-            link.sent = 0;
-        }
-    }
-}
-
-void NodeThread::set_writable_interest(Link& link, bool wanted) {
-    if (link.waits_for_room == wanted) {
-        return;
-    }
-    link.waits_for_room = wanted;
-    epoll_event event{};
-    event.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    event.data.u64 = link.face;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, link.socket.fd(), &event);
+void NodeThread::run_timers() {
+    stack_.run_timers(now_);
+    links_.on_timer(now_);
+    listeners_.on_timer(now_);
+    face_factory_.run_pending(now_);
 }
 
 TimePoint NodeThread::next_deadline() const {
-    TimePoint deadline = stack_.next_deadline();
-    for (const auto& link : links_) {
-        if (link->model) {
-            deadline = std::min(deadline, link->model->next_deadline());
-        }
-    }
-    return deadline;
-}
-
-std::vector<LinkStatus> NodeThread::link_status() const {
-    std::vector<LinkStatus> result;
-    for (const auto& link : links_) {
-        LinkStatus status;
-        status.face = link->face;
-        status.face_counters = stack_.node().face_counters(link->face);
-        status.socket_counters = link->socket.counters();
-        if (link->model) {
-            status.link_counters = link->model->counters();
-        }
-        status.backlog_packets = link->backlog();
-        status.backlog_dropped = link->backlog_dropped;
-        status.silent = stack_.node().is_silent(link->face);
-        result.push_back(status);
-    }
-    return result;
+    return std::min({stack_.next_deadline(), links_.next_deadline(), listeners_.next_deadline(),
+                     face_factory_.next_deadline()});
 }
 
 }  // namespace innet::driver

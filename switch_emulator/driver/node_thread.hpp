@@ -1,5 +1,6 @@
 #pragma once
-// The socket driver: one thread that runs a node, its endpoint and its modelled links over UDP.
+// The socket driver: one thread that runs a node, its endpoint, its modelled links over UDP, and
+// the faces of whatever NDN programs connect to it.
 //
 // Everything the engine owns is touched by that thread alone. Other threads reach it through `call`
 // (run this there and wait) and `post` (run this there), and wait for operations on the completion
@@ -14,11 +15,12 @@
 #include <vector>
 
 #include "switch_emulator/driver/completion_board.hpp"
-#include "switch_emulator/driver/link_status.hpp"
+#include "switch_emulator/driver/link_table.hpp"
+#include "switch_emulator/driver/listeners.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/driver/packet_tap.hpp"
+#include "switch_emulator/driver/socket_face_factory.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
-#include "switch_emulator/simulation/link.hpp"
 
 namespace innet::driver {
 
@@ -43,6 +45,9 @@ class NodeThread {
 
     /// Before `start`. The face's number, or nothing with `error` set.
     std::optional<FaceId> add_link(const LinkOptions& options, std::string& error);
+    /// Before `start`, or on the node's thread: lets NDN programs connect there. The URI, with the
+    /// port that the system chose; nothing, with `error` set, when it cannot be had.
+    std::optional<std::string> listen(const ListenerOptions& options, std::string& error);
     void start();
     /// Ends the thread; operations in flight end as aborted. Safe to call twice.
     void stop(const std::string& why);
@@ -56,25 +61,21 @@ class NodeThread {
 
     CompletionBoard& completions() { return completions_; }
     /// On the node's thread (inside `call`).
-    std::vector<LinkStatus> link_status() const;
+    std::vector<LinkStatus> link_status() const { return links_.status(); }
+    const FaceTableCounters& face_counters() const { return links_.counters(); }
+    management::FaceFactory& face_factory() { return face_factory_; }
     /// On the node's thread (inside `call`): `tap` sees what crosses links from now on, until who
     /// looks on closes it.
-    void add_tap(PacketTap tap) { taps_.push_back(std::move(tap)); }
+    void add_tap(PacketTap tap) { links_.add_tap(std::move(tap)); }
 
   private:
-    struct Link;
-
     static TimePoint clock_now();
     void run();
     void wait_for_events();
-    void receive(Link& link);
+    void on_event(std::uint64_t tag, std::uint32_t events);
+    void on_wake_up();
     void run_posted();
-    /// Tells the node of neighbours whose port was closed since the last call; whether there are.
-    bool note_refusals();
-    void flush();
-    void flush_link(Link& link);
-    void remove_closed_taps();
-    void set_writable_interest(Link& link, bool wanted);
+    void run_timers();
     TimePoint next_deadline() const;
 
     // Destroyed from the bottom up: whatever holds packets goes before the pool does.
@@ -82,11 +83,11 @@ class NodeThread {
     NodeStack stack_;
     CompletionBoard completions_;
     std::vector<OperationCompletion> finished_;
-    std::vector<std::unique_ptr<Link>> links_;
-    std::vector<PacketRef> received_;
-    std::vector<PacketTap> taps_;
     FileDescriptor epoll_;
     FileDescriptor wake_;
+    LinkTable links_;
+    Listeners listeners_;
+    SocketFaceFactory face_factory_;
     std::mutex mutex_;
     std::vector<std::function<void(Engine&)>> posted_;
     std::vector<std::function<void(Engine&)>> running_;

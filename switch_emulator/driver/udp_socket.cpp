@@ -1,6 +1,5 @@
 #include "switch_emulator/driver/udp_socket.hpp"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
@@ -20,17 +19,11 @@ namespace {
 
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int));
 constexpr std::size_t kReceiveBufferBytes = 65536;
+/// Of sockets that belong to no link of a topology, whose settings say another size.
+constexpr int kOwnBufferBytes = 4 << 20;
 
-bool fill_address(const std::string& address, std::uint16_t port, sockaddr_in& into) {
-    into = {};
-    into.sin_family = AF_INET;
-    into.sin_port = htons(port);
-    return inet_pton(AF_INET, address.c_str(), &into.sin_addr) == 1;
-}
-
-std::string failure(const char* call, const std::string& address, std::uint16_t port) {
-    return std::string(call) + " " + address + ":" + std::to_string(port) + ": " +
-           std::strerror(errno);
+std::string failure(const char* call, const std::string& address) {
+    return std::string(call) + " " + address + ": " + std::strerror(errno);
 }
 
 /// Sets a buffer's size beyond the system's limit where that is allowed, else up to it. The kernel
@@ -40,6 +33,31 @@ void set_buffer(int fd, int forced_option, int option, int bytes) {
     if (::setsockopt(fd, SOL_SOCKET, forced_option, &half, sizeof half) != 0) {
         ::setsockopt(fd, SOL_SOCKET, option, &half, sizeof half);
     }
+}
+
+/// Bound and not blocking; on failure empty, with `error` saying why.
+FileDescriptor bound_socket(const SocketAddress& local, std::string& error) {
+    FileDescriptor fd(::socket(local.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) {
+        error = failure("socket for", local.to_string());
+        return {};
+    }
+    const int on = 1;
+    if (local.is_ipv6()) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (::bind(fd.get(), local.data(), local.size()) != 0) {
+        error = failure("bind", local.to_string());
+        return {};
+    }
+    return fd;
+}
+
+/// Larger buffers and receive offload are improvements, not needs: a kernel that refuses them still
+/// carries every packet, more slowly.
+void improve(int fd, int receive_buffer_bytes, int send_buffer_bytes) {
+    const int on = 1;
+    set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer_bytes);
+    set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, send_buffer_bytes);
+    ::setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
 }
 
 /// Size of each datagram inside a message that the kernel coalesced; the whole message otherwise.
@@ -74,42 +92,46 @@ bool cannot_segment(int error) { return error == EINVAL || error == EIO || error
 
 std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
                                          int send_buffer_bytes, std::string& error) {
-    FileDescriptor fd(endpoints.bound_fd >= 0
-                          ? endpoints.bound_fd
-                          : ::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd) {
-        error = failure("socket for", endpoints.local_address, endpoints.local_port);
+    FileDescriptor given(endpoints.bound_fd);
+    const auto local = SocketAddress::from_numbers(endpoints.local_address, endpoints.local_port);
+    const auto peer = SocketAddress::from_numbers(endpoints.peer_address, endpoints.peer_port);
+    if (!local || !peer) {
+        error = "not an IP address: " + endpoints.local_address + " or " + endpoints.peer_address;
         return std::nullopt;
     }
-    sockaddr_in local{};
-    sockaddr_in peer{};
-    if (!fill_address(endpoints.local_address, endpoints.local_port, local) ||
-        !fill_address(endpoints.peer_address, endpoints.peer_port, peer)) {
-        error = "not an IPv4 address: " + endpoints.local_address + " or " + endpoints.peer_address;
+    FileDescriptor fd = given ? std::move(given) : bound_socket(*local, error);
+    if (!fd) return std::nullopt;
+    if (::connect(fd.get(), peer->data(), peer->size()) != 0) {
+        error = failure("connect", peer->to_string());
         return std::nullopt;
     }
-    if (endpoints.bound_fd < 0 &&
-        ::bind(fd.get(), reinterpret_cast<sockaddr*>(&local), sizeof local) != 0) {
-        error = failure("bind", endpoints.local_address, endpoints.local_port);
-        return std::nullopt;
-    }
-    if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&peer), sizeof peer) != 0) {
-        error = failure("connect", endpoints.peer_address, endpoints.peer_port);
-        return std::nullopt;
-    }
-    const int on = 1;
-    // Larger buffers and receive offload are improvements, not needs: a kernel that refuses them
-    // still carries every packet, more slowly.
-    set_buffer(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer_bytes);
-    set_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, send_buffer_bytes);
-    ::setsockopt(fd.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
+    improve(fd.get(), receive_buffer_bytes, send_buffer_bytes);
     return UdpSocket(std::move(fd));
 }
 
-bool UdpSocket::receive(PacketPool& pool, std::vector<PacketRef>& into) {
+std::optional<UdpSocket> UdpSocket::connect(const SocketAddress& peer, std::string& error) {
+    FileDescriptor fd(::socket(peer.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd || ::connect(fd.get(), peer.data(), peer.size()) != 0) {
+        error = failure("connect", peer.to_string());
+        return std::nullopt;
+    }
+    improve(fd.get(), kOwnBufferBytes, kOwnBufferBytes);
+    return UdpSocket(std::move(fd));
+}
+
+std::optional<UdpSocket> UdpSocket::listen(const SocketAddress& local, std::string& error) {
+    FileDescriptor fd = bound_socket(local, error);
+    if (!fd) return std::nullopt;
+    improve(fd.get(), kOwnBufferBytes, kOwnBufferBytes);
+    return UdpSocket(std::move(fd));
+}
+
+bool UdpSocket::receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
+                              std::vector<SocketAddress>* from) {
     std::array<mmsghdr, kReceiveBatch> messages{};
     std::array<iovec, kReceiveBatch> vectors{};
     alignas(cmsghdr) std::array<std::array<std::uint8_t, kControlBytes>, kReceiveBatch> controls{};
+    std::array<SocketAddress, kReceiveBatch> senders;
     for (std::size_t i = 0; i < kReceiveBatch; ++i) {
         if (!receive_buffers_[i]) {
             receive_buffers_[i] = pool.allocate(kReceiveBufferBytes);
@@ -120,6 +142,10 @@ bool UdpSocket::receive(PacketPool& pool, std::vector<PacketRef>& into) {
         messages[i].msg_hdr.msg_iovlen = 1;
         messages[i].msg_hdr.msg_control = controls[i].data();
         messages[i].msg_hdr.msg_controllen = controls[i].size();
+        if (from != nullptr) {
+            messages[i].msg_hdr.msg_name = senders[i].data();
+            messages[i].msg_hdr.msg_namelen = SocketAddress::kMaxSize;
+        }
     }
     const int count = ::recvmmsg(fd_.get(), messages.data(), kReceiveBatch, MSG_DONTWAIT, nullptr);
     ++counters_.receive_calls;
@@ -132,6 +158,7 @@ bool UdpSocket::receive(PacketPool& pool, std::vector<PacketRef>& into) {
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
         deliver(i, messages[i], pool, into);
+        if (from != nullptr) from->resize(into.size(), senders[i]);
     }
     return static_cast<std::size_t>(count) == kReceiveBatch;
 }
@@ -178,7 +205,8 @@ std::size_t UdpSocket::run_length(std::span<const OutgoingPacket> packets) const
     return count;
 }
 
-std::size_t UdpSocket::send(std::span<const OutgoingPacket> packets) {
+std::size_t UdpSocket::send_batches(std::span<const OutgoingPacket> packets,
+                                    const SocketAddress* peer) {
     std::size_t taken = 0;
     while (taken < packets.size()) {
         std::array<mmsghdr, kSendBatch> messages{};
@@ -206,6 +234,10 @@ std::size_t UdpSocket::send(std::span<const OutgoingPacket> packets) {
             const std::size_t end = i + 1 < batch ? first_vector[i + 1] : send_vectors_.size();
             messages[i].msg_hdr.msg_iov = &send_vectors_[first_vector[i]];
             messages[i].msg_hdr.msg_iovlen = end - first_vector[i];
+            if (peer != nullptr) {
+                messages[i].msg_hdr.msg_name = const_cast<sockaddr*>(peer->data());
+                messages[i].msg_hdr.msg_namelen = peer->size();
+            }
         }
         std::size_t start = taken;
         for (std::size_t i = 0; i < batch; ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-// A connected UDP socket that moves packets in batches: UDP_SEGMENT on the way out, UDP_GRO on the
-// way in, recvmmsg and sendmmsg around both.
+// A UDP socket that moves packets in batches: UDP_SEGMENT on the way out, UDP_GRO on the way in,
+// recvmmsg and sendmmsg around both. Connected to one peer, or open to all.
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "switch_emulator/driver/channel.hpp"
 #include "switch_emulator/driver/file_descriptor.hpp"
-#include "switch_emulator/forwarding/face.hpp"
-#include "transport/buffer/packet_ref.hpp"
+#include "switch_emulator/driver/socket_address.hpp"
 
 namespace innet::driver {
 
 struct UdpEndpoints {
-    std::string local_address;  ///< IPv4, dotted
+    std::string local_address;  ///< numeric, of the same family as the peer's
     std::uint16_t local_port = 0;
     std::string peer_address;
     std::uint16_t peer_port = 0;
@@ -28,31 +28,40 @@ struct UdpEndpoints {
     int bound_fd = -1;
 };
 
-struct SocketCounters {
-    std::uint64_t receive_calls = 0;
-    std::uint64_t send_calls = 0;
-    std::uint64_t messages_sent = 0;  ///< after segmentation offload: what the kernel was handed
-    std::uint64_t refused = 0;        ///< the peer's port was closed (ICMP)
-    std::uint64_t send_errors = 0;
-};
-
-class UdpSocket {
+class UdpSocket final : public Channel {
   public:
     /// Binds and connects. On failure: nothing, with `error` saying which call failed and why.
     static std::optional<UdpSocket> open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
                                          int send_buffer_bytes, std::string& error);
+    /// Connects from whatever address and port the system chooses.
+    static std::optional<UdpSocket> connect(const SocketAddress& peer, std::string& error);
+    /// Binds, and stays open to all peers.
+    static std::optional<UdpSocket> listen(const SocketAddress& local, std::string& error);
 
-    int fd() const { return fd_.get(); }
+    int fd() const override { return fd_.get(); }
 
     /// Appends what has arrived, one PacketRef per datagram, at most a batch. True when more may
     /// wait.
-    bool receive(PacketPool& pool, std::vector<PacketRef>& into);
+    bool receive(PacketPool& pool, std::vector<PacketRef>& into) override {
+        return receive_batch(pool, into, nullptr);
+    }
+    /// The same, and whom each is from.
+    bool receive_from(PacketPool& pool, std::vector<PacketRef>& into,
+                      std::vector<SocketAddress>& from) {
+        return receive_batch(pool, into, &from);
+    }
 
     /// Sends from the front of `packets`; the number taken. Fewer than all: the socket buffer is
     /// full.
-    std::size_t send(std::span<const OutgoingPacket> packets);
+    std::size_t send(std::span<const OutgoingPacket> packets) override {
+        return send_batches(packets, nullptr);
+    }
+    /// The same, of a socket that is open to all.
+    std::size_t send_to(std::span<const OutgoingPacket> packets, const SocketAddress& peer) {
+        return send_batches(packets, &peer);
+    }
 
-    const SocketCounters& counters() const { return counters_; }
+    const SocketCounters& counters() const override { return counters_; }
 
   private:
     static constexpr std::size_t kReceiveBatch = 8;
@@ -66,6 +75,9 @@ class UdpSocket {
     explicit UdpSocket(FileDescriptor fd) : fd_(std::move(fd)) {}
     /// How many packets from the front can leave as one message.
     std::size_t run_length(std::span<const OutgoingPacket> packets) const;
+    bool receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
+                       std::vector<SocketAddress>* from);
+    std::size_t send_batches(std::span<const OutgoingPacket> packets, const SocketAddress* peer);
     void deliver(std::size_t slot, const mmsghdr& message, PacketPool& pool,
                  std::vector<PacketRef>& into);
 

@@ -1,0 +1,45 @@
+#pragma once
+// How packets get to one neighbour and from it: what is behind a face, to the driver.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "switch_emulator/forwarding/face.hpp"
+#include "transport/buffer/packet_ref.hpp"
+
+namespace innet::driver {
+
+struct SocketCounters {
+    std::uint64_t receive_calls = 0;
+    std::uint64_t send_calls = 0;
+    std::uint64_t messages_sent = 0;  ///< after segmentation offload: what the kernel was handed
+    std::uint64_t refused = 0;        ///< the peer's port was closed (ICMP)
+    std::uint64_t send_errors = 0;
+};
+
+/// What a channel's end was.
+enum class ChannelEnd : std::uint8_t {
+    kOpen,
+    kHungUp,      ///< by the peer, or the connection broke
+    kBadFraming,  ///< what came could not be cut into packets
+};
+
+/// Neither blocks nor allocates per packet once warm.
+class Channel {
+  public:
+    virtual ~Channel() = default;
+
+    /// Readable when there is something to receive; -1 when it is another's who receives for it.
+    virtual int fd() const = 0;
+    /// Appends packets that have arrived, at most a batch. True when more may wait.
+    virtual bool receive(PacketPool& pool, std::vector<PacketRef>& into) = 0;
+    /// Sends from the front of `packets`; the number taken. Fewer than all: there is no room, and
+    /// the next call must begin with the first that was not taken.
+    virtual std::size_t send(std::span<const OutgoingPacket> packets) = 0;
+    /// An ended channel neither receives nor sends.
+    virtual ChannelEnd end() const { return ChannelEnd::kOpen; }
+    virtual const SocketCounters& counters() const = 0;
+};
+
+}  // namespace innet::driver

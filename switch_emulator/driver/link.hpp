@@ -1,0 +1,35 @@
+#pragma once
+// A face's channel, the modelled link in front of it, and what waits to be sent.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "switch_emulator/driver/channel.hpp"
+#include "switch_emulator/management/face_factory.hpp"
+#include "switch_emulator/simulation/link.hpp"
+
+namespace innet::driver {
+
+struct Link {
+    std::size_t backlog() const { return ready.size() - sent; }
+
+    std::unique_ptr<Channel> channel;
+    FaceId face = kNoFace;
+    bool foreign = false;
+    management::FaceDescription description;
+    /// Absent when the kernel shapes the link, or nobody does.
+    std::optional<simulation::Link> model;
+    std::vector<OutgoingPacket> ready;  ///< leaves next; [sent, size) is still here
+    std::size_t sent = 0;
+    std::uint64_t backlog_dropped = 0;
+    bool waits_for_room = false;
+    std::uint64_t refusals_noted = 0;  ///< ICMP's: nobody listened there
+    TimePoint last_heard{};
+    std::uint64_t rejections_noted = 0;  ///< what it sent for nothing
+    TimePoint paused_until{};            ///< nothing is read from it before
+    std::uint64_t dropped_paused = 0;
+};
+
+}  // namespace innet::driver

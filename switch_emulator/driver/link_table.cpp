@@ -1,0 +1,303 @@
+#include "switch_emulator/driver/link_table.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+namespace innet::driver {
+
+namespace {
+
+/// Receive calls per link and round: bounds how long one busy link keeps the others waiting.
+constexpr int kReceiveRounds = 4;
+constexpr int kForeignReceiveRounds = 1;
+/// Packets a link that is not modelled may hold back while its channel has no room.
+constexpr std::size_t kMaxBacklogPackets = 16384;
+constexpr std::size_t kMaxForeignBacklogPackets = 512;
+/// A foreign face that sends what is only rejected is not read for this time per packet: rejecting
+/// a packet takes a small part of it, so that a flood leaves the processor to others.
+constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
+/// Fewer at once are no flood.
+constexpr std::uint64_t kRejectionsBeforePause = 32;
+constexpr Duration kRetryInterval = std::chrono::milliseconds(1);
+
+std::uint64_t rejections(const forwarding::FaceCounters& face) {
+    return face.nacks_out + face.malformed_in + face.scope_violations_in;
+}
+
+}  // namespace
+
+LinkTable::LinkTable(forwarding::Node& node, PacketPool& pool, int epoll_fd)
+    : node_(node), pool_(pool), epoll_fd_(epoll_fd) {}
+
+std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
+                                     const std::optional<simulation::LinkOptions>& shape,
+                                     std::string& error) {
+    auto link = std::make_unique<Link>();
+    link->channel = std::move(channel);
+    link->description.persistency = management::FacePersistency::kPermanent;
+    if (shape) link->model.emplace(*shape, pool_);
+    const Link* added = put(std::move(link), {});
+    if (added == nullptr) {
+        error = std::string("epoll_ctl refused the socket: ") + std::strerror(errno);
+        return std::nullopt;
+    }
+    if (added->model) modelled_.push_back(added->face);
+    return added->face;
+}
+
+std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, FaceScope scope,
+                                             management::FaceDescription description,
+                                             TimePoint now) {
+    auto link = std::make_unique<Link>();
+    link->channel = std::move(channel);
+    link->foreign = true;
+    link->description = std::move(description);
+    link->last_heard = now;
+    const Link* added =
+        has_room()
+            ? put(std::move(link),
+                  {.foreign = true, .scope = scope, .max_packet_bytes = kMaxForeignPacketBytes})
+            : nullptr;
+    if (added == nullptr) {
+        count_refused();
+        return std::nullopt;
+    }
+    ++foreign_links_;
+    ++counters_.opened;
+    return added->face;
+}
+
+// The face comes last, so that a link's face is its place here whatever failed before.
+Link* LinkTable::put(std::unique_ptr<Link> link, const FaceOptions& options) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    const int fd = link->channel->fd();
+    if (fd >= 0 && ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) return nullptr;
+    const FaceId face = node_.add_face(options);
+    if (face == kNoFace) return nullptr;
+    link->face = face;
+    if (links_.size() <= face) links_.resize(face + std::size_t{1});
+    links_[face] = std::move(link);
+    update_events(*links_[face]);
+    return links_[face].get();
+}
+
+void LinkTable::close(FaceId face, TimePoint now) {
+    Link* link = find(face);
+    if (link == nullptr) return;
+    const bool foreign = link->foreign;
+    std::erase(modelled_, face);
+    std::erase(paused_, face);
+    links_[face].reset();  // closes the descriptor, and so ends its events
+    ++counters_.closed;
+    if (foreign) --foreign_links_;
+    if (foreign && on_closed_) on_closed_(face);
+    node_.close_face(face, now);
+}
+
+void LinkTable::close_foreign(TimePoint now) {
+    const auto any = [](const Link&) { return true; };
+    while (const auto face = find_foreign(any)) close(*face, now);
+}
+
+Link* LinkTable::find(FaceId face) { return face < links_.size() ? links_[face].get() : nullptr; }
+
+const Link* LinkTable::find(FaceId face) const {
+    return face < links_.size() ? links_[face].get() : nullptr;
+}
+
+void LinkTable::on_readable(FaceId face, TimePoint now) {
+    Link* link = find(face);
+    if (link == nullptr) return;
+    const int rounds = link->foreign ? kForeignReceiveRounds : kReceiveRounds;
+    for (int round = 0; round < rounds; ++round) {
+        const bool more = link->channel->receive(pool_, received_);
+        deliver(face, received_, now);
+        if (!more) break;
+    }
+    note_refusal_of(*link);
+    close_if_ended(*link, now);
+}
+
+void LinkTable::deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint now) {
+    Link* link = find(face);
+    if (link != nullptr && !packets.empty()) {
+        link->last_heard = now;
+        for (PacketTap& tap : taps_) tap.on_received(face, packets);
+        for (PacketRef& packet : packets) node_.on_packet(face, std::move(packet), now);
+        if (link->foreign) pause_if_useless(*link, now);
+    }
+    packets.clear();
+}
+
+void LinkTable::pause_if_useless(Link& link, TimePoint now) {
+    const std::uint64_t all = rejections(node_.face_counters(link.face));
+    const std::uint64_t recent = all - link.rejections_noted;
+    if (recent < kRejectionsBeforePause) return;
+    link.rejections_noted = all;
+    if (link.paused_until <= now) paused_.push_back(link.face);
+    link.paused_until = now + kPausePerRejection * static_cast<std::int64_t>(recent);
+    update_events(link);
+}
+
+void LinkTable::close_if_ended(Link& link, TimePoint now) {
+    const ChannelEnd end = link.channel->end();
+    if (end == ChannelEnd::kOpen) return;
+    if (end == ChannelEnd::kBadFraming) ++counters_.bad_framing;
+    close(link.face, now);
+}
+
+void LinkTable::on_writable(FaceId face, TimePoint now) {
+    Link* link = find(face);
+    if (link == nullptr) return;
+    link->waits_for_room = false;
+    update_events(*link);
+    flush_link(*link, now);
+}
+
+void LinkTable::note_refusal_of(const Link& link) {
+    if (link.channel->counters().refused != link.refusals_noted) refused_.push_back(link.face);
+}
+
+bool LinkTable::note_refusals(TimePoint now) {
+    const bool any = !refused_.empty();
+    for (const FaceId face : refused_) {
+        Link* link = find(face);
+        if (link == nullptr) continue;
+        link->refusals_noted = link->channel->counters().refused;
+        node_.on_peer_gone(face, now);
+    }
+    refused_.clear();
+    return any;
+}
+
+void LinkTable::flush(TimePoint now) {
+    Outbox& outbox = node_.outbox();
+    // A link that ends when it is sent to makes the node send Nacks to others.
+    for (outbox.take_busy(busy_); !busy_.empty(); outbox.take_busy(busy_)) {
+        for (std::size_t i = 0; i < busy_.size(); ++i) {
+            Link* link = find(busy_[i]);
+            if (link != nullptr && !link->model) flush_link(*link, now);
+        }
+        busy_.clear();
+    }
+    for (std::size_t i = 0; i < modelled_.size(); ++i) flush_link(*links_[modelled_[i]], now);
+    std::erase_if(taps_, [](const PacketTap& tap) { return tap.closed(); });
+}
+
+void LinkTable::take_outbox(Link& link, TimePoint now) {
+    std::vector<OutgoingPacket>& queue = node_.outbox().queue(link.face);
+    if (link.model) {
+        for (OutgoingPacket& packet : queue) link.model->enqueue(std::move(packet), now);
+        queue.clear();
+        link.model->take_arrived(now, link.ready);
+    } else if (link.ready.empty()) {
+        link.ready.swap(queue);
+    } else {
+        std::ranges::move(queue, std::back_inserter(link.ready));
+        queue.clear();
+    }
+}
+
+void LinkTable::flush_link(Link& link, TimePoint now) {
+    take_outbox(link, now);
+    if (link.backlog() == 0) return;
+    if (!link.waits_for_room) {
+        const auto leaving = std::span(link.ready).subspan(link.sent);
+        const std::size_t left = link.channel->send(leaving);
+        for (PacketTap& tap : taps_) tap.on_sent(link.face, leaving.first(left));
+        link.sent += left;
+        note_refusal_of(link);
+        drop_sent(link);
+        if (link.channel->end() != ChannelEnd::kOpen) return close_if_ended(link, now);
+        if (link.backlog() != 0) wait_for_room(link, now);
+    }
+    bound_backlog(link);
+}
+
+void LinkTable::bound_backlog(Link& link) {
+    const std::size_t most = link.foreign ? kMaxForeignBacklogPackets : kMaxBacklogPackets;
+    if (link.model || link.backlog() <= most) return;
+    link.backlog_dropped += link.backlog() - most;
+    link.ready.resize(link.sent + most);
+}
+
+void LinkTable::drop_sent(Link& link) {
+    if (link.backlog() == 0) {
+        link.ready.clear();
+        link.sent = 0;
+    } else if (link.sent > link.backlog()) {  // keeps moving the rest to the front cheap
+        link.ready.erase(link.ready.begin(),
+                         link.ready.begin() + static_cast<std::ptrdiff_t>(link.sent));
+        link.sent = 0;
+    }
+}
+
+void LinkTable::wait_for_room(Link& link, TimePoint now) {
+    link.waits_for_room = true;
+    if (link.channel->fd() >= 0) return update_events(link);
+    retried_.push_back(link.face);
+    retry_at_ = std::min(retry_at_, now + kRetryInterval);
+}
+
+void LinkTable::update_events(const Link& link) {
+    const int fd = link.channel->fd();
+    if (fd < 0) return;
+    const bool is_paused = std::ranges::find(paused_, link.face) != paused_.end();
+    epoll_event event{};
+    if (!is_paused) event.events |= EPOLLIN;
+    if (link.waits_for_room) event.events |= EPOLLOUT;
+    event.data.u64 = link.face;
+    ::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+}
+
+TimePoint LinkTable::next_deadline() const {
+    TimePoint deadline = retry_at_;
+    for (const FaceId face : modelled_) {
+        deadline = std::min(deadline, links_[face]->model->next_deadline());
+    }
+    for (const FaceId face : paused_) deadline = std::min(deadline, links_[face]->paused_until);
+    return deadline;
+}
+
+void LinkTable::on_timer(TimePoint now) {
+    for (std::size_t i = 0; i < paused_.size();) {
+        const Link& link = *links_[paused_[i]];
+        if (link.paused_until > now) {
+            ++i;
+            continue;
+        }
+        paused_.erase(paused_.begin() + static_cast<std::ptrdiff_t>(i));
+        update_events(link);
+    }
+    if (retry_at_ > now) return;
+    retry_at_ = kNever;
+    std::vector<FaceId> retried;
+    retried.swap(retried_);
+    for (const FaceId face : retried) on_writable(face, now);
+}
+
+std::vector<LinkStatus> LinkTable::status() const {
+    std::vector<LinkStatus> result;
+    for (const auto& link : links_) {
+        if (link == nullptr) continue;
+        LinkStatus& status = result.emplace_back();
+        status.face = link->face;
+        status.foreign = link->foreign;
+        status.remote_uri = link->description.remote_uri;
+        status.face_counters = node_.face_counters(link->face);
+        status.socket_counters = link->channel->counters();
+        if (link->model) status.link_counters = link->model->counters();
+        status.backlog_packets = link->backlog();
+        status.backlog_dropped = link->backlog_dropped;
+        status.dropped_paused = link->dropped_paused;
+        status.silent = node_.is_silent(link->face);
+    }
+    return result;
+}
+
+}  // namespace innet::driver

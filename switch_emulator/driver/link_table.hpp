@@ -1,0 +1,110 @@
+#pragma once
+// The links of a running node, which come and go: packets from their channels to the engine, and
+// from its outbox to the channels.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "switch_emulator/driver/link.hpp"
+#include "switch_emulator/driver/link_status.hpp"
+#include "switch_emulator/driver/packet_tap.hpp"
+#include "switch_emulator/forwarding/node.hpp"
+
+namespace innet::driver {
+
+/// What happened to faces since the node came up.
+struct FaceTableCounters {
+    std::uint64_t opened = 0;
+    std::uint64_t closed = 0;
+    std::uint64_t bad_framing = 0;  ///< of those closed: what came could not be cut into packets
+    std::uint64_t refused = 0;      ///< connections and peers beyond the limits
+};
+
+/// Confined to the node's thread, but for `add` before the thread starts.
+class LinkTable {
+  public:
+    /// Events of a link's channel come with its face as `data.u64`.
+    LinkTable(forwarding::Node& node, PacketPool& pool, int epoll_fd);
+    LinkTable(const LinkTable&) = delete;
+    LinkTable& operator=(const LinkTable&) = delete;
+
+    /// Foreign faces at once: each may hold a descriptor and buffers.
+    static constexpr std::size_t kMaxForeignLinks = 512;
+
+    /// A link to another node of the network: its face is its place among those added before any
+    /// other kind. Nothing, with `error` set, when the system refuses.
+    std::optional<FaceId> add(std::unique_ptr<Channel> channel,
+                              const std::optional<simulation::LinkOptions>& shape,
+                              std::string& error);
+    /// Any NDN program. Nothing when there are too many already; counted.
+    std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceScope scope,
+                                      management::FaceDescription description, TimePoint now);
+    bool has_room() const { return foreign_links_ < kMaxForeignLinks; }
+    void count_refused() { ++counters_.refused; }
+    void close(FaceId face, TimePoint now);
+    void close_foreign(TimePoint now);
+    /// Called when a foreign link has been closed.
+    void set_on_closed(std::function<void(FaceId)> on_closed) { on_closed_ = std::move(on_closed); }
+    /// Null when there is none.
+    Link* find(FaceId face);
+    const Link* find(FaceId face) const;
+
+    /// The first foreign one that `is_wanted`.
+    template <typename Predicate>
+    std::optional<FaceId> find_foreign(Predicate&& is_wanted) const {
+        for (const auto& link : links_) {
+            if (link != nullptr && link->foreign && is_wanted(*link)) return link->face;
+        }
+        return std::nullopt;
+    }
+
+    void on_readable(FaceId face, TimePoint now);
+    void on_writable(FaceId face, TimePoint now);
+    /// Packets that somebody else has received for a link without a descriptor; takes them.
+    void deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint now);
+    /// Tells the node of neighbours whose port was closed since the last call; whether there are.
+    bool note_refusals(TimePoint now);
+    /// Sends what the node has put into its outbox, as far as there is room.
+    void flush(TimePoint now);
+    TimePoint next_deadline() const;
+    void on_timer(TimePoint now);
+
+    /// `tap` sees what crosses links from now on, until who looks on closes it.
+    void add_tap(PacketTap tap) { taps_.push_back(std::move(tap)); }
+
+    std::vector<LinkStatus> status() const;
+    const FaceTableCounters& counters() const { return counters_; }
+
+  private:
+    Link* put(std::unique_ptr<Link> link, const FaceOptions& options);
+    void take_outbox(Link& link, TimePoint now);
+    void flush_link(Link& link, TimePoint now);
+    void drop_sent(Link& link);
+    void bound_backlog(Link& link);
+    void pause_if_useless(Link& link, TimePoint now);
+    void note_refusal_of(const Link& link);
+    void close_if_ended(Link& link, TimePoint now);
+    void wait_for_room(Link& link, TimePoint now);
+    void update_events(const Link& link);
+
+    forwarding::Node& node_;
+    PacketPool& pool_;
+    int epoll_fd_;
+    std::vector<std::unique_ptr<Link>> links_;  ///< by face; null for none
+    std::vector<FaceId> modelled_;
+    std::size_t foreign_links_ = 0;
+    FaceTableCounters counters_;
+    std::vector<PacketTap> taps_;
+    std::function<void(FaceId)> on_closed_;
+    // Scratch of one function each, kept for its capacity.
+    std::vector<PacketRef> received_;
+    std::vector<FaceId> busy_;
+    std::vector<FaceId> refused_;
+    std::vector<FaceId> paused_;
+    std::vector<FaceId> retried_;  ///< without a descriptor of their own that could tell of room
+    TimePoint retry_at_ = kNever;
+};
+
+}  // namespace innet::driver
