@@ -25,10 +25,7 @@ _ROOT = Path(__file__).parents[2]
 _MOST_SECONDS = 10.0
 PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "topologies": (parse_yaml, "topologies/*.yaml"),
-    "workloads": (
-        lambda text: parse_workload(text, _ROOT / "workloads/x.yaml"),
-        "workloads/*.yaml",
-    ),
+    "workloads": (partial(parse_workload, path=_ROOT / "workloads" / "x"), "workloads/*.yaml"),
     "policies": (Policy.of_text, "innet/trust/policies/*.lvs"),
 }
 
