@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from innet.kv.kv_pool import KVPool
     from innet.launch import Session
     from innet.masking import MaskedSum, MaskedTotal
+    from innet.ndn.functions import call, flow, function, serve, serving
     from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
 
@@ -42,10 +43,15 @@ __all__ = [
     "Simulation",
     "Topology",
     "Work",
+    "call",
+    "flow",
+    "function",
     "init",
     "load_topology",
     "measure",
     "present_nodes",
+    "serve",
+    "serving",
 ]
 
 # Loaded at first use: a tool that only reads a topology does not pay for the packet path.
@@ -62,6 +68,11 @@ _HOMES = {
     "measure": "innet.collectives",
     "present_nodes": "innet.collectives",
     "Session": "innet.launch",
+    "call": "innet.ndn.functions",
+    "flow": "innet.ndn.functions",
+    "function": "innet.ndn.functions",
+    "serve": "innet.ndn.functions",
+    "serving": "innet.ndn.functions",
     "Simulation": "innet.simulation",
     "Topology": "innet.topology",
     "load_topology": "innet.topology",

@@ -168,6 +168,14 @@ class CommandRefused(TransportError):
         super().__init__(message)
 
 
+class FunctionError(InnetError):
+    """A function that was called by its name has failed, or its arguments cannot be sent."""
+
+
+class StrategyError(InnetError):
+    """A forwarding strategy cannot be found, or is none."""
+
+
 class CollectiveError(InnetError, RuntimeError):
     """A collective operation failed.
 

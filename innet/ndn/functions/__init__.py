@@ -1,0 +1,23 @@
+"""Functions that are called by their names, wherever in the network they are.
+
+::
+
+    @innet.function("/sum")
+    def total(values: np.ndarray) -> float:
+        return float(values.sum())
+
+    async with innet.serving(total):        # in one program
+        ...
+
+    await innet.call("/sum", np.ones(4))    # in another one: 4.0
+
+``call.py`` and ``server.py`` are the two ends of a call, ``flow.py`` is for data that flows through
+several functions. What travels, and under which names, is in docs/functions.md.
+"""
+
+from innet.ndn.functions.call import call
+from innet.ndn.functions.flow import flow
+from innet.ndn.functions.function import Function, function
+from innet.ndn.functions.server import FunctionServer, serve, serving
+
+__all__ = ["Function", "FunctionServer", "call", "flow", "function", "serve", "serving"]

@@ -1,0 +1,98 @@
+"""Calling a function by its name."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+from innet.errors import FunctionError
+from innet.ndn.client import Client
+from innet.ndn.functions.messages import Arguments, Outcome
+from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
+from innet.ndn.functions.transfer import fetch_content, publication_of
+from innet.ndn.names import Name, as_name
+from innet.ndn.validation import Validator
+
+DEFAULT_TIMEOUT_S = 30.0
+LIFETIME_S = 4.0
+"""Of the Interest that triggers a call; it is repeated until the call has ended."""
+
+
+async def call(
+    name: Name | str,
+    *args: Any,
+    client: Client | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    validator: Validator | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Call the function of that name with these arguments, and wait for its result.
+
+    The Interest carries the name alone: whoever serves it fetches the arguments from here, back
+    along the way that the Interest came (reflexive forwarding).
+
+    Args:
+        args, kwargs: what JSON can say, bytes and NumPy arrays of numbers.
+        client: by default one of its own, connected for this call.
+        timeout_s: how long the call may take; the function is stopped after it as well.
+        validator: of the result; the client's by default.
+
+    Raises:
+        FunctionError: the function raised an exception, whose text the message has, or an argument
+            cannot be sent.
+        InterestTimeout: no result in time.
+        InterestRefused: nobody serves that name.
+        SecurityError: the result may not be believed.
+
+    Example::
+
+        total = await innet.call("/sum", np.ones(4))
+    """
+    function = as_name(name)
+    arguments = Arguments(list(args), kwargs, timeout_s)
+    async with AsyncExitStack() as stack:
+        if client is None:
+            client = await stack.enter_async_context(Client())
+        outcome = await outcome_of(client, function, arguments, validator or client.validator)
+    if outcome.error:
+        raise FunctionError(outcome.error)
+    return outcome.value
+
+
+async def outcome_of(
+    client: Client,
+    function: Name,
+    arguments: Arguments,
+    validator: Validator,
+    reflexive: Name | None = None,
+) -> Outcome:
+    """How that call ended. ``reflexive`` is where the caller can be asked back.
+
+    Raises:
+        FunctionError: an argument cannot be sent, or what came is no outcome.
+        InterestTimeout: no result in time.
+        InterestRefused: nobody serves that name.
+        SecurityError: the result may not be believed.
+    """
+    back = reflexive or new_reflexive_name()
+    content = publication_of(client, back, arguments.encode())
+    client.produce(back, content.answer)
+    try:
+        data = await client.express(
+            trigger_name(function, back),
+            lifetime_s=LIFETIME_S,
+            deadline_s=arguments.timeout_s,
+            validator=validator,
+        )
+    finally:
+        client.stop_producing(back)
+    outcome = Outcome.decode(data.content)
+    if not outcome.object_name:
+        return outcome
+    large = await fetch_content(
+        client,
+        as_name(outcome.object_name),
+        validator=validator,
+        patience_s=arguments.timeout_s,
+    )
+    return Outcome.decode(large)

@@ -1,0 +1,163 @@
+"""Data that flows through a chain of functions, each wherever it is served.
+
+The consumer pulls: it asks the last function for items in a window, that asks the one before it,
+and so on to the source. Who is slow is asked less, without a word about it; nothing piles up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from innet.errors import FunctionError
+from innet.ndn import wire
+from innet.ndn.client import Client
+from innet.ndn.functions.call import DEFAULT_TIMEOUT_S, outcome_of
+from innet.ndn.functions.messages import MAX_TIMEOUT_S, Arguments, FlowPart, Outcome
+from innet.ndn.functions.reflexive import new_reflexive_name
+from innet.ndn.functions.source import ItemSource
+from innet.ndn.functions.stage import END, FLOW, item_name
+from innet.ndn.functions.transfer import fetch_content
+from innet.ndn.names import Name, as_name
+from innet.ndn.validation import Validator
+
+_ITEMS = b"items"
+
+
+async def flow(
+    items: Iterable[Any] | AsyncIterable[Any],
+    *functions: Name | str,
+    client: Client | None = None,
+    window: int = 8,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    validator: Validator | None = None,
+) -> AsyncGenerator[Any, None]:
+    """What the last of the functions makes of each item, in order.
+
+    Items go from function to function without passing here: the first fetches them from here,
+    back along the way of its Interest, and each other from the one before it.
+
+    Args:
+        items: each the one argument of the first function; taken as they are asked for.
+        functions: names, the first one first.
+        client: by default one of its own.
+        window: items on their way at once, at most.
+        timeout_s: how long one item may take at each function.
+        validator: of the last function's items; the client's by default.
+
+    Raises:
+        FunctionError: a function, or ``items``, has raised an exception; the message has its text.
+        InterestRefused: nobody serves one of the functions.
+        ObjectIncomplete: an item did not come in time.
+        ValueError: no function, or a window below 1.
+
+    Example::
+
+        async for face in innet.flow(frames, "/resize", "/detect"):
+            show(face)
+    """
+    if not functions or window < 1:
+        raise ValueError("a flow needs a function and a window of at least 1")
+    async with AsyncExitStack() as stack:
+        if client is None:
+            client = await stack.enter_async_context(Client())
+        opened = _Flow(client, [as_name(name) for name in functions], window, timeout_s)
+        source = ItemSource(client, items, opened.reflexive.append(8, _ITEMS), 4 * window)
+        stack.push_async_callback(opened.close)
+        stack.callback(client.stop_producing, source.prefix)
+        client.produce(source.prefix, source.answer)
+        opened.start(source.prefix, validator or client.validator)
+        async for value in opened.values(validator or client.validator):
+            yield value
+
+
+class _Flow:
+    """The stages of one flow, opened from here, and the window of the consumer."""
+
+    def __init__(
+        self, client: Client, functions: list[Name], window: int, timeout_s: float
+    ) -> None:
+        self._client = client
+        self._functions = functions
+        self._window = window
+        self._timeout_s = timeout_s
+        label = secrets.token_hex(16).encode()
+        self._outputs = [name.append(8, FLOW).append(8, label) for name in functions]
+        self.reflexive = new_reflexive_name()
+        self._stages: list[asyncio.Task[None]] = []
+        self._asked: deque[asyncio.Task[Outcome]] = deque()
+
+    def start(self, source: Name, validator: Validator) -> None:
+        """Open every stage; each stays open until the flow ends."""
+        inputs = [source, *self._outputs]
+        for number, function in enumerate(self._functions):
+            part = FlowPart(
+                str(inputs[number]), str(self._outputs[number]), self._window, self._timeout_s
+            )
+            reflexive = self.reflexive if number == 0 else new_reflexive_name()
+            self._stages.append(
+                asyncio.get_running_loop().create_task(
+                    self._keep_open(function, part, reflexive, validator)
+                )
+            )
+
+    async def _keep_open(
+        self, function: Name, part: FlowPart, reflexive: Name, validator: Validator
+    ) -> None:
+        arguments = Arguments([], {}, MAX_TIMEOUT_S, part)
+        outcome = await outcome_of(self._client, function, arguments, validator, reflexive)
+        if outcome.error:
+            raise FunctionError(outcome.error)
+
+    async def values(self, validator: Validator) -> AsyncIterator[Any]:
+        """Results in order, asked for in a window."""
+        next_number = 0
+        while True:
+            while len(self._asked) < self._window:
+                self._asked.append(
+                    asyncio.get_running_loop().create_task(self._item(next_number, validator))
+                )
+                next_number += 1
+            outcome = await self._first_asked()
+            if outcome.last:
+                return
+            if outcome.error:
+                raise FunctionError(outcome.error)
+            yield outcome.value
+
+    async def _first_asked(self) -> Outcome:
+        """The next item; or what a stage has failed with, if that ends the flow before it."""
+        first = self._asked.popleft()
+        failing = [stage for stage in self._stages if not _has_ended_well(stage)]
+        await asyncio.wait([first, *failing], return_when=asyncio.FIRST_COMPLETED)
+        for stage in self._stages:
+            if stage.done() and not first.done():
+                first.cancel()
+                stage.result()
+        return await first
+
+    async def _item(self, number: int, validator: Validator) -> Outcome:
+        content = await fetch_content(
+            self._client,
+            item_name(self._outputs[-1], number),
+            validator=validator,
+            patience_s=self._timeout_s * len(self._functions),
+        )
+        return Outcome.decode(content)
+
+    async def close(self) -> None:
+        """Tell every stage that nobody wants more."""
+        for output in self._outputs:
+            self._client.send(wire.encode_interest(output.append(8, END), lifetime_s=1.0))
+        tasks = [*self._asked, *self._stages]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _has_ended_well(stage: asyncio.Task[None]) -> bool:
+    return stage.done() and not stage.cancelled() and stage.exception() is None

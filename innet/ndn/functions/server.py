@@ -1,0 +1,182 @@
+"""Serving functions: arguments are fetched from the caller, the result is the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from innet.errors import FunctionError, SecurityError, TransportError
+from innet.ndn import wire
+from innet.ndn.client import Client
+from innet.ndn.functions.function import Function
+from innet.ndn.functions.messages import Arguments, Outcome
+from innet.ndn.functions.reflexive import reflexive_name_of
+from innet.ndn.functions.repetitions import Repetitions
+from innet.ndn.functions.stage import FLOW, Stage
+from innet.ndn.functions.transfer import fetch_content, publication_of
+from innet.ndn.names import Name
+from innet.ndn.production import Answer, Refusal
+from innet.ndn.validation import Validator
+from innet.ndn.wire import NackReason, ReceivedInterest
+
+_RESULT = b"result"
+_LARGEST_IN_ANSWER_BYTES = 7000
+_RESULT_KEPT_S = 60.0
+_PATIENCE_S = 8.0
+"""How long the caller may take to answer for a segment of the arguments."""
+_STAGE_OPENS_S = 4.0
+
+
+class FunctionServer:
+    """Serves functions to whoever may reach this client's forwarder. ``async with``.
+
+    Args:
+        client: connected; functions are registered with its forwarder.
+        validator: of arguments: who may call. The client's by default, which lets everybody.
+        most_calls: at once; more are refused as congestion, and come again by themselves.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *functions: Function[..., Any],
+        validator: Validator | None = None,
+        most_calls: int = 64,
+    ) -> None:
+        self._client = client
+        self._functions = {function.name: function for function in functions}
+        self._validator = validator or client.validator
+        self._most_calls = most_calls
+        self._calls = Repetitions()
+        self._stages: dict[Name, Stage] = {}
+        self._triggers: dict[Name, Stage] = {}
+        self._stage_opened = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        try:
+            for name in self._functions:
+                await self._client.register(name, self._answer)
+        except BaseException:
+            await self._withdraw()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._withdraw()
+        self._calls.close()
+        for stage in list(self._stages.values()):
+            stage.end()
+
+    async def _withdraw(self) -> None:
+        for name in self._functions:
+            if self._client.produces(name, self._answer):
+                await self._client.unregister(name)
+
+    async def _answer(self, interest: ReceivedInterest) -> Answer:
+        name = interest.name
+        reflexive = reflexive_name_of(name)
+        if reflexive is None:
+            return await self._answer_of_stage(interest)
+        function = self._functions.get(name.parent())
+        if function is None:
+            return Refusal(NackReason.NO_ROUTE)
+        if name in self._triggers:
+            self._triggers[name].keep()
+        if name not in self._calls and self._calls.under_way >= self._most_calls:
+            return Refusal(NackReason.CONGESTION)
+        return await self._calls.answer(name, lambda: self._ended(function, name, reflexive))
+
+    async def _ended(self, function: Function[..., Any], trigger: Name, reflexive: Name) -> bytes:
+        try:
+            outcome = await self._outcome(function, trigger, reflexive)
+            content = outcome.encode()
+        except (FunctionError, TransportError, SecurityError) as error:
+            content = Outcome(error=f"{function.name}: {error}").encode()
+        if len(content) > _LARGEST_IN_ANSWER_BYTES:
+            content = Outcome(object_name=str(self._publish(function.name, content))).encode()
+        return wire.encode_data(trigger, content, signer=self._client.signer)
+
+    async def _outcome(
+        self, function: Function[..., Any], trigger: Name, reflexive: Name
+    ) -> Outcome:
+        arguments = Arguments.decode(
+            await fetch_content(
+                self._client, reflexive, validator=self._validator, patience_s=_PATIENCE_S
+            )
+        )
+        if arguments.flow is not None:
+            stage = Stage(self._client, function, arguments, self._validator)
+            return await self._run_stage(stage, trigger)
+        return await function.run(arguments.args, arguments.kwargs, arguments.timeout_s)
+
+    async def _run_stage(self, stage: Stage, trigger: Name) -> Outcome:
+        if stage.output in self._stages:
+            raise FunctionError(f"a flow through {stage.output} is open already")
+        self._stages[stage.output] = self._triggers[trigger] = stage
+        self._stage_opened.set()
+        self._stage_opened = asyncio.Event()
+        try:
+            await stage.run()
+        finally:
+            del self._stages[stage.output], self._triggers[trigger]
+        return Outcome()
+
+    async def _answer_of_stage(self, interest: ReceivedInterest) -> Answer:
+        function = next((n for n in self._functions if n.is_prefix_of(interest.name)), None)
+        if function is None or interest.name[len(function)][1] != FLOW:
+            return Refusal(NackReason.NO_DATA)
+        output = interest.name.prefix(len(function) + 2)
+        # Its consumer may be faster than whoever opens it.
+        try:
+            async with asyncio.timeout(_STAGE_OPENS_S):
+                while output not in self._stages:
+                    await self._stage_opened.wait()
+        except TimeoutError:
+            return Refusal(NackReason.NO_DATA)
+        return await self._stages[output].answer(interest)
+
+    def _publish(self, function: Name, content: bytes) -> Name:
+        name = function.append(8, _RESULT).append(8, secrets.token_hex(16).encode())
+        self._client.produce(name, publication_of(self._client, name, content).answer)
+        asyncio.get_running_loop().call_later(_RESULT_KEPT_S, self._client.stop_producing, name)
+        return name
+
+
+@asynccontextmanager
+async def serving(
+    *functions: Function[..., Any],
+    client: Client | None = None,
+    validator: Validator | None = None,
+    most_calls: int = 64,
+) -> AsyncIterator[FunctionServer]:
+    """Serve functions while the block runs, by a client of its own if none is given.
+
+    Raises:
+        NoForwarder: there is no forwarder to serve them through.
+        CommandRefused: it does not let this client serve one of the names.
+
+    Example::
+
+        async with innet.serving(total):
+            await asyncio.Event().wait()
+    """
+    async with AsyncExitStack() as stack:
+        if client is None:
+            client = await stack.enter_async_context(Client())
+        server = FunctionServer(client, *functions, validator=validator, most_calls=most_calls)
+        yield await stack.enter_async_context(server)
+
+
+async def serve(*functions: Function[..., Any], **options: Any) -> None:
+    """:func:`serving`, until it is cancelled."""
+    async with serving(*functions, **options):
+        await asyncio.Event().wait()

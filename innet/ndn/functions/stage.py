@@ -1,0 +1,145 @@
+"""A function as one stage of a flow: items are pulled through it.
+
+An item is asked for by whoever consumes it; only then does the stage ask for the item before it
+and compute. So nothing is computed, fetched or kept beyond the window of the last consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from innet.errors import FunctionError, SecurityError, TransportError
+from innet.ndn.client import Client
+from innet.ndn.functions.function import Function
+from innet.ndn.functions.messages import Arguments, Outcome
+from innet.ndn.functions.repetitions import Repetitions
+from innet.ndn.functions.transfer import fetch_content, publication_of
+from innet.ndn.names import SEQUENCE, Name, as_name, number_at
+from innet.ndn.objects.publication import Publication
+from innet.ndn.production import Answer, Refusal
+from innet.ndn.validation import Validator
+from innet.ndn.wire import NackReason, ReceivedInterest
+
+FLOW = b"flow"
+END = b"end"
+_IDLE_S = 30.0
+"""Without a question for so long, nobody is there any more."""
+_LINGER_S = 2.0
+"""After the last item: its answer may have been lost."""
+
+
+class Stage:
+    """Gives items ``<output>/seq=<n>``, each made from ``<input>/seq=<n>``.
+
+    Raises:
+        FunctionError: the arguments ask for what is none of this function's.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        function: Function[..., Any],
+        arguments: Arguments,
+        validator: Validator,
+    ) -> None:
+        part = arguments.flow
+        if part is None:
+            raise FunctionError(f"{function.name} is no part of a flow without input and output")
+        self.output = as_name(part.output_prefix)
+        own = function.name.append(8, FLOW)
+        if not own.is_prefix_of(self.output) or len(self.output) != len(own) + 1:
+            raise FunctionError(f"{self.output} is not an output of {function.name}")
+        self._client = client
+        self._function = function
+        self._input = as_name(part.input_prefix)
+        self._kept = 4 * part.window
+        self._timeout_s = part.item_timeout_s
+        self._validator = validator
+        self._items: dict[int, asyncio.Task[Publication]] = {}
+        self._answers = Repetitions(kept=self._kept)
+        self._ended = asyncio.Event()
+        self._asked_at_s = asyncio.get_running_loop().time()
+
+    async def run(self) -> None:
+        """Until the last item was given, the consumer has said that it wants no more, or nothing
+        was asked for long.
+        """
+        clock = asyncio.get_running_loop().time
+        try:
+            while not self._ended.is_set() and (left_s := self._asked_at_s + _IDLE_S - clock()) > 0:
+                try:
+                    await asyncio.wait_for(self._ended.wait(), left_s)
+                except TimeoutError:
+                    continue
+        finally:
+            self._answers.close()
+            for item in self._items.values():
+                item.cancel()
+
+    def keep(self) -> None:
+        """Somebody is still there."""
+        self._asked_at_s = asyncio.get_running_loop().time()
+
+    def end(self) -> None:
+        """Give no more items."""
+        self._ended.set()
+
+    async def answer(self, interest: ReceivedInterest) -> Answer:
+        """A segment of an item, once it is there."""
+        self.keep()
+        below = interest.name[len(self.output)]
+        if below[1] == END:
+            self.end()
+            return None
+        number = number_at(interest.name, len(self.output), SEQUENCE)
+        if number is None or not self._may_ask_for(number):
+            return Refusal(NackReason.NO_DATA)
+
+        async def segment() -> bytes:
+            publication = await asyncio.shield(self._item(number))
+            packet = await publication.answer(interest)
+            return packet if isinstance(packet, bytes) else b""
+
+        return await self._answers.answer(interest.name, segment) or None
+
+    def _may_ask_for(self, number: int) -> bool:
+        return not self._items or max(self._items) - self._kept < number <= (
+            max(self._items) + self._kept
+        )
+
+    def _item(self, number: int) -> asyncio.Task[Publication]:
+        if number not in self._items:
+            self._items[number] = asyncio.get_running_loop().create_task(self._make(number))
+            for old in [n for n in self._items if n <= number - self._kept]:
+                self._items.pop(old).cancel()
+        return self._items[number]
+
+    async def _make(self, number: int) -> Publication:
+        try:
+            outcome = await self._outcome(number)
+            content = outcome.encode()
+        except (FunctionError, TransportError, SecurityError) as error:
+            content = Outcome(error=f"{self._function.name}: {error}").encode()
+        else:
+            if outcome.last:
+                asyncio.get_running_loop().call_later(_LINGER_S, self.end)
+        return publication_of(self._client, item_name(self.output, number), content)
+
+    async def _outcome(self, number: int) -> Outcome:
+        came = Outcome.decode(
+            await fetch_content(
+                self._client,
+                item_name(self._input, number),
+                validator=self._validator,
+                patience_s=self._timeout_s,
+            )
+        )
+        if came.last or came.error:
+            return came
+        return await self._function.run([came.value], {}, self._timeout_s)
+
+
+def item_name(prefix: Name, number: int) -> Name:
+    """``<prefix>/seq=<number>``."""
+    return prefix.append_number(SEQUENCE, number)

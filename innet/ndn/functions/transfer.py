@@ -1,0 +1,40 @@
+"""Arguments, items and results on their way: objects of one version, at names that both know."""
+
+from __future__ import annotations
+
+from innet.ndn.client import Client
+from innet.ndn.names import Name, with_version
+from innet.ndn.objects.object_fetch import ObjectFetch
+from innet.ndn.objects.publication import Cut, Publication
+from innet.ndn.objects.sink import MemorySink
+from innet.ndn.objects.source import MemorySource
+from innet.ndn.validation import Validator
+
+_VERSION = 1
+_SEGMENT_BYTES = 8000
+_FRESHNESS_S = 4.0
+
+
+def publication_of(client: Client, name: Name, content: bytes) -> Publication:
+    """``content`` in segments below ``<name>/v=1``; the caller lets it answer Interests."""
+    cut = Cut(_SEGMENT_BYTES, _FRESHNESS_S)
+    return Publication(name, _VERSION, MemorySource(content), cut, client.signer)
+
+
+async def fetch_content(
+    client: Client, name: Name, *, validator: Validator, patience_s: float
+) -> bytes:
+    """What :func:`publication_of` was given, elsewhere.
+
+    Raises:
+        ObjectIncomplete: some of it did not come; the message says why.
+        SecurityError: a segment may not be believed.
+    """
+    fetch = ObjectFetch(
+        client,
+        with_version(name, _VERSION),
+        MemorySink(),
+        validator=validator,
+        patience_s=patience_s,
+    )
+    return (await fetch.run()).content

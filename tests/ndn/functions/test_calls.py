@@ -1,0 +1,127 @@
+"""Calls by name, between programs whose packets do not leave this one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import innet
+from innet.errors import FunctionError, InterestTimeout
+from innet.ndn import Name
+from innet.ndn.functions.function import Function
+from tests.ndn.direct_client import DirectClient
+
+
+@innet.function("/sum")
+def total(values: np.ndarray[Any, Any], *, scale: float = 1.0) -> float:
+    return float(values.sum()) * scale
+
+
+@innet.function("/echo")
+async def echo(*values: Any) -> Any:
+    return list(values)
+
+
+async def _call(function: Function[..., Any], *args: Any, **kwargs: Any) -> Any:
+    client = DirectClient()
+    async with innet.serving(function, client=client):
+        return await innet.call(function.name, *args, client=client, **kwargs)
+
+
+async def test_a_function_is_called_with_arrays_and_keywords() -> None:
+    assert await _call(total, np.arange(5.0), scale=2.0) == 20.0
+    assert total(np.ones(3)) == 3.0  # here it is what it was
+
+
+async def test_arguments_and_results_larger_than_a_packet_travel_in_segments() -> None:
+    values = np.random.default_rng(1).random(20_000)
+    (back,) = await _call(echo, values)
+    np.testing.assert_array_equal(back, values)
+
+
+async def test_what_the_function_raises_comes_back_with_its_text() -> None:
+    @innet.function("/broken")
+    def broken() -> None:
+        raise ValueError("no such frame")
+
+    with pytest.raises(FunctionError, match="/broken: ValueError: no such frame"):
+        await _call(broken)
+
+
+async def test_a_result_that_cannot_be_sent_is_an_error_of_the_function() -> None:
+    @innet.function("/wrong")
+    def wrong() -> object:
+        return object()
+
+    with pytest.raises(FunctionError, match="/wrong: a object cannot be sent"):
+        await _call(wrong)
+
+
+async def test_a_function_that_takes_too_long_is_stopped() -> None:
+    stopped = asyncio.Event()
+
+    @innet.function("/slow")
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    with pytest.raises(FunctionError, match="not ended within"):
+        await _call(slow, timeout_s=0.05)
+    await stopped.wait()
+
+
+async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
+    threads = []
+
+    @innet.function("/blocking")
+    def blocking() -> None:
+        threads.append(threading.get_ident())
+
+    await _call(blocking)
+    assert threads != [threading.get_ident()]
+
+
+async def test_lost_packets_are_asked_for_again_and_the_function_runs_once() -> None:
+    runs = []
+
+    @innet.function("/once")
+    async def once(values: Any) -> int:
+        runs.append(1)
+        return len(values)
+
+    lost: set[Name] = set()
+
+    def loses(name: Name) -> bool:
+        first_time = name not in lost
+        lost.add(name)
+        return first_time
+
+    client = DirectClient(loses)
+    async with innet.serving(once, client=client):
+        assert await innet.call("/once", b"x" * 20_000, client=client) == 20_000
+    assert runs == [1]
+    assert len(lost) >= 4  # the call and three segments
+
+
+async def test_nobody_serves_it() -> None:
+    with pytest.raises(InterestTimeout):
+        await innet.call("/nothing", client=DirectClient(), timeout_s=0.05)
+
+
+async def test_the_caller_can_be_asked_back_during_the_call_alone() -> None:
+    client = DirectClient()
+    async with innet.serving(echo, client=client):
+        await innet.call("/echo", 1, client=client)
+        back = next(name for name in client.asked if name[0][0] == 59)
+        assert client._producers.handler_of(back) is None
+
+
+def test_a_function_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="needs a name"):
+        innet.function("/")

@@ -1,0 +1,122 @@
+"""Items that flow through chains of functions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import innet
+from innet.errors import FunctionError
+from tests.ndn.direct_client import DirectClient
+
+
+@innet.function("/double")
+def double(value: Any) -> Any:
+    return value * 2
+
+
+@innet.function("/add-one")
+async def add_one(value: Any) -> Any:
+    return value + 1
+
+
+async def _flow(items: Any, *functions: str, **options: Any) -> list[Any]:
+    client = DirectClient()
+    async with innet.serving(double, add_one, client=client):
+        return [value async for value in innet.flow(items, *functions, client=client, **options)]
+
+
+async def test_items_pass_through_every_function_in_order() -> None:
+    assert await _flow(range(20), "/double", "/add-one") == [2 * i + 1 for i in range(20)]
+
+
+async def test_large_items_and_a_window_of_one() -> None:
+    items = [np.full(5000, float(i)) for i in range(3)]
+    results = await _flow(items, "/add-one", window=1)
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, np.full(5000, i + 1.0))
+
+
+async def test_a_flow_of_nothing_is_nothing() -> None:
+    assert await _flow([], "/double") == []
+
+
+async def test_nothing_is_taken_beyond_the_window_of_a_slow_consumer() -> None:
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for i in range(1000):
+            taken += 1
+            yield i
+
+    client = DirectClient()
+    async with innet.serving(double, add_one, client=client):
+        results = innet.flow(items(), "/double", "/add-one", client=client, window=4)
+        used = 0
+        async for _ in results:
+            used += 1
+            await asyncio.sleep(0)  # whoever has something to do does it
+            assert taken <= used + 4
+            if used == 20:
+                break
+        await results.aclose()
+
+
+async def test_an_exception_of_a_function_ends_the_flow_at_its_item() -> None:
+    @innet.function("/picky")
+    def picky(value: int) -> int:
+        if value == 3:
+            raise ValueError("not three")
+        return value
+
+    client = DirectClient()
+    async with innet.serving(picky, add_one, client=client):
+        results = innet.flow(range(9), "/picky", "/add-one", client=client)
+        assert [await anext(results) for _ in range(3)] == [1, 2, 3]
+        with pytest.raises(FunctionError, match="/picky: ValueError: not three"):
+            await anext(results)
+
+
+async def test_an_exception_of_the_items_ends_the_flow() -> None:
+    async def items() -> AsyncIterator[int]:
+        yield 1
+        raise OSError("the camera is gone")
+
+    with pytest.raises(FunctionError, match="OSError: the camera is gone"):
+        await _flow(items(), "/double")
+
+
+async def test_a_stage_ends_when_its_consumer_does() -> None:
+    client = DirectClient()
+    async with innet.serving(double, client=client) as server:
+        results = innet.flow(range(100), "/double", client=client)
+        async for _ in results:
+            assert len(server._stages) == 1
+            break
+        stage = next(iter(server._stages.values()))
+        stage.end()
+        await results.aclose()
+
+
+async def test_a_flow_through_another_function_s_names_is_refused() -> None:
+    client = DirectClient()
+    async with innet.serving(double, client=client):
+        from innet.ndn.functions.call import outcome_of
+        from innet.ndn.functions.messages import Arguments, FlowPart
+
+        part = FlowPart("/x", "/victim/flow/1", 4, 1.0)
+        outcome = await outcome_of(
+            client, double.name, Arguments([], {}, 1.0, part), client.validator
+        )
+        assert "not an output of /double" in outcome.error
+
+
+async def test_a_flow_needs_a_function_and_a_window() -> None:
+    for functions, window in (((), 8), (("/double",), 0)):
+        with pytest.raises(ValueError, match="needs a function"):
+            await _flow([1], *functions, window=window)
