@@ -153,7 +153,7 @@ class Controller:
         """
         with self._lock:
             self._placements.open_job(job_message(job, keys))
-            self._keys.open_job(job.name, groups, self._placements.survivors.switches)
+            self._keys.open_job(job.name, groups)
 
     def close_job(self, job: Job) -> None:
         """A job is over: nothing of it is left on the switches, and its hosts are free."""
@@ -489,7 +489,7 @@ class Controller:
         for known in record.jobs.values():
             if known.keys is not None:
                 self._placements.restore_job(job_message(known.job, known.keys))
-                self._keys.open_job(known.job.name, known.groups, ())
+                self._keys.open_job(known.job.name, known.groups)
         reports = self._ask_workers(hosts)
         for worker in reports:
             self._note_supervised(worker.node, worker.pid)

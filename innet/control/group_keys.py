@@ -26,23 +26,30 @@ class GroupKeys:
         self._sources: dict[str, GroupKeySource] = {}
         self._public: dict[str, str] = {}
 
-    def open_job(self, job: str, source: GroupKeySource | None, switches: Iterable[str]) -> None:
-        """Groups of the job have keys from ``source`` from now on, which ``switches`` get too."""
+    def open_job(self, job: str, source: GroupKeySource | None) -> None:
+        """Groups of the job have keys from ``source`` from now on."""
         if source is not None and self._authority is not None:
             self._sources[job] = source
-            self.ask_switches(switches)
 
     def close_job(self, job: str) -> None:
         """The job is over: nothing is left that its keys could be made of."""
         self._sources.pop(job, None)
 
-    def ask_switches(self, switches: Iterable[str]) -> None:
-        """Learn what is sealed to switches: a process that has come in another's place has its own.
+    def meet_switches(self, switches: Iterable[str], *, anew: bool = False) -> None:
+        """Learn what is sealed to switches, as far as it is not known.
 
-        One that does not answer gets no keys until it is asked again.
+        One that does not answer gets no keys until it is met again.
+
+        Args:
+            switches: those that answer, as far as is known.
+            anew: other processes may have come in their places, with other keys.
         """
-        if self._sources:
-            self._public.update(self._messenger.ask_each(switches, "sealing_key"))
+        if not self._sources:
+            return
+        asked = [switch for switch in switches if anew or switch not in self._public]
+        for switch in asked:
+            self._public.pop(switch, None)
+        self._public.update(self._messenger.ask_each(asked, "sealing_key"))
 
     def meet(self, node: str, public: str | None) -> None:
         """Another process stands for a host, with this sealing key."""

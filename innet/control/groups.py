@@ -238,7 +238,7 @@ class GroupRegistry:
             if why := self._placements.survivors.separation(group.ranks):
                 self._fail_group(group, frozenset(), why, None)
         moved = [group for group in self._groups if self._place(group)]
-        self._keys.ask_switches(self._placements.survivors.switches)
+        self._keys.meet_switches(self._placements.survivors.switches, anew=True)
         self._placements.adapt_switches(
             {prefix: plan for group in self._groups for prefix, plan in group.placed.items()},
             lambda switch: [m for g in self._groups for m in self._keys.for_switch(g, switch)],
@@ -402,6 +402,7 @@ class GroupRegistry:
         placed = self._placements.place(plans)
         group = Group(name, job.name, algorithm, ranks, plans, placed, number)
         self._groups.append(group)
+        self._keys.meet_switches(self._placements.survivors.switches)
         try:
             self._placements.install(placed, partial(self._keys.for_switch, group))
         except ControlError:

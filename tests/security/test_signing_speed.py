@@ -1,0 +1,27 @@
+"""What benchmarks of signatures are told: of keys that fit, and of work that was done."""
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from innet._native import _core
+
+
+def ed25519_pair() -> tuple[_core.SigningKey, _core.SigningKey]:
+    private = Ed25519PrivateKey.generate()
+    return (
+        _core.SigningKey("ed25519", "/k", private.private_bytes_raw()),
+        _core.SigningKey("ed25519", "/k", private.public_key().public_bytes_raw()),
+    )
+
+
+@pytest.mark.parametrize("speed", [_core.signing_speed, _core.manifest_speed])
+def test_signing_and_verifying_take_some_time(speed):
+    assert all(taken_s > 0 for taken_s in speed(*ed25519_pair(), 8000, 3))
+
+
+@pytest.mark.parametrize("speed", [_core.signing_speed, _core.manifest_speed])
+def test_keys_that_do_not_belong_together_are_no_measurement(speed):
+    with pytest.raises(ValueError, match="does not verify"):
+        speed(ed25519_pair()[0], ed25519_pair()[1], 1000, 2)
+    with pytest.raises(ValueError, match="larger than a packet"):
+        speed(*ed25519_pair(), 1 << 20, 1)
