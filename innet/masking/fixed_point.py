@@ -62,6 +62,8 @@ class FixedPoint:
             )
         if not 0 < limit < np.inf:
             raise CollectiveError(f"limit={limit} bounds nothing; give the largest magnitude")
+        if given.kind == "f":  # who clips to the limit may have it rounded up by the type
+            limit = float(np.asarray(limit, given))
         small = given.kind == "f" and given.itemsize <= 4
         wire = np.dtype(np.uint32) if small else np.dtype(np.uint64)
         ring_bits = wire.itemsize * 8 - (ranks - 1).bit_length()
@@ -73,7 +75,7 @@ class FixedPoint:
                     "smaller limit"
                 )
             return cls(given, ranks, ring_bits, wire, 1.0, limit)
-        room = min(largest_sum, 1 << _MANTISSA_BITS) / ranks
+        room = min(largest_sum, 1 << _MANTISSA_BITS) // ranks  # whole: rounding stays below it
         scale = 2.0 ** np.floor(np.log2(room) - np.log2(limit))
         if not 0 < scale < np.inf or limit * scale < 1:
             raise CollectiveError(f"limit={limit:g} cannot be scaled; give one nearer to 1")
@@ -89,21 +91,31 @@ class FixedPoint:
         """Type of a sum."""
         return self.dtype if self.dtype.kind == "f" else np.dtype(np.int64)
 
+    def check(self, values: Values) -> None:
+        """See to it that ``values`` have residues.
+
+        Raises:
+            CollectiveError: a value is larger than the limit, or no number.
+        """
+        if values.size == 0:
+            return
+        magnitude = np.maximum(-float(values.min()), float(values.max()))  # NaN if there is one
+        if not magnitude <= self.limit:
+            raise CollectiveError(
+                f"a value of magnitude {magnitude:g} is beyond limit={self.limit:g}: masked sums "
+                "are in fixed point, and have no infinity. Clip the values, or raise the limit"
+            )
+
     def encode(self, values: Values) -> Residues:
         """The residues of ``values``, in an array of their own.
 
         Raises:
             CollectiveError: a value is larger than the limit, or no number.
         """
-        magnitude = np.abs(values.astype(np.float64))
-        if not (magnitude <= self.limit).all():
-            worst = float(magnitude.max())
-            raise CollectiveError(
-                f"a value of magnitude {worst:g} is beyond limit={self.limit:g}: masked sums are "
-                "in fixed point, and have no infinity. Clip the values, or raise the limit"
-            )
+        self.check(values)
         if self.dtype.kind == "f":
-            whole = np.rint(values.astype(np.float64) * self.scale).astype(np.int64)
+            scaled = np.multiply(values, self.scale, dtype=np.float64)
+            whole = np.rint(scaled, out=scaled).astype(np.int64)
         else:
             whole = values.astype(np.int64)
         modulo_2_64 = whole.view(np.uint64)

@@ -1,4 +1,4 @@
-"""Masks: a seed expanded to residues, the same for everybody who has the seed."""
+"""Masks: residues that follow from a seed, the same for everybody who has it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,28 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from innet.errors import SecurityError
-from innet.masking.fixed_point import FixedPoint, Residues
+from innet.masking.fixed_point import Residues
 
 SEED_BYTES = 32
 _FIRST_COUNTER = bytes(16)
+_PIECE = bytes(1 << 17)
+"""Zeros to encrypt: what they become is added while it is in the core's own cache."""
 
 
-def expand(seed: bytes, size: int, point: FixedPoint) -> Residues:
-    """``size`` residues that look uniform to who has not the seed: AES-256 in counter mode.
+def add_mask(into: Residues, seed: bytes, sign: int) -> None:
+    """Add the mask of ``seed``, or subtract it if ``sign`` is -1, modulo the type of ``into``.
 
-    A seed is expanded once: it is a key of its own, and so the counter begins at 0.
+    Masks look uniform to who has not the seed: AES-256 in counter mode. A seed is expanded once in
+    a round: it is a key of its own, and so the counter begins at 0.
     """
-    residues = np.zeros(size, point.wire)
+    combine = np.add if sign > 0 else np.subtract
     stream = Cipher(algorithms.AES(seed), modes.CTR(_FIRST_COUNTER)).encryptor()
-    residues = np.frombuffer(stream.update(residues.tobytes()), point.wire)
-    return point.reduced(residues)
+    piece = np.empty(len(_PIECE) + 15, np.uint8)  # 15: as many as the library asks for
+    per_piece = len(_PIECE) // into.itemsize
+    for first in range(0, into.size, per_piece):
+        part = into[first : first + per_piece]
+        stream.update_into(_PIECE[: part.nbytes], piece.data)
+        combine(part, piece[: part.nbytes].view(into.dtype), out=part)
 
 
 def agreed_seed(private: X25519PrivateKey, public: bytes, purpose: bytes) -> bytes:

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, Hash
 
 from innet.errors import CollectiveError, SecurityError
 from innet.masking.fixed_point import FixedPoint, Residues
-from innet.masking.mask_stream import SEED_BYTES, agreed_seed, expand
+from innet.masking.mask_stream import SEED_BYTES, add_mask, agreed_seed
 from innet.masking.shamir import SHARE_BYTES, Randomness, combine, split
 
 _KEY_BYTES = 32
@@ -117,11 +117,12 @@ class MaskedRound:
             dealt: what each rank has dealt to this one.
         """
         self._dealt = list(dealt)
-        masked = residues + expand(self._seed, residues.size, point)
+        masked = residues.copy()
+        add_mask(masked, self._seed, 1)
         for other in range(self._ranks):
             if other != self._rank:
                 seed = self._pair_seed(self._mask_key, self._rank, other)
-                _add(masked, expand(seed, residues.size, point), _sign(self._rank, other))
+                add_mask(masked, seed, _sign(self._rank, other))
         return point.reduced(masked)
 
     def reveal(self, dropped: Collection[int]) -> bytes:
@@ -178,11 +179,11 @@ class MaskedRound:
             at = slice(owner * SHARE_BYTES, (owner + 1) * SHARE_BYTES)
             secret = combine({rank: shares[at] for rank, shares in needed.items()})
             if owner in dropped:
-                self._remove_pairs_of(owner, secret, dropped, sum_of_all, point)
+                self._remove_pairs_of(owner, secret, dropped, sum_of_all)
                 continue
             if _commitment(secret) != self._advertised[owner][2 * _KEY_BYTES :]:
                 raise _misfit(owner)
-            _add(sum_of_all, expand(secret, total.size, point), -1)
+            add_mask(sum_of_all, secret, -1)
         return point.reduced(sum_of_all)
 
     def _remove_pairs_of(
@@ -191,15 +192,14 @@ class MaskedRound:
         secret: bytes,
         dropped: Collection[int],
         total: Residues,
-        point: FixedPoint,
     ) -> None:
         key = X25519PrivateKey.from_private_bytes(secret)
         if key.public_key().public_bytes_raw() != self._mask_public(dropped_rank):
             raise _misfit(dropped_rank)
         for other in range(self._ranks):
             if other not in dropped:
-                mask = expand(self._pair_seed(key, dropped_rank, other), total.size, point)
-                _add(total, mask, -_sign(other, dropped_rank))
+                seed = self._pair_seed(key, dropped_rank, other)
+                add_mask(total, seed, -_sign(other, dropped_rank))
 
     def _split(self, secret: bytes) -> list[bytes]:
         return split(secret, self._threshold, self._ranks, self._random)
@@ -233,14 +233,6 @@ class MaskedRound:
 def _sign(rank: int, other: int) -> int:
     """Of two ranks, the lower adds their mask, and the higher subtracts it."""
     return 1 if rank < other else -1
-
-
-def _add(into: Residues, mask: Residues, sign: int) -> None:
-    """Modulo the type, which the ring's modulus divides."""
-    if sign > 0:
-        into += mask
-    else:
-        into -= mask
 
 
 def _commitment(seed: bytes) -> bytes:

@@ -124,7 +124,7 @@ class MaskedSum:
             DeadlineExceeded: a rank did not come in time.
         """
         values = np.asarray(array)
-        self._point(values).encode(values)  # whoever gives what cannot be added hears so at once
+        self._point(values).check(values)  # whoever gives what cannot be added hears so at once
 
         def whole() -> MaskedTotal:
             return self._whole_round(values)

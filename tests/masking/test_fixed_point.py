@@ -60,3 +60,16 @@ def test_types_and_limits_without_a_ring_are_refused(dtype, limit):
 def test_eight_ranks_have_finer_steps_than_single_precision_has_at_the_limit():
     point = FixedPoint.of("f4", 8, 1.0)
     assert point.resolution <= np.spacing(np.float32(0.5))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8, 9, 700, 1000])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_at_the_limit_do_not_change_their_sign(dtype, ranks):
+    bits = np.dtype(dtype).itemsize * 8 - (ranks - 1).bit_length()
+    limit = (2.0 ** min(bits - 1, 52) - 1) / ranks  # no room is left above it
+    point = FixedPoint.of(dtype, ranks, limit)
+    for sign in (1, -1):
+        residues = point.encode(np.full(1, sign * limit, dtype))
+        total = point.decode(point.reduced(residues * residues.dtype.type(ranks)))
+        tolerance = ranks * point.resolution
+        assert total[0] == pytest.approx(sign * limit * ranks, abs=tolerance)

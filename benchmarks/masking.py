@@ -1,0 +1,94 @@
+"""What masks cost: a sum over 8 hosts, plain and masked, in turns in one job.
+
+python benchmarks/masking.py --json
+
+f32 in and out. The masked sum is of as many bytes, beside its keys and shares; what it takes longer
+is three more exchanges, and the processors' time for masks, of which all hosts here share two.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.compare.progress import ProgressBar
+from innet.compare.worker_figures import measured_by_workers, report, worker_arguments
+from innet.topology import load_topology
+from innet.topology.quantities import parse_rate_bps, parse_size_bytes
+
+WARM_UP_TURNS = 1
+
+
+def main() -> None:
+    """Measure and print."""
+    given = worker_arguments()
+    if given is not None:
+        _measure_in_worker(*map(int, given))
+        return
+    parser = argument_parser("time of a sum on star8, plain and under masks")
+    parser.add_argument("--rate", type=quantity(parse_rate_bps), default="200mbit")
+    parser.add_argument("--size", type=quantity(parse_size_bytes), default="4MiB")
+    parser.add_argument("--mode", choices=("local", "netns"), default="local")
+    parser.add_argument("--turns", type=int, help="default 9, quick: 3")
+    arguments = parser.parse_args()
+    turns = arguments.turns or (3 if arguments.quick else 9)
+    benchmark = Benchmark("masking", arguments, deadline_s=120 if arguments.quick else 300)
+
+    async def measure(_progress: ProgressBar) -> Figures:
+        topology = load_topology("star8").with_overrides(rate_bps=arguments.rate)
+        figures = await measured_by_workers(
+            __file__, (arguments.size, turns), topology, mode=arguments.mode
+        )
+        return {
+            **figures,
+            "size_bytes": arguments.size,
+            "rate_bps": arguments.rate,
+            "mode": arguments.mode,
+        }
+
+    benchmark.run(measure)
+
+
+def _measure_in_worker(size_bytes: int, turns: int) -> None:
+    import numpy as np
+
+    import innet
+
+    comm = innet.init()
+    sums = innet.MaskedSum(comm, limit=8.0)
+    update = np.random.default_rng(comm.rank).standard_normal(size_bytes // 4).clip(-8, 8)
+    update = update.astype(np.float32)
+    tiny = update[:1]
+    methods: dict[str, Callable[[], object]] = {
+        "plain": lambda: comm.allreduce(update),
+        "masked": lambda: sums.allreduce(update),
+        "plain_one_number": lambda: comm.allreduce(tiny),
+        "masked_one_number": lambda: sums.allreduce(tiny),
+    }
+    times_s: dict[str, list[float]] = {name: [] for name in methods}
+    for turn in range(WARM_UP_TURNS + turns):
+        for name, run in methods.items():
+            comm.barrier()
+            start_s = time.perf_counter()
+            run()
+            taken_s = np.array([time.perf_counter() - start_s])
+            longest_s = float(comm.allreduce(taken_s, "max")[0])
+            if turn >= WARM_UP_TURNS:
+                times_s[name].append(longest_s)
+    sums.close()
+    if comm.rank == 0:
+        figures: Figures = {}
+        for name, times in times_s.items():
+            figures |= {
+                f"{name}_s": statistics.median(times),
+                f"{name}_min_s": min(times),
+                f"{name}_max_s": max(times),
+            }
+        report(figures | {"slowdown": figures["masked_s"] / figures["plain_s"]})
+    comm.close()
+
+
+if __name__ == "__main__":
+    main()
