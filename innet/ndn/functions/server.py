@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -13,12 +13,12 @@ from innet.errors import FunctionError, SecurityError, TransportError
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.messages import Arguments, Outcome
+from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
 from innet.ndn.functions.reflexive import reflexive_name_of
 from innet.ndn.functions.repetitions import Repetitions
-from innet.ndn.functions.stage import FLOW, Stage
+from innet.ndn.functions.stage import FLOW, Stage, item_name
 from innet.ndn.functions.transfer import fetch_content, publication_of
-from innet.ndn.names import Name
+from innet.ndn.names import GENERIC, Name, as_name
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.validation import Validator
 from innet.ndn.wire import NackReason, ReceivedInterest
@@ -114,7 +114,8 @@ class FunctionServer:
             )
         )
         if arguments.flow is not None:
-            stage = Stage(self._client, function, arguments, self._validator)
+            part = arguments.flow
+            stage = Stage(self._client, function, part, self._taker(part))
             return await self._run_stage(stage, trigger)
         return await function.run(arguments.args, arguments.kwargs, arguments.timeout_s)
 
@@ -134,18 +135,42 @@ class FunctionServer:
         function = next((n for n in self._functions if n.is_prefix_of(interest.name)), None)
         if function is None or interest.name[len(function)][1] != FLOW:
             return Refusal(NackReason.NO_DATA)
-        output = interest.name.prefix(len(function) + 2)
-        # Its consumer may be faster than whoever opens it.
+        try:
+            stage = await self._opened(interest.name.prefix(len(function) + 2))
+        except FunctionError:
+            return Refusal(NackReason.NO_DATA)
+        return await stage.answer(interest)
+
+    async def _opened(self, output: Name) -> Stage:
+        """Its consumer may be faster than whoever opens it."""
         try:
             async with asyncio.timeout(_STAGE_OPENS_S):
                 while output not in self._stages:
                     await self._stage_opened.wait()
-        except TimeoutError:
-            return Refusal(NackReason.NO_DATA)
-        return await self._stages[output].answer(interest)
+        except TimeoutError as error:
+            raise FunctionError(f"no flow through {output} is open") from error
+        return self._stages[output]
+
+    def _taker(self, part: FlowPart) -> Callable[[int], Awaitable[bytes]]:
+        prefix = as_name(part.input_prefix)
+
+        # No forwarder sends Interests back to the client that they come from.
+        async def from_here(number: int) -> bytes:
+            return await (await self._opened(prefix)).content(number)
+
+        async def from_elsewhere(number: int) -> bytes:
+            return await fetch_content(
+                self._client,
+                item_name(prefix, number),
+                validator=self._validator,
+                patience_s=part.item_timeout_s,
+            )
+
+        is_own = any(name.is_prefix_of(prefix) for name in self._functions)
+        return from_here if is_own else from_elsewhere
 
     def _publish(self, function: Name, content: bytes) -> Name:
-        name = function.append(8, _RESULT).append(8, secrets.token_hex(16).encode())
+        name = function.append(GENERIC, _RESULT).append(GENERIC, secrets.token_hex(16).encode())
         self._client.produce(name, publication_of(self._client, name, content).answer)
         asyncio.get_running_loop().call_later(_RESULT_KEPT_S, self._client.stop_producing, name)
         return name

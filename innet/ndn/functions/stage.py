@@ -7,18 +7,18 @@ and compute. So nothing is computed, fetched or kept beyond the window of the la
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from innet.errors import FunctionError, SecurityError, TransportError
 from innet.ndn.client import Client
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.messages import Arguments, Outcome
+from innet.ndn.functions.messages import FlowPart, Outcome
 from innet.ndn.functions.repetitions import Repetitions
-from innet.ndn.functions.transfer import fetch_content, publication_of
-from innet.ndn.names import SEQUENCE, Name, as_name, number_at
+from innet.ndn.functions.transfer import publication_of
+from innet.ndn.names import GENERIC, SEQUENCE, Name, as_name, number_at
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
-from innet.ndn.validation import Validator
 from innet.ndn.wire import NackReason, ReceivedInterest
 
 FLOW = b"flow"
@@ -29,8 +29,16 @@ _LINGER_S = 2.0
 """After the last item: its answer may have been lost."""
 
 
+class _Item(NamedTuple):
+    content: bytes
+    publication: Publication
+
+
 class Stage:
-    """Gives items ``<output>/seq=<n>``, each made from ``<input>/seq=<n>``.
+    """Gives items ``<output>/seq=<n>``, each made from that of its input.
+
+    Args:
+        take: fetches the content of an input's item.
 
     Raises:
         FunctionError: the arguments ask for what is none of this function's.
@@ -40,23 +48,19 @@ class Stage:
         self,
         client: Client,
         function: Function[..., Any],
-        arguments: Arguments,
-        validator: Validator,
+        part: FlowPart,
+        take: Callable[[int], Awaitable[bytes]],
     ) -> None:
-        part = arguments.flow
-        if part is None:
-            raise FunctionError(f"{function.name} is no part of a flow without input and output")
         self.output = as_name(part.output_prefix)
-        own = function.name.append(8, FLOW)
+        own = function.name.append(GENERIC, FLOW)
         if not own.is_prefix_of(self.output) or len(self.output) != len(own) + 1:
             raise FunctionError(f"{self.output} is not an output of {function.name}")
         self._client = client
         self._function = function
-        self._input = as_name(part.input_prefix)
+        self._take = take
         self._kept = 4 * part.window
         self._timeout_s = part.item_timeout_s
-        self._validator = validator
-        self._items: dict[int, asyncio.Task[Publication]] = {}
+        self._items: dict[int, asyncio.Task[_Item]] = {}
         self._answers = Repetitions(kept=self._kept)
         self._ended = asyncio.Event()
         self._asked_at_s = asyncio.get_running_loop().time()
@@ -97,25 +101,36 @@ class Stage:
             return Refusal(NackReason.NO_DATA)
 
         async def segment() -> bytes:
-            publication = await asyncio.shield(self._item(number))
-            packet = await publication.answer(interest)
+            item = await asyncio.shield(self._item(number))
+            packet = await item.publication.answer(interest)
             return packet if isinstance(packet, bytes) else b""
 
         return await self._answers.answer(interest.name, segment) or None
+
+    async def content(self, number: int) -> bytes:
+        """An item, for a stage in the same program.
+
+        Raises:
+            FunctionError: it is too far from those that were asked for.
+        """
+        self.keep()
+        if not self._may_ask_for(number):
+            raise FunctionError(f"item {number} is not there any more")
+        return (await asyncio.shield(self._item(number))).content
 
     def _may_ask_for(self, number: int) -> bool:
         return not self._items or max(self._items) - self._kept < number <= (
             max(self._items) + self._kept
         )
 
-    def _item(self, number: int) -> asyncio.Task[Publication]:
+    def _item(self, number: int) -> asyncio.Task[_Item]:
         if number not in self._items:
             self._items[number] = asyncio.get_running_loop().create_task(self._make(number))
             for old in [n for n in self._items if n <= number - self._kept]:
                 self._items.pop(old).cancel()
         return self._items[number]
 
-    async def _make(self, number: int) -> Publication:
+    async def _make(self, number: int) -> _Item:
         try:
             outcome = await self._outcome(number)
             content = outcome.encode()
@@ -124,17 +139,11 @@ class Stage:
         else:
             if outcome.last:
                 asyncio.get_running_loop().call_later(_LINGER_S, self.end)
-        return publication_of(self._client, item_name(self.output, number), content)
+        name = item_name(self.output, number)
+        return _Item(content, publication_of(self._client, name, content))
 
     async def _outcome(self, number: int) -> Outcome:
-        came = Outcome.decode(
-            await fetch_content(
-                self._client,
-                item_name(self._input, number),
-                validator=self._validator,
-                patience_s=self._timeout_s,
-            )
-        )
+        came = Outcome.decode(await self._take(number))
         if came.last or came.error:
             return came
         return await self._function.run([came.value], {}, self._timeout_s)

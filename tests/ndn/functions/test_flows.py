@@ -34,6 +34,10 @@ async def test_items_pass_through_every_function_in_order() -> None:
     assert await _flow(range(20), "/double", "/add-one") == [2 * i + 1 for i in range(20)]
 
 
+async def test_a_function_can_be_in_a_flow_twice() -> None:
+    assert await _flow([1, 2], "/double", "/double") == [4, 8]
+
+
 async def test_large_items_and_a_window_of_one() -> None:
     items = [np.full(5000, float(i)) for i in range(3)]
     results = await _flow(items, "/add-one", window=1)
