@@ -7,7 +7,7 @@ round in which a rank dies is brought to an end by those that are left.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -120,7 +120,7 @@ class MaskedSum:
         Raises:
             CollectiveError: a value is beyond the limit, or no number, or of another type.
             SecurityError: fewer ranks are left than the threshold; or what a rank has sent does
-                not fit what it had promised.
+                not fit what it had promised. The communicator has no masked sums any more then.
             DeadlineExceeded: a rank did not come in time.
         """
         values = np.asarray(array)
@@ -235,7 +235,8 @@ class MaskedSum:
 
     def _end(self, result: MaskedTotal) -> MaskedTotal:
         self._finished += 1
-        self._last = result
+        # The caller may change what it gets, and others may still have to hear what it was.
+        self._last = replace(result, total=result.total.copy())
         self._attempt = None
         return result
 

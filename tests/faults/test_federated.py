@@ -16,7 +16,7 @@ pytestmark = pytest.mark.faults
 
 APP = Path(__file__).parents[2] / "apps" / "federated.py"
 WORKERS = 4
-ROUNDS = 5
+ROUNDS = 20
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.003, 0.006, 0.01, 0.02])
@@ -34,11 +34,13 @@ def test_no_round_is_lost_and_all_who_are_left_have_the_same_model(after_s):
 
     lost = asyncio.run(launch())
     assert any("h1" in ended for ended in lost)
-    told = [re.match(r"round (\d): loss ([\d.]+) after .* (\d) of 4", line) for _, line in lines]
+    told = [re.match(r"round (\d+): loss ([\d.]+) after .* (\d) of 4", line) for _, line in lines]
     rounds = [[float(value) for value in found.groups()] for found in told if found]
     assert [number for number, _, _ in rounds] == list(range(ROUNDS))
-    assert {contributors for _, _, contributors in rounds[:2]} == {WORKERS}
-    assert {contributors for _, _, contributors in rounds[3:]} == {WORKERS - 1}
+    contributors = [count for _, _, count in rounds]
+    assert contributors == sorted(contributors, reverse=True)  # whenever the process has died
+    assert contributors[:2] == [WORKERS] * 2
+    assert contributors[-1] == WORKERS - 1
     assert rounds[-1][1] < rounds[0][1]
     models = {label: line for label, line in lines if line.startswith("model ")}
     assert set(models) == {"h0", "h2", "h3"}
