@@ -75,7 +75,13 @@ class LastingConnection:
         self._restoring = asyncio.get_running_loop().create_task(self._restore())
 
     async def _restore(self) -> None:
-        # Over UDP, opening succeeds wherever; only a packet shows that somebody is there.
+        while self._face is None:
+            await self._open_again()
+            _log.info("connected to %s again", self.address)
+            # Over UDP, opening succeeds wherever: what is sent now may show that nobody is there.
+            self._on_restored()
+
+    async def _open_again(self) -> None:
         while self._face is None:
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
@@ -83,5 +89,3 @@ class LastingConnection:
                 await self.open()
             except NoForwarder as error:
                 self.trouble = str(error)
-        _log.info("connected to %s again", self.address)
-        self._on_restored()

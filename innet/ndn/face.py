@@ -66,24 +66,22 @@ class Face:
 
     def __init__(
         self,
-        transport: asyncio.Transport | asyncio.DatagramTransport,
-        protocol: _StreamProtocol | _DatagramProtocol,
+        transport: asyncio.BaseTransport,
+        send: Callable[[bytes], None],
+        end: Callable[[], None],
     ) -> None:
         self._transport = transport
-        self._protocol = protocol
+        self._send = send
+        self._end = end
 
     def send(self, packet: bytes) -> None:
         """Send one packet; on a connection that has ended, nothing happens."""
-        if self._transport.is_closing():
-            return
-        if isinstance(self._transport, asyncio.DatagramTransport):
-            self._transport.sendto(packet)
-        else:
-            self._transport.write(packet)
+        if not self._transport.is_closing():
+            self._send(packet)
 
     def close(self) -> None:
         """End the connection, after what was sent has left."""
-        self._protocol.end()
+        self._end()
         self._transport.close()
 
 
@@ -113,7 +111,7 @@ async def _open(address: FaceAddress, on_packet: OnPacket, on_lost: OnLost) -> F
         datagrams, datagram_protocol = await loop.create_datagram_endpoint(
             lambda: _DatagramProtocol(on_packet, on_lost), remote_addr=(address.host, address.port)
         )
-        return Face(datagrams, datagram_protocol)
+        return Face(datagrams, datagrams.sendto, datagram_protocol.end)
 
     def protocol() -> _StreamProtocol:
         return _StreamProtocol(on_packet, on_lost)
@@ -122,7 +120,7 @@ async def _open(address: FaceAddress, on_packet: OnPacket, on_lost: OnLost) -> F
         stream, stream_protocol = await loop.create_unix_connection(protocol, address.path)
     else:
         stream, stream_protocol = await loop.create_connection(protocol, address.host, address.port)
-    return Face(stream, stream_protocol)
+    return Face(stream, stream.write, stream_protocol.end)
 
 
 def _what_next(address: FaceAddress) -> str:

@@ -227,3 +227,25 @@ async def test_what_the_forwarder_says_of_itself_comes_whole(client, forwarder):
 
     forwarder.commands = dataset
     assert await client.management.dataset("fib/list") == b"012"
+
+
+class _Answering(asyncio.DatagramProtocol):
+    """A forwarder over UDP that answers every Interest."""
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, addr):
+        self.transport.sendto(encode_data(parse_interest(data).name, b"by UDP"), addr)
+
+
+async def test_a_forwarder_over_udp_may_come_later_and_is_found_then(unused_port):
+    async with Client(f"udp://127.0.0.1:{unused_port}") as client:
+        asking = asyncio.ensure_future(client.express("/a", lifetime_s=0.05, deadline_s=60))
+        with pytest.raises(NoForwarder, match="was lost"):
+            await client.express("/b", lifetime_s=0.05, deadline_s=0.2)
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            _Answering, local_addr=("127.0.0.1", unused_port)
+        )
+        assert (await asking).content == b"by UDP"
+        transport.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from innet.errors import InterestRefused, InterestTimeout
+from innet.errors import InterestRefused, InterestTimeout, MalformedPacket
 from innet.ndn.names import METADATA, SEGMENT, VERSION, Name, number_at, with_keyword
 from innet.ndn.objects.metadata import decode_metadata
 from innet.ndn.signers import SignatureType
@@ -13,6 +15,9 @@ from innet.ndn.validation import ReceivedData, Validator
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
+
+_HEAD_START_S = 1.0
+"""What metadata have before any packet of the object is asked for."""
 
 
 async def discover_version(
@@ -70,23 +75,54 @@ async def locate(
     """
     if exact or number_at(name, -1, VERSION) is not None:
         return Place(name)
+    ways = [
+        asyncio.ensure_future(_by_metadata(client, name, validator, deadline_s)),
+        asyncio.ensure_future(_by_any_packet(client, name, validator, deadline_s)),
+    ]
     try:
-        versioned = await discover_version(
-            client, name, validator=validator, deadline_s=deadline_s / 2
-        )
-        return Place(versioned)
-    except (InterestTimeout, InterestRefused):
-        data = await client.express(
-            name,
-            can_be_prefix=True,
-            must_be_fresh=True,
-            deadline_s=deadline_s / 2,
-            validator=_UnlessUnsigned(validator),
-        )
+        return await _first_success(ways)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _by_metadata(
+    client: Client, name: Name, validator: Validator, deadline_s: float
+) -> Place:
+    return Place(await discover_version(client, name, validator=validator, deadline_s=deadline_s))
+
+
+async def _by_any_packet(
+    client: Client, name: Name, validator: Validator, deadline_s: float
+) -> Place:
+    """Later than metadata: a cache may have a packet of an older version."""
+    await asyncio.sleep(min(_HEAD_START_S, deadline_s / 2))
+    data = await client.express(
+        name,
+        can_be_prefix=True,
+        must_be_fresh=True,
+        deadline_s=deadline_s,
+        validator=_UnlessUnsigned(validator),
+    )
     if number_at(data.name, -1, SEGMENT) is not None:
         return Place(data.name.parent())
     await validator.check(str(data.name), data)
     return Place(data.name, data)
+
+
+async def _first_success(ways: Sequence[asyncio.Future[Place]]) -> Place:
+    """What one of them finds; if none does, the error of the first."""
+    waiting = set(ways)
+    while waiting:
+        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for way in done:
+            failure = way.exception()
+            if failure is None:
+                return way.result()
+            if not isinstance(failure, InterestTimeout | InterestRefused | MalformedPacket):
+                raise failure
+    return ways[0].result()
 
 
 class _UnlessUnsigned:
