@@ -99,6 +99,16 @@ class SecuritySettings(_Model):
         default="gmac",
         description="signature of every segment; none, for measurements: nothing is verified",
     )
+    policy: str = Field(
+        default="job",
+        description="who may sign what, with signature=ed25519: job, or a file (docs/trust.md)",
+    )
+    key_lifetime_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="how long what a node has signed with its own key counts, from when its job "
+        "began; none: for ever",
+    )
 
 
 class RecoverySettings(_Model):

@@ -31,7 +31,7 @@ void install_job(NodeHandle& self, const std::string& prefix, std::uint32_t weig
         engine.node.install_job(name, weight, std::move(signer));
         engine.keyring.remove_scope(name);
         for (const SigningKey& key : trusted_keys) {
-            [[maybe_unused]] const bool added = add_key(engine.keyring, key, name);
+            [[maybe_unused]] const bool added = add_key(engine.keyring, key, name, engine.now);
         }
     });
 }
@@ -59,7 +59,7 @@ void install_group_keys(NodeHandle& self, const std::vector<std::string>& prefix
             engine.endpoint.set_signer(group, signer);
             engine.keyring.remove_scope(group);
             for (const SigningKey& key : trusted_keys) {
-                [[maybe_unused]] const bool added = add_key(engine.keyring, key, group);
+                [[maybe_unused]] const bool added = add_key(engine.keyring, key, group, engine.now);
             }
         }
     });

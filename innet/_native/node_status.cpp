@@ -21,6 +21,7 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["invalid_signature"] = c.invalid_signature;
     d["unknown_key"] = c.unknown_key;
     d["key_out_of_scope"] = c.key_out_of_scope;
+    d["key_expired"] = c.key_expired;
     d["forbidden_interests"] = c.forbidden_interests;
     d["forbidden_answers"] = c.forbidden_answers;
     d["no_route"] = c.no_route;

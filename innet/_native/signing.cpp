@@ -1,10 +1,14 @@
 #include "innet/_native/signing.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "innet/_native/name_argument.hpp"
+#include "innet/_native/node_settings.hpp"
 
 namespace nb = nanobind;
 
@@ -37,6 +41,25 @@ SigningKey make_key(const std::string& type, const std::string& name, nb::bytes 
     return key;
 }
 
+void limit(SigningKey& key, const std::optional<std::vector<std::string>>& names,
+           std::optional<double> valid_for_s) {
+    if (names) {
+        key.names.emplace();
+        for (const std::string& name : *names) key.names->push_back(name_from_uri(name));
+    }
+    if (valid_for_s) key.valid_for = from_seconds(std::max(0.0, *valid_for_s));
+}
+
+/// Other scopes' names would only take room.
+std::optional<std::vector<wire::Name>> names_below(const wire::Name& scope, const SigningKey& key) {
+    if (!key.names) return std::nullopt;
+    std::vector<wire::Name> names;
+    std::ranges::copy_if(*key.names, std::back_inserter(names), [&](const wire::Name& name) {
+        return scope.view().is_prefix_of(name.view());
+    });
+    return names;
+}
+
 }  // namespace
 
 std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
@@ -66,7 +89,8 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
     return signer;
 }
 
-bool add_key(security::Keyring& keyring, const SigningKey& key, const wire::Name& scope) {
+bool add_key(security::Keyring& keyring, const SigningKey& key, const wire::Name& scope,
+             TimePoint now) {
     if (key.type == wire::SignatureType::kNull) {
         keyring.accept_unsigned(true);
         return true;
@@ -75,7 +99,9 @@ bool add_key(security::Keyring& keyring, const SigningKey& key, const wire::Name
         keyring.accept_digest(true);
         return true;
     }
-    return keyring.add(key.type, key.name, key.secret, scope);
+    return keyring.add(
+        key.type, key.name, key.secret,
+        {scope, names_below(scope, key), key.valid_for ? now + *key.valid_for : kNever});
 }
 
 security::Keyring make_keyring(const std::vector<SigningKey>& keys) {
@@ -93,9 +119,18 @@ void bind_signing(nb::module_& module) {
         .def(
             "__init__",
             [](SigningKey* self, const std::string& type, const std::string& name, nb::bytes secret,
-               nb::bytes salt) { new (self) SigningKey(make_key(type, name, secret, salt)); },
+               nb::bytes salt, const std::optional<std::vector<std::string>>& names,
+               std::optional<double> valid_for_s) {
+                SigningKey key = make_key(type, name, secret, salt);
+                limit(key, names, valid_for_s);
+                new (self) SigningKey(std::move(key));
+            },
             nb::arg("type"), nb::arg("name") = "", nb::arg("secret") = nb::bytes("", 0),
-            nb::arg("salt") = nb::bytes("", 0));
+            nb::arg("salt") = nb::bytes("", 0), nb::arg("names") = nb::none(),
+            nb::arg("valid_for_s") = nb::none(),
+            "To verify, a key vouches for names below `names` alone (None: for all where it is "
+            "installed), and no longer than so many seconds after its installation (None: for "
+            "ever).");
 }
 
 }  // namespace innet::bindings

@@ -92,8 +92,8 @@ def _silent_nodes(status: RunStatus) -> list[RenderableType]:
 def _refused(answer: Counters) -> int:
     """Packets that a node did not trust or understand."""
     reasons = (
-        "malformed", "invalid_signature", "unknown_key", "key_out_of_scope", "forbidden_interests",
-        "forbidden_answers",
+        "malformed", "invalid_signature", "unknown_key", "key_out_of_scope", "key_expired",
+        "forbidden_interests", "forbidden_answers",
     )  # fmt: skip
     return sum(int(answer["node"][reason]) for reason in reasons)
 

@@ -35,8 +35,13 @@ class GroupListener(Protocol):
     def worker_report(self) -> WorkerReport:
         """Who this is, and what it is a member of: for a controller that has just begun."""
 
-    def on_group_placed(self, group: str, number: int, plans: Mapping[str, Plan]) -> None:
-        """The group's sums are made elsewhere from now on: its plans by name prefix."""
+    def on_group_placed(
+        self, group: str, number: int, plans: Mapping[str, Plan], keys: str | None
+    ) -> None:
+        """The group's sums are made elsewhere from now on: its plans by name prefix.
+
+        ``keys`` are the credentials that this takes, if it takes other ones.
+        """
 
 
 class NodeAgent:
@@ -237,13 +242,19 @@ class NodeAgent:
             raise ControlError(f"{self._config.node} is a switch and in no group")
         return self._groups.worker_report().model_dump()
 
-    def place_group(self, group: str, number: int, plans: dict[str, dict[str, Any]]) -> None:
+    def place_group(
+        self,
+        group: str,
+        number: int,
+        plans: dict[str, dict[str, Any]],
+        keys: str | None = None,
+    ) -> None:
         """Ask elsewhere for the sums of a group: its plans have another placement."""
         if self._groups is not None:
             from innet.plans import Plan
 
             placed = {prefix: Plan.from_dict(plan) for prefix, plan in plans.items()}
-            self._groups.on_group_placed(group, number, placed)
+            self._groups.on_group_placed(group, number, placed, keys)
 
     def close(self) -> None:
         """Stop answering."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from innet.control.messenger import Message, Messenger
@@ -11,6 +11,7 @@ from innet.security.group_keys import GroupKeySource, epoch_name
 if TYPE_CHECKING:
     from innet.control.groups import Group
     from innet.security.credential_packets import KeyAuthority
+    from innet.trust.policy import Policy
 
 
 class GroupKeys:
@@ -24,16 +25,22 @@ class GroupKeys:
         self._authority = authority
         self._messenger = messenger
         self._sources: dict[str, GroupKeySource] = {}
+        self._policies: dict[str, Policy] = {}
         self._public: dict[str, str] = {}
 
     def open_job(self, job: str, source: GroupKeySource | None) -> None:
         """Groups of the job have keys from ``source`` from now on."""
         if source is not None and self._authority is not None:
             self._sources[job] = source
+            if source.policy is not None:
+                from innet.trust.policy import Policy  # as few jobs have one, and it takes long
+
+                self._policies[job] = Policy.of_text(source.policy)
 
     def close_job(self, job: str) -> None:
         """The job is over: nothing is left that its keys could be made of."""
         self._sources.pop(job, None)
+        self._policies.pop(job, None)
 
     def meet_switches(self, switches: Iterable[str], *, anew: bool = False) -> None:
         """Learn what is sealed to switches, as far as it is not known.
@@ -69,6 +76,17 @@ class GroupKeys:
             group.sealed[node] = packet
         return group.sealed[node]
 
+    def renew(self, group: Group) -> Mapping[str, str]:
+        """The group's sums have moved: by member that has come, the packet that it needs now.
+
+        Empty where a placement gives nobody a right.
+        """
+        if group.job not in self._policies:
+            return {}
+        group.sealed.clear()
+        members = [group.ranks[rank] for rank in sorted(group.joined)]
+        return {node: packet for node in members if (packet := self.for_member(group, node))}
+
     def for_switch(self, group: Group, switch: str) -> Sequence[Message]:
         """What a switch is told, each time anew; nothing when it has not said what to seal to."""
         packet = self._packet(group, group.ranks, switch)
@@ -81,5 +99,18 @@ class GroupKeys:
             return None
         prefixes = tuple(group.plans)
         epoch = epoch_name(prefixes, group.number)
-        credentials = source.credentials(prefixes, epoch, members)
+        credentials = source.credentials(prefixes, epoch, members, self._names(group))
         return self._authority.seal(epoch, credentials, node, public).hex()
+
+    def _names(self, group: Group) -> Mapping[str, Sequence[str]] | None:
+        """By node, what its key may sign in the group; ``None``: each everything."""
+        policy = self._policies.get(group.job)
+        if policy is None:
+            return None
+        if group.rights is None:
+            from innet.trust.rights import GroupRights
+
+            group.rights = GroupRights(group.ranks)
+            group.rights.place(policy, group.plans)
+        group.rights.place(policy, group.placed)
+        return group.rights.names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from innet.control.group_keys import GroupKeys
 from innet.control.group_plans import GroupPlans
@@ -15,6 +15,9 @@ from innet.control.placements import Placements
 from innet.control.resumption import GroupReport, LaunchRecord, WorkerReport
 from innet.errors import ControlError
 from innet.plans import Plan
+
+if TYPE_CHECKING:
+    from innet.trust.rights import GroupRights
 
 GroupKey = tuple[str, int]
 """A group's name and number."""
@@ -38,6 +41,7 @@ class Group:
         founder: the group whose survivors these are, by name and number; itself for any other.
         lost: the ranks whose process has ended.
         sealed: the packet with its credentials for each member that has come, hexadecimal.
+        rights: what each node's key may sign, where a policy says so.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Group:
     founder: GroupKey | None = None
     lost: set[int] = field(default_factory=set)
     sealed: dict[str, str] = field(default_factory=dict)
+    rights: GroupRights | None = None
 
     @property
     def key(self) -> GroupKey:
@@ -244,8 +249,7 @@ class GroupRegistry:
             lambda switch: [m for g in self._groups for m in self._keys.for_switch(g, switch)],
         )
         for group in moved:
-            plans = {prefix: plan.to_dict() for prefix, plan in group.placed.items()}
-            self._tell_members(group, frozenset(), "place_group", plans=plans)
+            self._tell_placement(group)
 
     def restore(self, reports: Sequence[WorkerReport], record: LaunchRecord) -> None:
         """Know again who failed or is gone, and the groups that workers say they are in."""
@@ -432,6 +436,19 @@ class GroupRegistry:
                 continue
             why = self._gone[node] or f"ended without joining group {group!r}"
             raise ControlError(f"rank {rank} ({node}) {why}")
+
+    def _tell_placement(self, group: Group) -> None:
+        plans = {prefix: plan.to_dict() for prefix, plan in group.placed.items()}
+        keys = self._keys.renew(group)
+        for member in (group.ranks[rank] for rank in sorted(group.joined)):
+            self._messenger.tell(
+                [member],
+                "place_group",
+                group=group.name,
+                number=group.number,
+                plans=plans,
+                keys=keys.get(member),
+            )
 
     def _tell_members(
         self, group: Group, but: Collection[str], method: str, **parameters: Any

@@ -34,7 +34,7 @@ from innet.plans import rank_order
 from innet.security import KeyDealer
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
-from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, Settings
+from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
 from innet.telemetry.launcher_telemetry import LauncherTelemetry
 from innet.topology import Topology, dump_yaml
 from innet.trace import JobTrace
@@ -299,8 +299,15 @@ class Session:
         self._settings_path.write_text(settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
-        signature = self.settings.security.signature
-        dealer = KeyDealer(self.topology.switches, signature, operator.public, authority.spki.hex())
+        security = self.settings.security
+        dealer = KeyDealer(
+            self.topology.switches,
+            security.signature,
+            operator.public,
+            authority.spki.hex(),
+            policy=_policy_text(security),
+            key_lifetime_s=security.key_lifetime_s,
+        )
         for switch, keys in dealer.switches.items():
             keys.save(self._keys_path(switch))
         return dealer
@@ -352,3 +359,18 @@ class Session:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
+
+
+def _policy_text(security: SecuritySettings) -> str | None:
+    """The policy of a run's jobs, once it is known to be one.
+
+    Raises:
+        PolicyError: it is none; with line and column.
+    """
+    if security.signature != "ed25519":
+        return None
+    from innet.trust.policy_source import compile_policy, read_policy
+
+    text, path = read_policy(security.policy)
+    compile_policy(text, path)
+    return text

@@ -1,12 +1,12 @@
 """Keys of a run: made by the launcher, dealt to the nodes that belong to it."""
 
+from innet.security.key import own_key_name
 from innet.security.keys import (
     JobKeys,
     JobTrust,
     KeyDealer,
     NodeKeys,
     deal_keys,
-    own_key_name,
 )
 
 __all__ = [

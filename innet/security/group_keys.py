@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import BaseModel, ConfigDict, Field
 
 from innet._native import _core
-from innet.security.key import SHARED_KEY_BYTES, Key
+from innet.security.key import SHARED_KEY_BYTES, Key, own_key_name
 from innet.settings import Signature
 
 
@@ -72,6 +72,8 @@ class GroupCredentials(BaseModel):
         key: that the members and switches share; ``None`` where each signs with its own.
         salt: begins every nonce that this node makes with the key, and nobody else's, hexadecimal.
         trusted: public keys of the members, and of the switches where these sign with their own.
+        names: by key, the prefixes of the names that it vouches for; ``None``: each for all of the
+            group's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -80,6 +82,7 @@ class GroupCredentials(BaseModel):
     key: Key | None
     salt: str = ""
     trusted: tuple[Key, ...]
+    names: dict[str, tuple[str, ...]] | None = None
 
     def install(self, node: _core.NodeHandle) -> None:
         """Have ``node`` sign and verify the group's names with these, and with nothing else."""
@@ -87,8 +90,11 @@ class GroupCredentials(BaseModel):
         node.install_group_keys(
             list(self.prefixes),
             None if self.key is None else self.key.native(bytes.fromhex(self.salt)),
-            [*shared, *(key.native() for key in self.trusted)],
+            [*shared, *(key.native(names=self._names_of(key)) for key in self.trusted)],
         )
+
+    def _names_of(self, key: Key) -> Sequence[str] | None:
+        return None if self.names is None else self.names.get(key.name, ())
 
 
 class GroupKeySource(BaseModel):
@@ -98,6 +104,8 @@ class GroupKeySource(BaseModel):
         secret: of the keys that are shared; ``None`` where none is.
         hosts: public key of each of the job's hosts.
         switches: public keys of the switches, where they sign sums with their own.
+        policy: who of them may sign what, in the LightVerSec language; ``None``: each all names of
+            its groups.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -105,9 +113,14 @@ class GroupKeySource(BaseModel):
     secret: JobSecret | None
     hosts: Mapping[str, Key]
     switches: tuple[Key, ...] = ()
+    policy: str | None = None
 
     def credentials(
-        self, prefixes: Sequence[str], epoch: str, members: Sequence[str]
+        self,
+        prefixes: Sequence[str],
+        epoch: str,
+        members: Sequence[str],
+        names: Mapping[str, Sequence[str]] | None = None,
     ) -> GroupCredentials:
         """Of a group, still without anybody's salt.
 
@@ -115,9 +128,14 @@ class GroupKeySource(BaseModel):
             prefixes: of its names.
             epoch: name of its key.
             members: its nodes.
+            names: by node, the prefixes of what its key may sign; ``None``: all of the group's.
         """
+        rights = None
+        if names is not None:
+            rights = {own_key_name(node): tuple(of_node) for node, of_node in names.items()}
         return GroupCredentials(
             prefixes=tuple(prefixes),
             key=None if self.secret is None else self.secret.epoch_key(epoch),
             trusted=(*(self.hosts[node] for node in members), *self.switches),
+            names=rights,
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import BaseModel, ConfigDict
 
@@ -13,13 +16,21 @@ SHARED_KEY_BYTES = {"gmac": 16, "hmac": 32}
 
 
 class Key(BaseModel):
-    """A named key. ``secret`` is hexadecimal: the shared secret, private seed or public key."""
+    """A named key.
+
+    Attributes:
+        signature: what it makes and verifies.
+        name: what packets call it.
+        secret: hexadecimal: the shared secret, private seed or public key.
+        not_after: until when it verifies, in seconds since 1970; ``None``: for ever.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     signature: Signature
     name: str
     secret: str
+    not_after: float | None = None
 
     def __repr__(self) -> str:
         return f"Key({self.signature}, {self.name})"
@@ -30,6 +41,22 @@ class Key(BaseModel):
         secret = private.public_key().public_bytes_raw().hex()
         return self.model_copy(update={"secret": secret})
 
-    def native(self, salt: bytes = b"") -> _core.SigningKey:
-        """The key as the packet path takes it."""
-        return _core.SigningKey(self.signature, self.name, bytes.fromhex(self.secret), salt)
+    def native(self, salt: bytes = b"", names: Iterable[str] | None = None) -> _core.SigningKey:
+        """The key as the packet path takes it.
+
+        To verify, it vouches for names below ``names`` alone; ``None``: for all where it is
+        installed.
+        """
+        return _core.SigningKey(
+            self.signature,
+            self.name,
+            bytes.fromhex(self.secret),
+            salt,
+            None if names is None else list(names),
+            None if self.not_after is None else self.not_after - time.time(),
+        )
+
+
+def own_key_name(node: str) -> str:
+    """Name of the Ed25519 key of ``node``."""
+    return f"/n/{node}/KEY"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.security.group_keys import GroupKeySource, JobSecret
-from innet.security.key import SHARED_KEY_BYTES, Key
+from innet.security.key import SHARED_KEY_BYTES, Key, own_key_name
 from innet.settings import Signature
 
 KEYS_VARIABLE = "INNET_KEYS"
@@ -166,9 +167,18 @@ class KeyDealer:
         signature: Signature,
         operator: str | None = None,
         authority: str | None = None,
+        policy: str | None = None,
+        key_lifetime_s: float | None = None,
     ) -> None:
-        """All nodes take commands of ``operator``, and keys of groups of ``authority``."""
+        """All nodes take commands of ``operator``, and keys of groups of ``authority``.
+
+        Where each node signs with a key of its own, ``policy`` says who may sign what (``None``:
+        all names of its groups). What nodes sign with keys of their own counts for
+        ``key_lifetime_s`` after a job's keys were dealt (``None``: for ever).
+        """
         self._signature = signature
+        self._policy = policy
+        self._key_lifetime_s = key_lifetime_s
         self._operator = operator
         self._authority = authority
         own = {switch: _new_pair(switch) for switch in switches}
@@ -192,12 +202,21 @@ class KeyDealer:
             JobTrust(signing=keyless, trusted=() if keyless is None else (keyless,)),
             GroupKeySource(
                 secret=JobSecret.new(self._signature),
-                hosts={host: key.public() for host, key in own.items()},
-                switches=tuple(keys.objects.public() for keys in self.switches.values())
+                hosts={host: self._until(key.public()) for host, key in own.items()},
+                switches=tuple(
+                    self._until(keys.objects.public()) for keys in self.switches.values()
+                )
                 if signs_each
                 else (),
+                policy=self._policy if signs_each else None,
             ),
         )
+
+    def _until(self, key: Key) -> Key:
+        """The key, for as long as it is to count."""
+        if self._key_lifetime_s is None:
+            return key
+        return key.model_copy(update={"not_after": time.time() + self._key_lifetime_s})
 
     def _node_keys(self, own: Key, pool_secret: str | None = None) -> NodeKeys:
         keyless = _keyless(self._signature)
@@ -227,8 +246,3 @@ def _new_shared_key(name: str, signature: Signature) -> Key | None:
 def _new_pair(node: str) -> Key:
     secret = Ed25519PrivateKey.generate().private_bytes_raw().hex()
     return Key(signature="ed25519", name=own_key_name(node), secret=secret)
-
-
-def own_key_name(node: str) -> str:
-    """Name of the Ed25519 key of ``node``."""
-    return f"/n/{node}/KEY"

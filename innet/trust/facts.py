@@ -46,6 +46,14 @@ class GroupFacts:
         sums = {str(i): frozenset(plan.nodes_for(i)) for i in plan.intervals}
         return cls(plan.ranks, tuple(plan.ranks if members is None else members), sums)
 
+    def merged_with(self, earlier: GroupFacts) -> GroupFacts:
+        """The same group, with the nodes of both placements for each interval."""
+        sums = {
+            interval: self.sums.get(interval, frozenset()) | earlier.sums.get(interval, frozenset())
+            for interval in {**earlier.sums, **self.sums}
+        }
+        return GroupFacts(self.positions, self.members, sums)
+
 
 Facts: TypeAlias = Mapping[str, GroupFacts]
 """The groups there are, by the prefix of their names: ``/j1/g0.inc``."""

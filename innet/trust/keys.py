@@ -116,6 +116,18 @@ class PrivateKey:
         return cls._of(ec.generate_private_key(ec.SECP256R1()))
 
     @classmethod
+    def from_raw_ed25519(cls, seed: bytes) -> PrivateKey:
+        """The Ed25519 key of a 32-byte seed, as the packet path has it.
+
+        Raises:
+            SecurityError: it has another length.
+        """
+        try:
+            return cls._of(ed25519.Ed25519PrivateKey.from_private_bytes(seed))
+        except ValueError as error:
+            raise SecurityError(f"an Ed25519 key has 32 bytes, not {len(seed)}") from error
+
+    @classmethod
     def from_pkcs8(cls, data: bytes, passphrase: str | None = None) -> PrivateKey:
         """The key in a PKCS#8 document, PEM or DER, encrypted if there is a passphrase.
 

@@ -48,6 +48,9 @@ _LEAVE_TIMEOUT_S = 20.0
 _SEED_STEP = 0x9E3779B97F4B
 """Odd, and so no two of the first 2**48 incarnations have a seed in common."""
 
+Placement = tuple[Mapping[str, Plan], str | None]
+"""A group's plans, and the keys that go with where they are placed."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -101,7 +104,7 @@ class Worker:
         self._leaving: dict[tuple[str, int], Membership] = {}
         self._all_left = threading.Condition(self._lock)
         self._early_failures: dict[tuple[str, int], Failure] = {}
-        self._early_placements: dict[tuple[str, int], Mapping[str, Plan]] = {}
+        self._early_placements: dict[tuple[str, int], Placement] = {}
         self._agent = NodeAgent(self.node, config, self)
         # After the agent listens, so that a change from now on is heard, and none before missed.
         self._agent.set_routes(self._controller.ask("routes", node=config.node))
@@ -251,8 +254,7 @@ class Worker:
         membership = Membership(name, answer["number"], nodes, rank, plans, algorithm, made)
         for prefix in plans:
             self.node.remove_group(prefix)
-        if self._credentials is not None and answer["keys"] is not None:
-            self._credentials.open(bytes.fromhex(answer["keys"])).install(self.node)
+        self._take_keys(answer["keys"])
         for prefix, plan in plans.items():
             self._install_rules(prefix, plan)
         with self._lock:
@@ -262,10 +264,14 @@ class Worker:
             _drop_of_group(self._early_failures, name)
             _drop_of_group(self._early_placements, name)
         if placed is not None:
-            self._place(membership, placed)
+            self._place(membership, *placed)
         what = f"{self.config.node} is rank {rank} of {len(nodes)} in group {name!r}"
         report("group_joined", what, group=name, rank=rank, size=len(nodes), job=membership.job)
         return membership
+
+    def _take_keys(self, packet: str | None) -> None:
+        if self._credentials is not None and packet is not None:
+            self._credentials.open(bytes.fromhex(packet)).install(self.node)
 
     def await_ready(self, membership: Membership, timeout_s: float) -> None:
         """This process answers for all its names of the group; wait until every rank does.
@@ -335,16 +341,19 @@ class Worker:
             self._forget_rules(membership)
             membership.release()
 
-    def on_group_placed(self, group: str, number: int, plans: Mapping[str, Plan]) -> None:
+    def on_group_placed(
+        self, group: str, number: int, plans: Mapping[str, Plan], keys: str | None
+    ) -> None:
         """Ask for the sums of a group where they are made from now on."""
         with self._lock:
             membership = self._memberships.get(group)
             if membership is None or membership.number != number:
-                self._early_placements[group, number] = plans  # as with a failure, see there
+                self._early_placements[group, number] = plans, keys  # as with a failure, see there
                 return
-        self._place(membership, plans)
+        self._place(membership, plans, keys)
 
-    def _place(self, membership: Membership, plans: Mapping[str, Plan]) -> None:
+    def _place(self, membership: Membership, plans: Mapping[str, Plan], keys: str | None) -> None:
+        self._take_keys(keys)  # or nobody would be believed where sums are made from now on
         membership.plans = plans
         for prefix, plan in plans.items():
             self._install_rules(prefix, plan)

@@ -15,6 +15,19 @@ bool wanted_by_network(const tables::PitEntry* entry) {
     return false;
 }
 
+void count_refused(security::Verdict verdict, NodeCounters& counters) {
+    switch (verdict) {
+        case security::Verdict::kOutOfScope:
+            ++counters.key_out_of_scope;
+            break;
+        case security::Verdict::kExpired:
+            ++counters.key_expired;
+            break;
+        default:
+            ++counters.invalid_signature;
+    }
+}
+
 }  // namespace
 
 void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool marked,
@@ -33,7 +46,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
     const Answer answer{packet, *data, face, marked, now};
-    const security::Verdict verdict = keyring.verify(*data);
+    const security::Verdict verdict = keyring.verify(*data, now);
     if (verdict == security::Verdict::kValid) {
         if (!data->tensor_error() && !is_reflexive(name) && passes_through())
             content_store.insert(*data, name, packet, job, now);
@@ -57,8 +70,7 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
         return;
     }
-    ++(verdict == security::Verdict::kOutOfScope ? counters.key_out_of_scope
-                                                 : counters.invalid_signature);
+    count_refused(verdict, counters);
     ++faces[answer.from].counters.invalid_signature_in;
 }
 

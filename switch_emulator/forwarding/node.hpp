@@ -57,6 +57,7 @@ struct NodeCounters {
     /// Not delivered, not added; forwarded on and cached for others, unless of a known job.
     std::uint64_t unknown_key = 0;
     std::uint64_t key_out_of_scope = 0;     ///< signed by a key that vouches for other names
+    std::uint64_t key_expired = 0;          ///< signed by a key whose time is over
     std::uint64_t forbidden_interests = 0;  ///< of a job that their face has no part in
     std::uint64_t forbidden_answers = 0;    ///< Data, Nacks and Holds of such a job
     std::uint64_t no_route = 0;             ///< Interests refused as NoRoute

@@ -6,8 +6,8 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 
-from innet.trust import tlv
-from innet.trust.names import decode_name, uri_of
+from innet.trust import PrivateKey, tlv
+from innet.trust.names import decode_name, encode_name, name_of, uri_of
 
 Change = Callable[[bytes], Sequence[bytes]]
 
@@ -39,17 +39,27 @@ def renamed(datagram: bytes, like: bytes) -> bytes:
 
 def signed_by_hmac(datagram: bytes, key_name: bytes, secret: bytes, content: bytes) -> bytes:
     """The Data with this content, as who has the secret signs it under the key's name."""
+    changed = with_element(datagram, tlv.CONTENT, tlv.encode(tlv.CONTENT, content))
+    return _signed(changed, 4, key_name, lambda p: hmac.digest(secret, p, hashlib.sha256))
+
+
+def signed_by_key(datagram: bytes, name: str, key_name: str, key: PrivateKey) -> bytes:
+    """The Data under another name, as who has the private key signs it under the key's name."""
+    changed = with_element(datagram, tlv.NAME, encode_name(name_of(name)))
+    locator = encode_name(name_of(key_name))
+    return _signed(changed, key.public.signature_type, locator, key.sign)
+
+
+def _signed(datagram: bytes, kind: int, key_name: bytes, sign: Callable[[bytes], bytes]) -> bytes:
     info = tlv.encode(
         tlv.SIGNATURE_INFO,
-        tlv.encode_integer(tlv.SIGNATURE_TYPE, 4),
+        tlv.encode_integer(tlv.SIGNATURE_TYPE, kind),
         tlv.encode(tlv.KEY_LOCATOR, key_name),
     )
-    changed = with_element(datagram, tlv.CONTENT, tlv.encode(tlv.CONTENT, content))
-    changed = with_element(changed, tlv.SIGNATURE_INFO, info)
+    changed = with_element(datagram, tlv.SIGNATURE_INFO, info)
     blocks = list(tlv.decode(tlv.decode_one(changed, tlv.DATA, "Data").value))
     portion = b"".join(b.whole for b in blocks if b.type != tlv.SIGNATURE_VALUE)
-    signature = hmac.digest(secret, portion, hashlib.sha256)
-    return tlv.encode(tlv.DATA, portion, tlv.encode(tlv.SIGNATURE_VALUE, signature))
+    return tlv.encode(tlv.DATA, portion, tlv.encode(tlv.SIGNATURE_VALUE, sign(portion)))
 
 
 class Wire:

@@ -19,9 +19,13 @@ from innet.collectives.group import Variants
 from innet.emulation.routing import next_hops
 from innet.node.rules import install_rules
 from innet.plans import Plan, make_plan, rank_order
-from innet.security import NodeKeys, deal_keys
+from innet.security import NodeKeys, deal_keys, own_key_name
+from innet.security.group_keys import GroupCredentials
+from innet.security.key import Key
 from innet.settings import Settings
 from innet.topology import Topology
+from innet.trust import Policy, PrivateKey
+from innet.trust.rights import GroupRights
 from innet.worker import Collector, Membership
 from innet.worker.background import BackgroundThread
 
@@ -105,6 +109,8 @@ class Cluster:
 
     Args:
         tamper: by link ``(host, switch)``, what happens to each of its datagrams.
+        policy: each node's key may sign what this allows alone; all of everything by default.
+        trusted: keys that all nodes know beside each other's, with the policy.
         segment_bytes: content of a full segment.
     """
 
@@ -117,12 +123,16 @@ class Cluster:
         segment_bytes: int = 1024,
         signature: str = "gmac",
         timeout_s: float = 20.0,
+        policy: Policy | None = None,
+        trusted: Sequence[Key] = (),
     ) -> None:
         self.topology = topology
         self.plan = make_plan(plan, topology) if isinstance(plan, str) else plan
         self._tamper = tamper or {}
         self._taps: list[_Tap] = []
         self._settings = Settings()
+        self._policy = policy
+        self._trusted = tuple(trusted)
         self._keys = deal_keys(topology.nodes, signature)  # type: ignore[arg-type]
         self.nodes = {name: self._open(name) for name in topology.nodes}
         self._connect()
@@ -142,6 +152,7 @@ class Cluster:
         if isinstance(plan, str):
             plan = make_plan(plan, self.topology, rank_order(self.topology, nodes))
         prefix = f"/j/{name}"
+        self._give_rights(prefix, plan, nodes)
         for node_name, node in self.nodes.items():
             install_rules(node, prefix, plan.rules_for(node_name))
         members = {member.host: member for member in self.members}
@@ -151,6 +162,24 @@ class Cluster:
             worker: Any = members[node_name]
             made.append(Communicator(worker, membership, Variants(membership, None), timeout_s))
         return made
+
+    def key_of(self, node: str) -> PrivateKey:
+        """The key that a node signs with, with Ed25519."""
+        return PrivateKey.from_raw_ed25519(bytes.fromhex(self._keys[node].objects.secret))
+
+    def _give_rights(self, prefix: str, plan: Plan, nodes: Sequence[str]) -> None:
+        if self._policy is None:
+            return
+        rights = GroupRights(tuple(nodes))
+        rights.place(self._policy, {prefix: plan})
+        names = {own_key_name(node): tuple(of_node) for node, of_node in rights.names.items()}
+        names |= {key.name: (prefix,) for key in self._trusted}
+        known = tuple(keys.objects.public() for keys in self._keys.values())
+        credentials = GroupCredentials(
+            prefixes=(prefix,), key=None, trusted=(*known, *self._trusted), names=names
+        )
+        for node in self.nodes.values():
+            credentials.install(node)
 
     def fail(self, communicator: Communicator, why: str, rank: int) -> None:
         """``rank`` of the communicator's group has failed, and its worker hears of it."""
@@ -207,7 +236,8 @@ class Cluster:
             settings.reduction_slots = described.slots
             settings.cache_bytes = described.cache_bytes
         keys = self._keys[name]
-        return _core.Node(settings, keys.signing_key(), keys.trusted_keys())
+        trusted = keys.trusted_keys() if self._policy is None else []
+        return _core.Node(settings, keys.signing_key(), trusted)
 
     def _connect(self) -> None:
         for link in self.topology.links:

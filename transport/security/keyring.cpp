@@ -2,7 +2,9 @@
 
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -96,12 +98,41 @@ struct KeyNameEqual {
     bool operator()(const auto& a, const auto& b) const { return view_of(a) == view_of(b); }
 };
 
+/// Names, and whether another lies below one of them: by one look-up for each length there is.
+class NamePrefixSet {
+  public:
+    explicit NamePrefixSet(std::vector<wire::Name> names) {
+        for (wire::Name& name : names) {
+            const std::size_t length = name.view().size();
+            if (std::ranges::find(lengths_, length) == lengths_.end()) lengths_.push_back(length);
+            names_.insert(std::move(name));
+        }
+    }
+
+    bool covers(wire::NameView name) const {
+        const std::size_t size = name.size();
+        return std::ranges::any_of(lengths_, [&](std::size_t length) {
+            return length <= size && names_.contains(name.prefix(length));
+        });
+    }
+
+  private:
+    std::unordered_set<wire::Name, KeyNameHash, KeyNameEqual> names_;
+    std::vector<std::size_t> lengths_;
+};
+
 }  // namespace
 
 struct Keyring::State {
     struct Key {
         wire::Name scope;  ///< empty: every name
+        std::optional<NamePrefixSet> names;
+        TimePoint expiry;
         std::unique_ptr<Verifier> verifier;
+
+        bool vouches_for(wire::NameView name) const {
+            return scope.view().is_prefix_of(name) && (!names || names->covers(name));
+        }
     };
 
     void remove_keys(const auto& condition) {
@@ -121,13 +152,20 @@ Keyring::Keyring(Keyring&&) noexcept = default;
 Keyring& Keyring::operator=(Keyring&&) noexcept = default;
 
 bool Keyring::add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
-                  const wire::Name& scope) {
+                  KeyRights rights) {
     auto verifier = make_verifier(type, key);
     if (!verifier) return false;
     std::vector<State::Key>& keys = state_->keys[key_name];
-    std::erase_if(keys, [&](const State::Key& known) { return known.scope == scope; });
-    keys.push_back({scope, std::move(verifier)});
+    std::erase_if(keys, [&](const State::Key& known) { return known.scope == rights.scope; });
+    std::optional<NamePrefixSet> names;
+    if (rights.names) names.emplace(std::move(*rights.names));
+    keys.push_back({std::move(rights.scope), std::move(names), rights.expiry, std::move(verifier)});
     return true;
+}
+
+bool Keyring::add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
+                  const wire::Name& scope) {
+    return add(type, key_name, key, KeyRights{.scope = scope});
 }
 
 void Keyring::remove(const wire::Name& key_name) { state_->keys.erase(key_name); }
@@ -145,7 +183,7 @@ void Keyring::remove_scopes_below(const wire::Name& prefix) {
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
 void Keyring::accept_unsigned(bool accept) { state_->accept_unsigned = accept; }
 
-Verdict Keyring::verify(const wire::DataView& data) const {
+Verdict Keyring::verify(const wire::DataView& data, TimePoint now) const {
     if (data.signature_type() == wire::SignatureType::kNull) {
         return state_->accept_unsigned ? Verdict::kValid : Verdict::kUnknownKey;
     }
@@ -158,7 +196,8 @@ Verdict Keyring::verify(const wire::DataView& data) const {
     const auto found = state_->keys.find(data.key_name());
     if (found == state_->keys.end()) return Verdict::kUnknownKey;
     for (const State::Key& key : found->second) {
-        if (!key.scope.view().is_prefix_of(data.name())) continue;
+        if (!key.vouches_for(data.name())) continue;
+        if (key.expiry <= now) return Verdict::kExpired;
         // A known key never vouches for a signature of another type than its own.
         const bool valid = key.verifier->type() == data.signature_type() &&
                            key.verifier->verify(data.signed_portion(), data.signature_value());

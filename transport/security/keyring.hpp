@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "transport/time.hpp"
 #include "transport/wire/data.hpp"
 #include "transport/wire/name.hpp"
 
@@ -17,6 +19,7 @@ enum class Verdict : std::uint8_t {
     kInvalid,     ///< the signature is not this key's, or of another type than the key
     kUnknownKey,  ///< no key of that name, or no key at all where that is not accepted
     kOutOfScope,  ///< the key vouches for other names
+    kExpired,     ///< the key's time is over
 };
 
 /// Signs Data of one key. Implementations: SignatureNull (which signs nothing), DigestSha256,
@@ -47,6 +50,14 @@ std::unique_ptr<Signer> make_ed25519_signer(wire::Name key_name, wire::ByteView 
 std::unique_ptr<Signer> make_gmac_signer(wire::Name key_name, wire::ByteView secret,
                                          std::array<std::uint8_t, 6> salt);
 
+/// What a key vouches for.
+struct KeyRights {
+    wire::Name scope;  ///< names below it alone; empty: all names
+    /// Of the names below `scope`, those below any of these alone; nothing: all of them.
+    std::optional<std::vector<wire::Name>> names{};
+    TimePoint expiry = kNever;  ///< from then on for nothing any more
+};
+
 /// Verification keys by name. DigestSha256 needs none. Confined to one thread: `verify` reuses
 /// contexts.
 class Keyring {
@@ -57,10 +68,12 @@ class Keyring {
     Keyring& operator=(Keyring&&) noexcept;
 
     /// Keeps a key for HMAC-SHA256 (any secret but an empty one), Ed25519 (32-byte public key) or
-    /// AES-GMAC (16 or 32 bytes), in place of an earlier one of that name. False when the key is
-    /// malformed or of another type.
-    /// The key vouches for names below `scope` alone, when there is one. A key may be kept for
-    /// several scopes, and keys of different scopes may share a name.
+    /// AES-GMAC (16 or 32 bytes), in place of an earlier one of that name and scope. False when the
+    /// key is malformed or of another type. A key may be kept for several scopes, and keys of
+    /// different scopes may share a name.
+    [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
+                           KeyRights rights);
+    /// The same for all names below `scope`, for ever.
     [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
                            const wire::Name& scope = wire::Name());
     /// Forgets all keys of that name.
@@ -73,7 +86,8 @@ class Keyring {
     void accept_digest(bool accept);
     /// SignatureNull proves nothing at all: accepted only when `accept_unsigned(true)` was called.
     void accept_unsigned(bool accept);
-    Verdict verify(const wire::DataView& data) const;
+    /// Without a time, no key is expired.
+    Verdict verify(const wire::DataView& data, TimePoint now = TimePoint::min()) const;
 
   private:
     struct State;

@@ -142,6 +142,29 @@ TEST_CASE("Data of a job verifies with that job's keys alone, also between switc
     CHECK(f.sent(kHostOfA).size() == 1);
 }
 
+TEST_CASE("a key that may not sign a name, or no longer, changes nothing") {
+    SharedSwitch f;
+    constexpr auto kSecret = "0123456789abcdef0123456789abcdef";
+    const auto trust = [&](std::string_view rank, TimePoint expiry) {
+        REQUIRE(f.keyring.add(wire::SignatureType::kHmacSha256, name("/keys/job"), bytes(kSecret),
+                              {wire::Name(), std::vector{name(rank)}, expiry}));
+    };
+    f.receive_interest(kHostOfA, "/a/g0/7/seg=1", 1, {.hint = "/n/ha"});
+    f.sent_everywhere();
+    trust("/a/g0/6", kNever);
+    f.receive(kOtherHostOfA, f.data("/a/g0/7/seg=1"));
+    CHECK(f.node.counters().key_out_of_scope == 1);
+    trust("/a/g0/7", f.now);
+    f.receive(kOtherHostOfA, f.data("/a/g0/7/seg=1"));
+    CHECK(f.node.counters().key_expired == 1);
+    CHECK(f.node.face_counters(kOtherHostOfA).invalid_signature_in == 2);
+    CHECK(f.sent_everywhere() == 0);
+    CHECK(f.node.counters().cache_entries == 0);
+    trust("/a/g0/7", f.now + 1s);
+    f.receive(kOtherHostOfA, f.data("/a/g0/7/seg=1"));
+    CHECK(f.sent(kHostOfA).size() == 1);
+}
+
 TEST_CASE("a flood of one job's Interests leaves another what it is guaranteed") {
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = 60;

@@ -302,6 +302,36 @@ TEST_CASE("all keys for scopes below a prefix go at once, and no others") {
     CHECK(verdict_on(keyring, packet) == Verdict::kValid);
 }
 
+TEST_CASE("of its scope, a key can vouch for some names alone") {
+    for (const Scheme& scheme : keyed_schemes()) {
+        const Bytes packet = signed_data(*scheme.signer, text("value"));
+        const auto verdict_with = [&](std::vector<wire::Name> names) {
+            Keyring keyring;
+            REQUIRE(keyring.add(scheme.signer->type(), key_name(), scheme.verification_key,
+                                {*wire::Name::from_uri("/job"), std::move(names)}));
+            return verdict_on(keyring, packet);
+        };
+        const wire::Name other = *wire::Name::from_uri("/job/g0/33");
+        const wire::Name deeper = *wire::Name::from_uri("/job/g0/3/seg=9/and/further");
+        CHECK(verdict_with({}) == Verdict::kOutOfScope);
+        CHECK(verdict_with({other, deeper}) == Verdict::kOutOfScope);
+        CHECK(verdict_with({other, *wire::Name::from_uri("/job/g0/3")}) == Verdict::kValid);
+    }
+}
+
+TEST_CASE("a key whose time is over vouches for nothing, however right its signature is") {
+    for (const Scheme& scheme : keyed_schemes()) {
+        const Bytes packet = signed_data(*scheme.signer, text("value"));
+        const auto data = wire::DataView::parse(packet);
+        const innet::TimePoint end{std::chrono::seconds(9)};
+        Keyring keyring;
+        REQUIRE(keyring.add(scheme.signer->type(), key_name(), scheme.verification_key,
+                            {.scope = wire::Name(), .expiry = end}));
+        CHECK(keyring.verify(*data, end - innet::Duration(1)) == Verdict::kValid);
+        CHECK(keyring.verify(*data, end) == Verdict::kExpired);
+    }
+}
+
 TEST_CASE("keys of different scopes may share a name") {
     Keyring keyring;
     REQUIRE(keyring.add(SignatureType::kHmacSha256, key_name(), text("secret"),

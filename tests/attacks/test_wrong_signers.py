@@ -1,0 +1,140 @@
+"""Who may not sign something changes nothing: a wrong key, a right key's wrong name, an old key.
+
+A host that is in the group attacks, by packets of its own in front of its true ones. The switch's
+counters show that they were caught, and the results that they changed nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from innet.collectives import Communicator
+from innet.security.key import Key
+from innet.topology import load_topology
+from innet.trust import Policy, PrivateKey
+from tests.attacks.crafted_data import Wire, data_name, signed_by_key
+from tests.collectives.cluster import Cluster
+
+ELEMENTS = 600  # three segments
+OLD = PrivateKey.generate()
+"""A key that h1 had, until its certificate expired."""
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+def cluster(wire: Wire) -> Iterator[Cluster]:
+    """Three hosts on a switch, under the shipped policy; ``wire`` is the link of h1."""
+    old = Key(
+        signature="ed25519",
+        name="/n/h1/OLD",
+        secret=OLD.public.raw_ed25519().hex(),  # type: ignore[union-attr]
+        not_after=time.time() - 1,
+    )
+    with Cluster(
+        load_topology("star:3"),
+        tamper={("h1", "s0"): wire},
+        signature="ed25519",
+        policy=Policy.load("job"),
+        trusted=[old],
+    ) as made:
+        yield made
+
+
+def attack(
+    cluster: Cluster, wire: Wire, forged: Callable[[bytes, str], bytes], late: int | None = None
+) -> dict[str, int]:
+    """Sums while h1 sends ``forged`` before each of its contributions; what the switch counted.
+
+    Rank ``late`` begins once that has happened, so that its contribution is waited for till then.
+    """
+    began = threading.Event()
+
+    def change(datagram: bytes) -> list[bytes]:
+        name = data_name(datagram)
+        if not name.startswith("/j/g0/1/"):
+            return [datagram]
+        if wire.changed >= 2:  # the first two have been sent
+            began.set()
+        return [forged(datagram, name), datagram]
+
+    def program(communicator: Communicator) -> np.ndarray:
+        if communicator.rank == late:
+            began.wait(10)
+        return communicator.allreduce(np.full(ELEMENTS, communicator.rank + 1, np.float32))
+
+    wire.change = change
+    before = cluster.status("s0")["node"]
+    results = cluster.run(program)
+    after = cluster.status("s0")["node"]
+    assert wire.changed >= 3
+    assert [list(np.unique(result)) for result in results] == [[6.0]] * 3
+    return {
+        counter: after[counter] - before[counter]
+        for counter in ("invalid_signature", "unknown_key", "key_out_of_scope", "key_expired")
+    }
+
+
+def test_without_an_attack_nothing_is_refused(cluster, wire):
+    results = cluster.run(lambda c: c.allreduce(np.full(ELEMENTS, c.rank + 1, np.float32)))
+    assert [list(np.unique(result)) for result in results] == [[6.0]] * 3
+    objects = cluster.run(
+        lambda c: c.publish("o", b"x" * 3000) if c.rank == 1 else bytes(c.fetch("o", source=1))
+    )
+    assert objects[0] == objects[2] == b"x" * 3000
+    for node in cluster.nodes:
+        counted = cluster.status(node)["node"]
+        assert counted["key_out_of_scope"] == counted["unknown_key"] == 0
+        assert counted["invalid_signature"] == counted["key_expired"] == 0
+
+
+@pytest.mark.parametrize("victim", ["0", "2", "0-2"], ids=["rank 0", "rank 2", "the sum"])
+def test_a_rank_s_own_key_signs_no_other_s_contribution_and_no_sum(cluster, wire, victim):
+    key = cluster.key_of("h1")
+    caught = attack(
+        cluster,
+        wire,
+        lambda datagram, name: signed_by_key(
+            datagram, name.replace("/j/g0/1/", f"/j/g0/{victim}/"), "/n/h1/KEY", key
+        ),
+        late=2 if victim == "2" else 0,
+    )
+    assert caught["key_out_of_scope"] > 0
+    assert caught["invalid_signature"] == caught["unknown_key"] == caught["key_expired"] == 0
+
+
+def test_another_key_under_the_right_one_s_name_is_no_right(cluster, wire):
+    stranger = PrivateKey.generate()
+    caught = attack(
+        cluster,
+        wire,
+        lambda datagram, name: signed_by_key(datagram, name, "/n/h1/KEY", stranger),
+    )
+    assert caught["invalid_signature"] >= 3
+
+
+def test_a_key_that_nobody_knows_is_no_right(cluster, wire):
+    stranger = PrivateKey.generate()
+    caught = attack(
+        cluster,
+        wire,
+        lambda datagram, name: signed_by_key(datagram, name, "/n/h9/KEY", stranger),
+    )
+    assert caught["unknown_key"] >= 3
+
+
+def test_a_key_whose_certificate_has_expired_is_no_right(cluster, wire):
+    caught = attack(
+        cluster,
+        wire,
+        lambda datagram, name: signed_by_key(datagram, name, "/n/h1/OLD", OLD),
+    )
+    assert caught["key_expired"] >= 3
