@@ -7,6 +7,7 @@
 
 #include "transport/security/parameters_digest.hpp"
 #include "transport/wire/data.hpp"
+#include "transport/wire/data_details.hpp"
 #include "transport/wire/interest.hpp"
 #include "transport/wire/interest_signature.hpp"
 #include "transport/wire/lp.hpp"
@@ -129,6 +130,15 @@ class PacketProperties {
         read(data.content());
         read(data.signed_portion());
         read(data.signature_value());
+        const auto details = wire::DataDetails::of(data);
+        for (const wire::ByteView part : {details.final_component, details.signature_info,
+                                          details.key_digest, details.validity_period}) {
+            read(part);
+        }
+        encoded_data(data);
+    }
+
+    void encoded_data(const wire::DataView& data) {
         wire::DataFields fields;
         fields.name = data.name();
         fields.content_type = data.content_type();
