@@ -23,10 +23,9 @@ _ADDRESS = "127.0.0.1"
 
 
 class Neighbour:
-    """One end of a link to the node; the other one is the node's face ``face``."""
+    """Somebody at the other end of a link or of a socket of the node."""
 
-    def __init__(self, face: int) -> None:
-        self.face = face
+    def __init__(self) -> None:
         self._socket = _bound_socket()
 
     @property
@@ -81,7 +80,9 @@ class NodeAmongStrangers:
         configure(settings)
         keys = deal_keys(["s0"], "hmac")["s0"]
         self.node = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
-        self.neighbours = [Neighbour(face) for face in range(neighbours)]
+        self.neighbours = [Neighbour() for _ in range(neighbours)]
+        """By their faces: each is at the end of a link."""
+        self.programs: list[Neighbour] = []
         for neighbour in self.neighbours:
             end = _bound_socket()
             port = end.getsockname()[1]
@@ -95,6 +96,14 @@ class NodeAmongStrangers:
             neighbour.connect(port)
         self.node.start()
         self._nonces = itertools.count(1)
+
+    def add_programs(self, count: int) -> list[Neighbour]:
+        """NDN programs, each of which speaks to the node's UDP port from its own."""
+        port = int(self.node.listen(f"udp4://{_ADDRESS}:0").rsplit(":", 1)[1])
+        self.programs = [Neighbour() for _ in range(count)]
+        for program in self.programs:
+            program.connect(port)
+        return self.programs
 
     def counter(self, name: str) -> int:
         """One of the node's counters."""
@@ -110,23 +119,32 @@ class NodeAmongStrangers:
         assert outline.uri == "/nowhere"
         return self.counter(name)
 
-    def answer_all(self, client: Neighbour, producer: Neighbour, asked: Answers) -> None:
-        """Let ``client`` ask for all names, and ``producer`` give what the node asks it for."""
+    def answer_all(self, client: Neighbour, producer: Neighbour, asked: Answers) -> set[str]:
+        """Let ``client`` ask for all names, and ``producer`` give what the node asks it for.
+
+        Returns:
+            The names that the client got; the others were refused.
+        """
+        got: set[str] = set()
         for names in _batches(list(asked)):
             client.send(*(interest(name, nonce=next(self._nonces)) for name in names))
             missing = set(names)
             while missing:
                 ready = select.select([client, producer], [], [], _TIMEOUT_S)[0]
                 assert ready, f"no answer came for {missing}"
-                producer.send(*(data(o.uri, asked[o.uri]) for o in producer.heard()))
-                missing -= {o.uri for o in client.heard() if o.kind == "data"}
+                wanted = {o.uri for o in producer.heard()} & asked.keys()
+                producer.send(*(data(name, asked[name]) for name in wanted))
+                heard = client.heard()
+                missing -= {o.uri for o in heard}
+                got |= {o.uri for o in heard if o.kind == "data"}
+        return got
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.node.stop("the test is over")
-        for neighbour in self.neighbours:
+        for neighbour in [*self.neighbours, *self.programs]:
             neighbour.close()
 
 

@@ -37,7 +37,7 @@ def small_cache(settings: Any) -> None:
 def node() -> Iterator[NodeAmongStrangers]:
     """A node with an attacker, a client and a producer of ``/videos`` as its neighbours."""
     with NodeAmongStrangers(3, small_cache) as made:
-        made.node.add_route("/videos", made.neighbours[2].face)
+        made.node.add_route("/videos", 2)
         yield made
 
 
@@ -70,7 +70,7 @@ def test_packets_that_lie_are_counted_and_harm_nobody(node: NodeAmongStrangers) 
 
 def test_localhost_is_not_for_other_machines(node: NodeAmongStrangers) -> None:
     attacker, client, producer = node.neighbours
-    node.node.add_route("/localhost", producer.face)
+    node.node.add_route("/localhost", 2)
     attacker.send(
         interest("/localhost/nfd/status/general", can_be_prefix=True, must_be_fresh=True),
         interest("/localhost/anything", nonce=2),

@@ -1,0 +1,39 @@
+"""One program floods a node with Interests that nobody answers; the others hardly notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from innet.packets.layers import interest
+from tests.attacks.outsider import NodeAmongStrangers
+
+_PIT_CAPACITY = 512
+_WINDOW = 20
+_WINDOWS = 25
+_FLOOD = 40
+"""Interests of the attacker for each window of the client."""
+
+
+def small_pit(settings: Any) -> None:
+    settings.pit_capacity = _PIT_CAPACITY
+
+
+def test_a_flood_on_one_face_leaves_the_others_their_throughput() -> None:
+    with NodeAmongStrangers(1, small_pit) as node:
+        (producer,) = node.neighbours
+        node.node.add_route("/flood", 0)
+        node.node.add_route("/film", 0)
+        attacker, client = node.add_programs(2)
+        served = 0
+        for window in range(_WINDOWS):
+            flood = range(window * _FLOOD, (window + 1) * _FLOOD)
+            attacker.send(
+                *(interest(f"/flood/{n}", nonce=n + 1, lifetime_ms=60_000) for n in flood)
+            )
+            segments = range(window * _WINDOW, (window + 1) * _WINDOW)
+            served += len(
+                node.answer_all(client, producer, {f"/film/seg={n}": bytes(800) for n in segments})
+            )
+        assert node.counter("over_share") >= 0.5 * _WINDOWS * _FLOOD  # the last are on their way
+        assert node.counter("pit_entries") <= _PIT_CAPACITY / 4  # what foreign faces have together
+    assert served >= 0.8 * _WINDOWS * _WINDOW
