@@ -1,7 +1,6 @@
 """Names of keys, certificates and revocations: the conventions of NDN certificates v2.
 
-A name is a tuple of its components, each with type and length. URIs are read and written by
-python-ndn, so that both agree about every one of them.
+A name is a tuple of its components, each with type and length.
 
     key          /<identity>/KEY/<id>
     certificate  /<identity>/KEY/<id>/<issuer>/<version>
@@ -12,11 +11,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ndn.encoding import Component
-from ndn.encoding import Name as NdnName
-
+from innet._native import _core
 from innet.errors import SecurityError
-from innet.trust.tlv import NAME, decode, encode
+from innet.trust.tlv import NAME, decode, encode, encode_integer
 
 Name: TypeAlias = tuple[bytes, ...]
 """The components of a name, each with its type and length."""
@@ -27,7 +24,7 @@ SELF = "self"
 """IssuerId of a certificate whose key has signed it."""
 
 _VERSION_TYPE = 54
-_DIGEST_TYPES = (b"\x01", b"\x02")
+_IMPLICIT_DIGEST = b"\x01"
 
 
 def name_of(uri: str) -> Name:
@@ -43,8 +40,8 @@ def name_of(uri: str) -> Name:
     if not text.startswith("/"):
         raise SecurityError(f"{uri!r} is no name: names begin with a slash, such as /alice/KEY/1")
     try:
-        parts = tuple(bytes(part) for part in NdnName.from_str(text))
-    except (ValueError, IndexError, KeyError, OverflowError) as error:
+        parts = tuple(part.whole for part in decode(_core.Name(text).value()))
+    except ValueError as error:
         raise SecurityError(f"{uri!r} is no name of NDN: {error}") from error
     if not parts:
         raise SecurityError(f"{uri!r} is the empty name; give at least one component")
@@ -53,8 +50,7 @@ def name_of(uri: str) -> Name:
 
 def uri_of(name: Name) -> str:
     """How people write a name."""
-    text: str = NdnName.to_str(list(name))
-    return text
+    return str(_core.Name.from_value(b"".join(name)))
 
 
 def encode_name(name: Name) -> bytes:
@@ -68,17 +64,16 @@ def decode_name(value: bytes) -> Name:
     Raises:
         SecurityError: they are malformed.
     """
-    parts = tuple(decode(value))
-    for part in parts:
-        is_digest = part.type in (1, 2)
-        if not 0 < part.type < 1 << 16 or (is_digest and len(part.value) != 32):
-            raise SecurityError("a name has a component that none can have: the packet is damaged")
-    return tuple(part.whole for part in parts)
+    try:
+        _core.Name.from_value(value)
+    except ValueError as error:
+        raise SecurityError("a packet has a malformed name: it is damaged") from error
+    return tuple(part.whole for part in decode(value))
 
 
 def without_digest(name: Name) -> Name:
     """``name`` without an implicit digest at its end."""
-    return name[:-1] if name and name[-1][:1] == _DIGEST_TYPES[0] else name
+    return name[:-1] if name and name[-1][:1] == _IMPLICIT_DIGEST else name
 
 
 def is_key_name(name: Name) -> bool:
@@ -117,16 +112,10 @@ def new_key_name(identity: Name, key_id: str) -> Name:
 
 def certificate_name(key: Name, issuer_id: str, version: int) -> Name:
     """The name of a certificate for ``key``."""
-    return (*key, bytes(Component.from_str(issuer_id)), bytes(Component.from_version(version)))
+    return (*key, encode(8, issuer_id.encode()), encode_integer(_VERSION_TYPE, version))
 
 
 def revocation_name(certificate: Name, by_itself: bool) -> Name:
     """The name of the record that revokes a certificate: by its own key, or by its issuer's."""
     publisher = encode(8, b"self" if by_itself else b"issuer")
     return (*certificate[:-4], REVOKE, *certificate[-3:], publisher)
-
-
-def version_of(certificate: Name) -> int | None:
-    """The version in a certificate's name; ``None`` if its last component is none."""
-    block = next(decode(certificate[-1]))
-    return int.from_bytes(block.value, "big") if block.type == _VERSION_TYPE else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 
 LEAF_SPINE = "leaf-spine:2x2x2"
@@ -42,6 +44,30 @@ async def test_sums_of_a_dead_spine_are_made_by_the_other_one():
     assert result.failure == ""
     assert len(digests(result)) == 1
     assert result.status["spine1"]["made"] >= 18
+
+
+@pytest.mark.faults
+async def test_where_nodes_have_rights_of_their_own_they_move_with_the_sums():
+    """Each node signs with its own key: spine1's counts for what spine0 made, once that is dead."""
+
+    async def faults(run: FaultyRun) -> None:
+        await run.said("h0", "step 5")
+        run.kill("spine0")
+        await run.said("h0", "step 20")
+        run.result.status["spine1"] = {"made": await reductions(run, "spine1")}
+        with run.session.connect("leaf0") as client:
+            run.result.status["leaf0"] = (await asyncio.to_thread(client.ask, "status"))["node"]
+
+    result = await run_with_faults(
+        LEAF_SPINE,
+        worker("steps.py", 30, 4000, 0.02),
+        faults,
+        settings=[*NO_RESTARTS, "security.signature=ed25519"],
+    )
+    assert result.failure == ""
+    assert len(digests(result)) == 1
+    assert result.status["spine1"]["made"] > 0
+    assert result.status["leaf0"]["key_out_of_scope"] == 0
 
 
 async def test_without_another_path_the_job_ends_at_once_and_names_the_switch():
