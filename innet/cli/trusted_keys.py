@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from innet.ndn import Client
-    from innet.trust import Certificate, Policy, Validator
+    from innet.trust import Certificate, Policy, Revocation, Validator
 
 
 @dataclass(frozen=True)
 class Trust:
-    """A policy and its anchor."""
+    """A policy, its anchor, and what the user's key store knows to be revoked."""
 
     policy: Policy
     anchor: Certificate
+    revocations: tuple[Revocation, ...] = ()
 
     def validator(self, client: Client) -> Validator:
         """Judges what ``client`` gets, and fetches certificates by it."""
         from innet.ndn.certificates import policy_validator
 
-        return policy_validator(client, self.policy, [self.anchor])
+        return policy_validator(client, self.policy, [self.anchor], self.revocations)
 
 
 def trust_of(anchor: str | None, policy: str) -> Trust | None:
@@ -37,10 +38,6 @@ def trust_of(anchor: str | None, policy: str) -> Trust | None:
     from innet.trust.ceremonies import load_certificate
     from innet.trust.key_store import default_store
 
-    file = Path(anchor)
-    certificate = (
-        load_certificate(file)
-        if file.is_file()
-        else KeyStore(default_store()).find_certificate(anchor)
-    )
-    return Trust(Policy.load(policy), certificate)
+    file, store = Path(anchor), KeyStore(default_store())
+    certificate = load_certificate(file) if file.is_file() else store.find_certificate(anchor)
+    return Trust(Policy.load(policy), certificate, tuple(store.revocations()))

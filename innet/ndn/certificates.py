@@ -23,7 +23,7 @@ from innet.ndn.wire import ReceivedInterest
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
-    from innet.trust import Certificate, KeyStore, Policy, PrivateKey, Validator
+    from innet.trust import Certificate, KeyStore, Policy, PrivateKey, Revocation, Validator
 
 _COMPONENTS_BELOW_KEY = 2
 """A certificate is ``<key>/<issuer>/<version>``."""
@@ -98,8 +98,15 @@ def certificate_fetch(client: Client) -> Callable[[str, bool], Awaitable[bytes]]
     return fetch
 
 
-def policy_validator(client: Client, policy: Policy, anchors: Sequence[Certificate]) -> Validator:
+def policy_validator(
+    client: Client,
+    policy: Policy,
+    anchors: Sequence[Certificate],
+    revocations: Sequence[Revocation] = (),
+) -> Validator:
     """A validator that follows ``policy`` up to ``anchors``, and fetches what is between.
+
+    Certificates count no longer that one of ``revocations`` revokes.
 
     Raises:
         SecurityError: there is no anchor, or one is none of this policy's.
@@ -107,7 +114,11 @@ def policy_validator(client: Client, policy: Policy, anchors: Sequence[Certifica
     from innet.trust import Validator
 
     return Validator(
-        policy, anchors, fetch=certificate_fetch(client), now=lambda: datetime.now(UTC)
+        policy,
+        anchors,
+        fetch=certificate_fetch(client),
+        now=lambda: datetime.now(UTC),
+        revocations=revocations,
     )
 
 

@@ -10,7 +10,7 @@ from innet.errors import SecurityError
 from innet.ndn.certificates import policy_validator, serve_certificates, stored_signer
 from innet.ndn.objects import fetch, publish
 from innet.trust import KeyStore, Policy
-from innet.trust.ceremonies import issue, make_key
+from innet.trust.ceremonies import issue, make_key, revoke
 from tests.ndn.direct_client import DirectClient
 
 DAY = timedelta(days=1)
@@ -48,3 +48,15 @@ async def test_whom_nobody_has_certified_is_believed_nowhere(store, name):
     async with await publish(client, name, b"his", signer=signer):
         with pytest.raises(SecurityError):
             await fetch(client, name, validator=validator)
+
+
+async def test_what_is_revoked_is_believed_no_longer(store):
+    client = DirectClient()
+    signer, certificate = stored_signer(store, "/lab/alice")
+    revoke(store, certificate, store.find("/lab"), datetime.now(UTC), "lost")
+    await serve_certificates(client, [certificate])
+    anchors = [store.find_certificate("/lab")]
+    validator = policy_validator(client, Policy.load("store"), anchors, store.revocations())
+    async with await publish(client, "/lab/alice/x", b"hers", signer=signer):
+        with pytest.raises(SecurityError, match="is revoked: lost"):
+            await fetch(client, "/lab/alice/x", validator=validator)
