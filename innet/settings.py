@@ -171,6 +171,24 @@ class TelemetrySettings(_Model):
     )
 
 
+class NdnSettings(_Model):
+    """Where NDN programs connect to the nodes of a run; see ``docs/ndn.md``."""
+
+    unix: bool = Field(
+        default=True, description="a Unix socket for each node, <node>.ndn in the run's directory"
+    )
+    port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="TCP and UDP port of each node in its namespace (netns mode; NDN's is 6363); "
+        "none: no such port",
+    )
+    udp_idle_s: float = Field(
+        default=600.0, gt=0, description="silence after which a UDP peer is forgotten"
+    )
+
+
 class LogSettings(_Model):
     """How processes of a run log."""
 
@@ -190,6 +208,7 @@ class Settings(_Model):
     security: SecuritySettings = SecuritySettings()
     recovery: RecoverySettings = RecoverySettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    ndn: NdnSettings = NdnSettings()
     log: LogSettings = LogSettings()
 
     def with_assignments(self, assignments: Iterable[str]) -> Settings:

@@ -79,8 +79,9 @@ class PythonNode final : public NodeHandle {
 
     std::vector<driver::LinkStatus> link_status() const override { return thread_.link_status(); }
 
-    driver::FaceTableCounters face_table_counters() const override {
-        return thread_.face_counters();
+    void read_foreign_faces(NodeStatus& status) override {
+        status.faces = thread_.face_counters();
+        status.listeners = thread_.face_factory().channels();
     }
 
     std::string listen(const driver::ListenerOptions& options) {

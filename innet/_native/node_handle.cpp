@@ -191,7 +191,8 @@ void bind_control(nb::class_<NodeHandle>& node) {
         .def("status", [](NodeHandle& self) {
             NodeStatus status;
             self.call([&](Engine& engine) {
-                status = read_status(engine, self.link_status(), self.face_table_counters());
+                status = read_status(engine, self.link_status());
+                self.read_foreign_faces(status);
             });
             return status_dict(status);
         });

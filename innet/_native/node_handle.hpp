@@ -29,8 +29,8 @@ class NodeHandle {
     void tell(std::function<void(driver::Engine&)> function);
     /// Where the node runs.
     virtual std::vector<driver::LinkStatus> link_status() const = 0;
-    /// Likewise.
-    virtual driver::FaceTableCounters face_table_counters() const { return {}; }
+    /// Likewise: what a driver with sockets knows of foreign faces.
+    virtual void read_foreign_faces(NodeStatus&) {}
 
     struct Call {
         double timeout_s = 0;

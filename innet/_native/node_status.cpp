@@ -162,14 +162,12 @@ nb::dict job_dict(const forwarding::JobStatus& job) {
 
 }  // namespace
 
-NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links,
-                       const driver::FaceTableCounters& faces) {
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links) {
     NodeStatus status;
     status.node = engine.node.counters();
     status.reducer = engine.node.reducer().counters();
     status.endpoint = engine.endpoint.counters();
     status.links = std::move(links);
-    status.faces = faces;
     status.routes = engine.node.routes();
     status.rules = engine.node.reducer().rules();
     status.jobs = engine.node.jobs();
@@ -220,6 +218,9 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     }
     d["links"] = links;
     d["foreign_faces"] = foreign_faces;
+    nb::list listeners;
+    for (const std::string& uri : status.listeners) listeners.append(nb::str(uri.c_str()));
+    d["listeners"] = listeners;
     nb::list routes;
     for (const auto& route : status.routes) {
         routes.append(nb::make_tuple(route.prefix.view().to_uri(), route.face, route.cost));

@@ -20,6 +20,7 @@ struct NodeStatus {
     EndpointCounters endpoint;
     std::vector<driver::LinkStatus> links;
     driver::FaceTableCounters faces;
+    std::vector<std::string> listeners;  ///< URIs where NDN programs connect
     std::vector<forwarding::Route> routes;
     std::vector<reduction::Rule> rules;
     std::vector<forwarding::JobStatus> jobs;
@@ -33,8 +34,7 @@ struct NodeStatus {
 nanobind::typed<nanobind::dict, nanobind::str, std::uint64_t> link_counters_dict(
     const simulation::LinkCounters& link);
 
-NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links,
-                       const driver::FaceTableCounters& faces);
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links);
 nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);
 
 }  // namespace innet::bindings

@@ -16,6 +16,7 @@ from innet.cli.commands import (
     doctor,
     down,
     fetch,
+    forwarder,
     keys,
     kv,
     metrics,
@@ -68,6 +69,7 @@ app.command(rich_help_panel=OBSERVATION, epilog=watch.EXAMPLES)(watch.watch)
 app.add_typer(tell.app, name="tell", rich_help_panel=OBSERVATION, epilog=tell.EXAMPLES)
 app.add_typer(topology.app, rich_help_panel=DESCRIPTIONS)
 app.command(rich_help_panel=DESCRIPTIONS, epilog=plan.EXAMPLES)(plan.plan)
+app.command(rich_help_panel=NAMED_DATA, epilog=forwarder.EXAMPLES)(forwarder.forwarder)
 app.command(rich_help_panel=NAMED_DATA, epilog=publish.EXAMPLES)(publish.publish)
 app.command(rich_help_panel=NAMED_DATA, epilog=fetch.EXAMPLES)(fetch.fetch)
 app.command(rich_help_panel=NAMED_DATA, epilog=peek.EXAMPLES)(peek.peek)

@@ -231,9 +231,21 @@ def _heading(status: RunStatus) -> Text:
     age = _duration(time.time() - run.started_at)
     broker = "" if run.broker is None else f"\nMQTT: {run.broker}, topics innet/{run.run_id}/#"
     metrics = "" if run.metrics is None else f"\nmetrics: {run.metrics}"
+    ndn = _ndn_addresses(status)
     return Text.assemble(
         (run.run_id, "bold"),
-        f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{broker}{metrics}",
+        f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{broker}{metrics}{ndn}",
+    )
+
+
+def _ndn_addresses(status: RunStatus) -> str:
+    """Where NDN programs connect: one address for all that differ in the node's name alone."""
+    by_pattern: dict[str, list[str]] = {}
+    for node, answer in status.nodes.items():
+        for uri in answer["listeners"]:
+            by_pattern.setdefault(uri.replace(f"/{node}.ndn", "/NODE.ndn"), []).append(node)
+    return "".join(
+        f"\nNDN: {uri} ({', '.join(nodes)})" for uri, nodes in sorted(by_pattern.items())
     )
 
 

@@ -35,6 +35,7 @@ from innet.emulation.runs import (
     RunRecord,
     control_socket_name,
     create_run,
+    ndn_socket_name,
     new_run_id,
     remove_run,
     remove_stale_runs,
@@ -318,6 +319,7 @@ class Network:
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             control_socket=self._socket_path(control_socket_name(name)),
+            ndn_socket=self._socket_path(ndn_socket_name(name)),
             seed=int.from_bytes(digest[:6], "big"),
             ip_address=fabric.ip_address(name),
         )

@@ -103,6 +103,7 @@ class NodeConfig(_Model):
     cache_bytes: int = Field(ge=0, description="size of the content store")
     cache_policy: str
     control_socket: Path = Field(description="Unix socket path that the node answers control on")
+    ndn_socket: Path = Field(description="Unix socket path that NDN programs connect to")
     seed: int = Field(ge=0, description="seeds everything random in the node's port model")
     ip_address: str | None = Field(
         description="a host's IPv4 address for foreign programs in netns mode; None otherwise"

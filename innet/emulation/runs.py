@@ -51,6 +51,11 @@ def control_socket_name(node: str) -> str:
     return f"{node}.ctl"
 
 
+def ndn_socket_name(node: str) -> str:
+    """Where NDN programs connect to ``node``, in the directory of its run."""
+    return f"{node}.ndn"
+
+
 class RunRecord(BaseModel):
     """What ``run.json`` says about a run."""
 

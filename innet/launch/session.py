@@ -30,6 +30,7 @@ from innet.launch.server import SessionServer
 from innet.launch.supervision import RestartPolicy, Supervisor
 from innet.launch.switches import SwitchProcesses
 from innet.launch.torchrun import torchrun_options
+from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.plans import rank_order
 from innet.security import KeyDealer
 from innet.security.keys import KEYS_VARIABLE
@@ -278,12 +279,20 @@ class Session:
                 {
                     **common,
                     **torchrun_options(common, rank, self._address(node), self.network.run_id),
+                    **self._ndn_environment(node),
                     KEYS_VARIABLE: str(self._keys_path(node)),
                     "RANK": str(rank),
                 },
             )
             for rank, node in enumerate(ranks)
         ]
+
+    def _ndn_environment(self, node: str) -> dict[str, str]:
+        """Where NDN programs of this and of every other house find the forwarder of their host."""
+        if not self.settings.ndn.unix:
+            return {}
+        uri = f"unix://{self.network.config(node).ndn_socket}"
+        return {INNET_VARIABLE: uri, NDN_VARIABLE: uri}
 
     def _address(self, node: str) -> str:
         return self.network.config(node).ip_address or "127.0.0.1"

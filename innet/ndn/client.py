@@ -15,6 +15,7 @@ from innet.ndn.address import FaceAddress, default_address
 from innet.ndn.connection import LastingConnection
 from innet.ndn.management import Management
 from innet.ndn.names import Name, as_name
+from innet.ndn.own_node import open_own_node
 from innet.ndn.pending import PendingInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
 from innet.ndn.registrations import Registrations
@@ -107,6 +108,7 @@ class Client:
         Raises:
             NoForwarder: nothing listens there; the message says how to start one.
         """
+        await open_own_node(self._connection.address)
         await self._connection.open()
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
     for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
         _add_link(node, config, settings, face, index, fd)
+    _listen(node, config, settings)
     node.start()
     for index, face in enumerate(config.faces):
         if config.kind == "switch" and face.peer_kind == "host":
@@ -66,6 +67,25 @@ def _add_link(
         raise EmulationError(
             f"{config.node} cannot open its link to {face.peer}: {error}. "
             "Is an older run still up? `innet status` lists them, `innet down` ends one."
+        ) from error
+
+
+def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
+    """Let NDN programs connect, where the settings say."""
+    try:
+        if settings.ndn.unix:
+            # An earlier process of this node may still be closing.
+            node.listen(f"unix://{config.ndn_socket}", takes_over=True)
+        if settings.ndn.port is not None and config.mode == "netns":
+            for scheme in ("tcp4", "udp4"):
+                node.listen(
+                    f"{scheme}://0.0.0.0:{settings.ndn.port}",
+                    udp_idle_timeout_s=settings.ndn.udp_idle_s,
+                )
+    except RuntimeError as error:
+        raise EmulationError(
+            f"NDN programs could not connect to {config.node}: {error}. Choose another port "
+            "(--set ndn.port=...), or none, or no Unix sockets (--set ndn.unix=false)."
         ) from error
 
 

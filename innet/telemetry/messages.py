@@ -112,6 +112,9 @@ class TableCounters(_Message):
     cache_evictions: int
     cache_bytes: int
     cache_unverified_bytes: int
+    faces_opened: int
+    faces_refused: int
+    bad_framing: int
     cache_entries: int
 
 

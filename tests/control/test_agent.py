@@ -78,6 +78,7 @@ def agent(node: Any, tmp_path: Path) -> Iterator[ControlClient]:
         cache_bytes=0,
         cache_policy="lru",
         control_socket=tmp_path / "s0.ctl",
+        ndn_socket=tmp_path / "s0.ndn",
         seed=1,
         ip_address=None,
     )

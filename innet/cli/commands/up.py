@@ -97,6 +97,7 @@ async def _hold(session: Session, announce: Announcer, background: Background | 
             f"{run_id} is up ({session.network.mode}): {counts(session.topology)}\n"
             f"  run a job:  innet run --on {run_id} -- COMMAND\n"
             f"  look at it: innet status {run_id}\n"
+            f"{_ndn_line(session)}"
             f"  end it:     innet down {run_id}" + ("" if background else ", or Ctrl-C")
         )
         session.network.processes.on_exit(_Obituary(session, announce))
@@ -106,6 +107,12 @@ async def _hold(session: Session, announce: Announcer, background: Background | 
             await _show_live(run_id, announce.to_terminal)
         else:
             await asyncio.Event().wait()
+
+
+def _ndn_line(session: Session) -> str:
+    if not session.settings.ndn.unix:
+        return ""
+    return f"  connect NDN programs: unix://{session.network.run_dir}/NODE.ndn\n"
 
 
 async def _show_live(run_id: str, console: Console) -> None:

@@ -1,0 +1,91 @@
+"""``innet forwarder``: one node as an NDN forwarder of this machine."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from innet.cli import options
+
+EXAMPLES = options.examples(
+    "innet forwarder",
+    "innet forwarder --unix /tmp/ndn.sock --no-tcp --no-udp",
+    "innet forwarder --tcp 127.0.0.1:6363 --udp 127.0.0.1:6363 --cache 512",
+    "NDN_CLIENT_TRANSPORT=unix:///tmp/ndn.sock ndnpeek -p /hello",
+)
+
+_DEFAULT_SOCKET = Path("/run/nfd/nfd.sock")
+_EVERYWHERE = "0.0.0.0:6363"
+_MIB = 1 << 20
+
+_Tcp = Annotated[
+    list[str], typer.Option(metavar="ADDRESS:PORT", help="Listen there; may be repeated")
+]
+_Udp = Annotated[list[str], typer.Option(metavar="ADDRESS:PORT", help="Likewise")]
+
+
+def forwarder(
+    unix: Annotated[
+        Path,
+        typer.Option(metavar="PATH", help="Unix socket; the default is where NDN programs look"),
+    ] = _DEFAULT_SOCKET,
+    tcp: _Tcp = [_EVERYWHERE],  # noqa: B006  # typer copies it
+    udp: _Udp = [_EVERYWHERE],  # noqa: B006
+    no_unix: Annotated[bool, typer.Option("--no-unix", help="No Unix socket")] = False,
+    no_tcp: Annotated[bool, typer.Option("--no-tcp", help="No TCP")] = False,
+    no_udp: Annotated[bool, typer.Option("--no-udp", help="No UDP")] = False,
+    cache_mib: Annotated[
+        int, typer.Option("--cache", metavar="MIB", min=0, help="Size of the content store")
+    ] = 64,
+    udp_idle_s: Annotated[
+        float,
+        typer.Option(
+            "--udp-idle", metavar="SECONDS", min=1, help="Silence that ends a UDP peer's face"
+        ),
+    ] = 600.0,
+) -> None:
+    """Forward for NDN programs of this machine and others, in the foreground, until Ctrl-C.
+
+    It takes the place of NFD: programs connect to it as they are, and register and configure it by
+    NFD's management protocol.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+
+    from innet.node.forwarder import Forwarder, ForwarderOptions
+
+    listeners = [] if no_unix else [_unix_uri(unix)]
+    listeners += [] if no_tcp else [_uri("tcp", address) for address in tcp]
+    listeners += [] if no_udp else [_uri("udp", address) for address in udp]
+    if not listeners:
+        raise typer.BadParameter("a forwarder to which nobody can connect", param_hint="'--no-udp'")
+    chosen = ForwarderOptions(listeners, cache_bytes=cache_mib * _MIB, udp_idle_s=udp_idle_s)
+    with Forwarder(chosen) as running:
+        for uri in running.listeners:
+            typer.echo(f"listening on {uri}")
+        stop.wait()
+
+
+def _unix_uri(path: Path) -> str:
+    """The socket's URI; its directory is made if need be."""
+    from innet.errors import EmulationError
+
+    absolute = path.absolute()
+    try:
+        absolute.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EmulationError(
+            f"cannot make {absolute.parent} for the forwarder's socket: {error.strerror}. Choose a "
+            "path of your own (--unix PATH), and tell programs: "
+            "NDN_CLIENT_TRANSPORT=unix://PATH"
+        ) from error
+    return f"unix://{absolute}"
+
+
+def _uri(kind: str, address: str) -> str:
+    return f"{kind}{6 if address.startswith('[') else 4}://{address}"

@@ -1,0 +1,111 @@
+"""A node alone, as an NDN forwarder: NDN programs connect to it, and it knows no topology."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from innet._native import _core
+from innet.errors import EmulationError
+from innet.node.native_settings import native_settings
+from innet.settings import Settings
+
+_EVERY_USER = 0o666
+"""As NFD does: who may give commands is decided by what they are signed with."""
+
+
+@dataclass(frozen=True)
+class ForwarderOptions:
+    """What a forwarder is made with.
+
+    Attributes:
+        listeners: face URIs to listen on: ``unix:///path``, ``tcp4://0.0.0.0:6363``,
+            ``udp4://0.0.0.0:6363``.
+        cache_bytes: size of the content store; 0 for none.
+        cache_policy: ``lru`` or ``s3fifo``.
+        udp_idle_s: silence after which a UDP peer is forgotten.
+    """
+
+    listeners: Sequence[str]
+    cache_bytes: int = 64 << 20
+    cache_policy: str = "lru"
+    udp_idle_s: float = 600.0
+
+
+class Forwarder:
+    """Runs while its context is entered.
+
+    Example::
+
+        with Forwarder(ForwarderOptions(["unix:///tmp/ndn.sock"])) as forwarder:
+            print(forwarder.listeners)
+    """
+
+    def __init__(self, options: ForwarderOptions, settings: Settings | None = None) -> None:
+        self._options = options
+        self._settings = settings or Settings()
+        self._open = ExitStack()
+        self._node: _core.Node | None = None
+        self.listeners: tuple[str, ...] = ()
+        """Where it listens, with the ports that the system chose."""
+
+    def __enter__(self) -> Self:
+        """Listen.
+
+        Raises:
+            EmulationError: a listener cannot be had; none is left open.
+        """
+        node = _core.Node(
+            native_settings(
+                "forwarder",
+                self._settings,
+                seed=secrets.randbits(48),
+                slots=0,
+                cache_bytes=self._options.cache_bytes,
+                cache_policy=self._options.cache_policy,
+            ),
+            _core.SigningKey("digest"),
+            [],
+        )
+        self._open.callback(node.stop, "the forwarder was told to stop")
+        node.start()
+        with ExitStack() as opening:
+            opening.push(self._open.pop_all())
+            self.listeners = tuple(self._listen(node, uri) for uri in self._options.listeners)
+            self._open = opening.pop_all()
+        self._node = node
+        return self
+
+    def _listen(self, node: _core.Node, uri: str) -> str:
+        try:
+            return node.listen(
+                uri, permissions=_EVERY_USER, udp_idle_timeout_s=self._options.udp_idle_s
+            )
+        except RuntimeError as error:
+            raise EmulationError(
+                f"cannot listen on {uri}: {error}. Choose another with --unix, --tcp or --udp, or "
+                "leave it out with --no-unix, --no-tcp or --no-udp."
+            ) from error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    @property
+    def node(self) -> _core.Node:
+        """The node, for routes that nobody registers, and for its status.
+
+        Raises:
+            EmulationError: the context is not entered.
+        """
+        if self._node is None:
+            raise EmulationError("the forwarder does not run. Enter its context first: with ...")
+        return self._node

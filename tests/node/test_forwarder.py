@@ -1,0 +1,72 @@
+"""A node alone as a forwarder: who connects to it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from innet.errors import EmulationError, InterestRefused
+from innet.ndn import Client
+from innet.node.forwarder import Forwarder, ForwarderOptions
+
+
+@pytest.fixture
+def socket_path() -> Iterator[Path]:
+    """Short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="innet-fw-") as directory:
+        yield Path(directory) / "f.sock"
+
+
+async def _is_answered(uri: str) -> bool:
+    async with Client(uri) as client:
+        with pytest.raises(InterestRefused, match="has a route to it"):
+            await client.express("/nowhere", deadline_s=10)
+    return True
+
+
+def test_programs_connect_over_unix_tcp_and_udp(socket_path: Path) -> None:
+    listeners = [f"unix://{socket_path}", "tcp4://127.0.0.1:0", "udp4://127.0.0.1:0"]
+    with Forwarder(ForwarderOptions(listeners)) as forwarder:
+        assert forwarder.listeners[0] == listeners[0]
+        for uri in forwarder.listeners:
+            assert asyncio.run(_is_answered(uri))
+        assert forwarder.node.status()["node"]["faces_opened"] == 3
+    assert not socket_path.exists()
+
+
+def test_a_listener_that_cannot_be_had_leaves_none_open(socket_path: Path) -> None:
+    with pytest.raises(EmulationError, match=r"cannot listen on tcp4://192\.0\.2\.1:1"):
+        Forwarder(ForwarderOptions([f"unix://{socket_path}", "tcp4://192.0.2.1:1"])).__enter__()
+    assert not socket_path.exists()
+
+
+@contextmanager
+def _started(path: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(path)]
+    with subprocess.Popen(
+        [*command, "--no-tcp", "--no-udp"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_command_takes_its_socket_away_and_lets_no_second_take_it(socket_path: Path) -> None:
+    with _started(socket_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"listening on unix://{socket_path}\n"
+        with pytest.raises(EmulationError, match="another forwarder listens on"):
+            Forwarder(ForwarderOptions([f"unix://{socket_path}"])).__enter__()
+        assert asyncio.run(_is_answered(f"unix://{socket_path}"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+    assert not socket_path.exists()
