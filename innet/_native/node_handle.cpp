@@ -356,6 +356,7 @@ void bind_node_handle(nb::module_& module) {
     bind_control(node);
     bind_jobs_of(node);
     bind_strategies_of(module, node);
+    bind_management_of(node);
     bind_operations_of(node);
     bind_objects_of(node);
 }

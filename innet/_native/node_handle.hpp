@@ -75,5 +75,6 @@ class NodeHandle {
 void bind_node_handle(nanobind::module_& module);
 void bind_jobs_of(nanobind::class_<NodeHandle>& node);
 void bind_strategies_of(nanobind::module_& module, nanobind::class_<NodeHandle>& node);
+void bind_management_of(nanobind::class_<NodeHandle>& node);
 
 }  // namespace innet::bindings

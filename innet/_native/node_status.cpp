@@ -14,6 +14,7 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["malformed"] = c.malformed;
     d["loops"] = c.loops;
     d["pit_aggregated"] = c.pit_aggregated;
+    d["pit_satisfied"] = c.pit_satisfied;
     d["pit_expired"] = c.pit_expired;
     d["pit_full"] = c.pit_full;
     d["pit_entries"] = c.pit_entries;
@@ -64,6 +65,17 @@ nb::dict reducer_dict(const reduction::ReducerCounters& c) {
     d["slots_in_use"] = c.slots_in_use;
     d["slots_in_use_max"] = c.slots_in_use_max;
     d["flows"] = c.flows;
+    return d;
+}
+
+nb::dict management_dict(const management::ManagementCounters& c) {
+    nb::dict d;
+    d["commands"] = c.commands;
+    d["malformed"] = c.malformed;
+    d["forbidden"] = c.forbidden;
+    d["replayed"] = c.replayed;
+    d["datasets"] = c.datasets;
+    d["routes"] = c.routes;
     return d;
 }
 
@@ -167,6 +179,7 @@ NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> l
     status.node = engine.node.counters();
     status.reducer = engine.node.reducer().counters();
     status.endpoint = engine.endpoint.counters();
+    status.management = engine.management.counters();
     status.links = std::move(links);
     status.routes = engine.node.routes();
     status.rules = engine.node.reducer().rules();
@@ -207,6 +220,7 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     d["node"] = tables;
     d["reducer"] = reducer_dict(status.reducer);
     d["endpoint"] = endpoint_dict(status.endpoint);
+    d["management"] = management_dict(status.management);
     nb::list links;
     nb::list foreign_faces;
     for (const driver::LinkStatus& link : status.links) {

@@ -17,6 +17,7 @@ namespace innet::bindings {
 struct NodeStatus {
     forwarding::NodeCounters node;
     reduction::ReducerCounters reducer;
+    management::ManagementCounters management;
     EndpointCounters endpoint;
     std::vector<driver::LinkStatus> links;
     driver::FaceTableCounters faces;

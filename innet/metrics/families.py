@@ -55,6 +55,7 @@ OF_NODE: tuple[Family, ...] = (
         ("malformed_packets", "malformed", "Packets that could not be parsed"),
         ("looped_interests", "loops", "Interests that came back"),
         ("aggregated_interests", "pit_aggregated", "Interests that found one under way"),
+        ("satisfied_interests", "pit_satisfied", "Interests that Data answered"),
         ("expired_interests", "pit_expired", "Interests that nobody answered in time"),
         ("pit_full", "pit_full", "Interests refused because the PIT was full"),
         ("unsolicited_data", "unsolicited_data", "Data that nobody had asked for"),
@@ -130,6 +131,15 @@ OF_NODE: tuple[Family, ...] = (
         ("self_evaluations", "self_evaluations", "Reductions that the asker made itself"),
         ("congestion_marks", "marks_received", "Answers with a congestion mark"),
     ),
+    *_counters(
+        "management",
+        ("commands", "commands", "Management commands that were carried out, or had wrong values"),
+        ("commands_malformed", "malformed", "Management commands that could not be read"),
+        ("commands_forbidden", "forbidden", "Management commands of who may not give them"),
+        ("commands_replayed", "replayed", "Of these, commands that were given before"),
+        ("dataset_requests", "datasets", "Interests for management's datasets"),
+    ),
+    *_gauges("management", ("registered_routes", "routes", "Routes that clients have registered")),
     *_gauges("endpoint", ("retained_bytes", "retained_bytes", "Published bytes that are kept")),
 )
 """Labels: ``node``."""

@@ -85,6 +85,7 @@ class TableCounters(_Message):
     malformed: int
     loops: int
     pit_aggregated: int
+    pit_satisfied: int
     pit_expired: int
     pit_full: int
     pit_entries: int

@@ -17,6 +17,9 @@ constexpr int kForeignReceiveRounds = 1;
 /// Packets a link that is not modelled may hold back while its channel has no room.
 constexpr std::size_t kMaxBacklogPackets = 16384;
 constexpr std::size_t kMaxForeignBacklogPackets = 512;
+/// Of a foreign stream, with what each packet takes beside its bytes: a client may send thousands
+/// of commands before it reads the first answer.
+constexpr std::size_t kMaxStreamBacklogBytes = std::size_t{8} << 20;
 /// A foreign face that sends what is only rejected is not read for this time per packet: rejecting
 /// a packet takes a small part of it, so that a flood leaves the processor to others.
 constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
@@ -26,6 +29,18 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(1);
 
 std::uint64_t rejections(const forwarding::FaceCounters& face) {
     return face.nacks_out + face.malformed_in + face.scope_violations_in;
+}
+
+/// How many packets from the front take no more than `bytes` of memory.
+std::size_t packets_within(std::span<const OutgoingPacket> packets, std::size_t bytes) {
+    std::size_t count = 0;
+    while (count < packets.size()) {
+        const std::size_t size = packets[count].size() + sizeof(OutgoingPacket);
+        if (size > bytes) break;
+        bytes -= size;
+        ++count;
+    }
+    return count;
 }
 
 }  // namespace
@@ -220,8 +235,12 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
 }
 
 void LinkTable::bound_backlog(Link& link) {
-    const std::size_t most = link.foreign ? kMaxForeignBacklogPackets : kMaxBacklogPackets;
+    std::size_t most = link.foreign ? kMaxForeignBacklogPackets : kMaxBacklogPackets;
     if (link.model || link.backlog() <= most) return;
+    if (link.foreign && link.channel->fd() >= 0) {
+        most = packets_within(std::span(link.ready).subspan(link.sent), kMaxStreamBacklogBytes);
+        if (link.backlog() <= most) return;
+    }
     link.backlog_dropped += link.backlog() - most;
     link.ready.resize(link.sent + most);
 }

@@ -7,14 +7,16 @@ namespace innet::driver {
 
 NodeStack::NodeStack(forwarding::NodeOptions node_options, const EndpointOptions& endpoint_options,
                      security::Keyring keyring, std::unique_ptr<security::Signer> signer,
-                     PacketPool& pool)
+                     PacketPool& pool, const management::ManagementOptions& management_options)
     : pool_(pool),
       keyring_(std::move(keyring)),
       signer_(std::move(signer)),
       node_(node_options, pool_, keyring_, signer_.get()),
+      management_(node_, pool_, management_options),
       endpoint_(endpoint_options, node_options.own_name, node_, pool_, *signer_),
       streams_(endpoint_) {
     node_.set_application(&endpoint_);
+    node_.set_management(&management_);
 }
 
 void NodeStack::run_timers(TimePoint now) {

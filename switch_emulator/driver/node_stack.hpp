@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/management/management.hpp"
 #include "transport/endpoint/endpoint.hpp"
 #include "transport/endpoint/operation_streams.hpp"
 #include "transport/security/keyring.hpp"
@@ -19,6 +20,7 @@ struct Engine {
     Endpoint& endpoint;
     OperationStreams& streams;
     security::Keyring& keyring;
+    management::Management& management;
     PacketPool& pool;
     TimePoint now;
 };
@@ -28,14 +30,17 @@ class NodeStack {
     /// Operations submitted and tensors published are signed by `signer`; so are the node's sums.
     /// `pool` must outlive the stack and every packet that it has sent.
     NodeStack(forwarding::NodeOptions node_options, const EndpointOptions& endpoint_options,
-              security::Keyring keyring, std::unique_ptr<security::Signer> signer,
-              PacketPool& pool);
+              security::Keyring keyring, std::unique_ptr<security::Signer> signer, PacketPool& pool,
+              const management::ManagementOptions& management_options = {});
     NodeStack(const NodeStack&) = delete;
     NodeStack& operator=(const NodeStack&) = delete;
 
-    Engine engine(TimePoint now) { return {node_, endpoint_, streams_, keyring_, pool_, now}; }
+    Engine engine(TimePoint now) {
+        return {node_, endpoint_, streams_, keyring_, management_, pool_, now};
+    }
     forwarding::Node& node() { return node_; }
     const forwarding::Node& node() const { return node_; }
+    management::Management& management() { return management_; }
 
     void run_timers(TimePoint now);
     /// Does what packets, timers and functions have left to do, and appends the operations that
@@ -51,6 +56,7 @@ class NodeStack {
     security::Keyring keyring_;
     std::unique_ptr<security::Signer> signer_;
     forwarding::Node node_;
+    management::Management management_;
     Endpoint endpoint_;
     OperationStreams streams_;
 };

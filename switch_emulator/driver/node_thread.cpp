@@ -16,12 +16,25 @@ namespace {
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr int kMaxEvents = 64;
 
+/// Management tells clients the time of the day; the engine's clock knows none.
+management::ManagementOptions management_options(TimePoint now) {
+    using std::chrono::duration_cast;
+    using std::chrono::milliseconds;
+    const auto wall_ms =
+        duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    management::ManagementOptions options;
+    options.wall_time_at_zero_ms =
+        wall_ms - duration_cast<milliseconds>(now.time_since_epoch()).count();
+    options.started_ms = static_cast<std::uint64_t>(wall_ms);
+    return options;
+}
+
 }  // namespace
 
 NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
                        security::Keyring keyring, std::unique_ptr<security::Signer> signer)
     : stack_(std::move(node_options), endpoint_options, std::move(keyring), std::move(signer),
-             pool_),
+             pool_, management_options(clock_now())),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       links_(stack_.node(), pool_, epoll_.get()),
@@ -31,6 +44,7 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
         throw std::system_error(errno, std::generic_category(),
                                 "a node needs two more file descriptors");
     }
+    stack_.management().set_face_factory(&face_factory_);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kWakeTag;

@@ -149,6 +149,7 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
             entry, [](const tables::InRecord& record) { return is_network(record.face); });
         if (!entry.in_records().empty()) return;
     }
+    ++counters.pit_satisfied;
     finish(entry);
 }
 

@@ -35,6 +35,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       pit(options.pit_capacity),
       strategy_table(options.seed),
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
+      cache_settings{.capacity_bytes = options.cache_bytes, .admits = true, .serves = true},
       nonces(options.seed),
       liveness(options.link_timeout) {}
 
@@ -138,6 +139,18 @@ void Node::remove_group(const wire::Name& prefix) {
 }
 
 std::size_t Node::drop_cache() { return state_->content_store.clear(); }
+
+std::size_t Node::erase_cache(wire::NameView prefix, std::size_t limit) {
+    return state_->content_store.drop_below(prefix, limit);
+}
+
+void Node::configure_cache(const CacheSettings& settings) {
+    state_->cache_settings = settings;
+    state_->content_store.set_capacity(settings.capacity_bytes);
+    state_->content_store.set_use(settings.admits, settings.serves);
+}
+
+const CacheSettings& Node::cache_settings() const { return state_->cache_settings; }
 
 reduction::Reducer& Node::reducer() { return state_->reducer; }
 const reduction::Reducer& Node::reducer() const { return state_->reducer; }

@@ -31,6 +31,13 @@ struct NodeOptions {
     reduction::ReducerOptions reducer;
 };
 
+/// What can be changed of the content store while the node runs.
+struct CacheSettings {
+    std::size_t capacity_bytes = 0;
+    bool admits = true;  ///< Data are kept
+    bool serves = true;  ///< what is kept answers
+};
+
 struct FaceCounters {
     std::uint64_t interests_in = 0, interests_out = 0;
     std::uint64_t data_in = 0, data_out = 0;
@@ -49,6 +56,7 @@ struct NodeCounters {
     std::uint64_t malformed = 0;
     std::uint64_t loops = 0;           ///< same name and nonce again
     std::uint64_t pit_aggregated = 0;  ///< Interests that found one under way
+    std::uint64_t pit_satisfied = 0;
     std::uint64_t pit_expired = 0;
     std::uint64_t pit_full = 0;
     std::uint64_t pit_entries = 0;
@@ -180,6 +188,10 @@ class Node final : public Forwarder {
     void remove_group(const wire::Name& prefix);
     /// Empties the content store; how many entries that were.
     std::size_t drop_cache();
+    /// Drops what is cached at or below `prefix`, up to `limit` entries; how many they were.
+    std::size_t erase_cache(wire::NameView prefix, std::size_t limit);
+    void configure_cache(const CacheSettings& settings);
+    const CacheSettings& cache_settings() const;
 
     reduction::Reducer& reducer();
     const reduction::Reducer& reducer() const;

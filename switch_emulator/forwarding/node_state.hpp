@@ -278,6 +278,7 @@ struct Node::State final : strategies::StrategyActions {
     strategies::OpenQuestions questions;
     strategies::StrategyTable strategy_table;
     tables::ContentStore content_store;
+    CacheSettings cache_settings;
     std::vector<std::uint8_t> last_unroutable;  ///< value of a name; keeps its room
     tables::DeadNonceList dead_nonces;
     security::Sha256 sha256;

@@ -15,6 +15,12 @@ void WeightedShares::set_weight(JobId job, std::uint32_t weight) {
     divide();
 }
 
+void WeightedShares::set_capacity(std::size_t capacity, std::size_t guaranteed) {
+    capacity_ = capacity;
+    to_guarantee_ = guaranteed;
+    divide();
+}
+
 void WeightedShares::divide() {
     std::uint64_t weights = 0;
     for (const Share& share : shares_) weights += share.weight;

@@ -22,6 +22,10 @@ class WeightedShares {
     /// belongs to kNoJob, which is alone.
     WeightedShares(std::size_t capacity, std::size_t guaranteed);
 
+    /// Another capacity, and as much of it guaranteed as `guaranteed` says. What is used stays,
+    /// even above it.
+    void set_capacity(std::size_t capacity, std::size_t guaranteed);
+
     /// A weight of 0 guarantees nothing.
     void set_weight(JobId job, std::uint32_t weight);
 

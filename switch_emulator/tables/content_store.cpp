@@ -29,7 +29,7 @@ ContentStore::~ContentStore() = default;
 const PacketRef* ContentStore::find(const wire::InterestView& interest,
                                     const NamePrefixes& interest_name, TimePoint now,
                                     Answers answers) {
-    if (entries_ == 0) return nullptr;
+    if (entries_ == 0 || !serves_) return nullptr;
     Node* node = find_node(interest_name.hash(), interest_name.name());
     if (node == nullptr) {
         const bool ends_with_digest = interest_name.last_type() == wire::kImplicitSha256Digest;
@@ -111,7 +111,9 @@ void ContentStore::insert_unverified(const wire::DataView& data, const NamePrefi
 ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePrefixes& name,
                                        Standing standing, const PacketRef& packet,
                                        jobs::JobId share, TimePoint now) {
-    if (shares_.capacity() == 0 || !name.covers_whole_name() || name.depth() == 0) return nullptr;
+    if (!admits_ || shares_.capacity() == 0 || !name.covers_whole_name() || name.depth() == 0) {
+        return nullptr;
+    }
     PacketRef kept = compact(packet, pool_);
     const std::size_t charge = kept.pinned_bytes() + kept.virtual_bytes() + sizeof(Node);
     if (charge > shares_.capacity()) return nullptr;
@@ -141,16 +143,34 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
 bool ContentStore::take_room(jobs::JobId share, std::size_t size_bytes) {
     shares_.take(share, size_bytes);
     while (shares_.used() > shares_.capacity()) {
-        // More is taken than there is, and so more than all guarantees: somebody has borrowed.
-        CacheItem* victim = policies_[shares_.furthest_over()]->take_victim();
-        if (victim == nullptr) {
+        if (!evict_one()) {
             shares_.give(share, size_bytes);
             return false;
         }
-        remove_packet(static_cast<Node&>(*victim));
-        ++evictions_;
     }
     return true;
+}
+
+bool ContentStore::evict_one() {
+    // More is taken than there is, and so more than all guarantees: somebody has borrowed.
+    CacheItem* victim = policies_[shares_.furthest_over()]->take_victim();
+    if (victim == nullptr) return false;
+    remove_packet(static_cast<Node&>(*victim));
+    ++evictions_;
+    return true;
+}
+
+void ContentStore::set_capacity(std::size_t capacity_bytes) {
+    if (buckets_.empty() && capacity_bytes != 0) buckets_.resize(kInitialBuckets, nullptr);
+    shares_.set_capacity(capacity_bytes, capacity_bytes);
+    resize_policies();
+    while (shares_.used() > capacity_bytes && evict_one()) {
+    }
+}
+
+void ContentStore::set_use(bool admits, bool serves) {
+    admits_ = admits;
+    serves_ = serves;
 }
 
 std::size_t ContentStore::clear() {
@@ -159,12 +179,13 @@ std::size_t ContentStore::clear() {
     return dropped;
 }
 
-std::size_t ContentStore::drop_below(wire::NameView prefix) {
-    if (entries_ == 0) return 0;
+std::size_t ContentStore::drop_below(wire::NameView prefix, std::size_t limit) {
     const wire::NameHash hash = prefix.hash();
     std::size_t dropped = 0;
     // With the last Data the branch goes, and its top with it.
-    while (Node* node = find_node(hash, prefix)) {
+    while (entries_ != 0 && dropped < limit) {
+        Node* node = prefix.empty() ? &root_ : find_node(hash, prefix);
+        if (node == nullptr) break;
         while (!node->packet) node = node->first_child;
         policy_of(*node).on_remove(*node);
         remove_packet(*node);

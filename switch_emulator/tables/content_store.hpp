@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -62,8 +63,15 @@ class ContentStore {
 
     /// Forgets everything; how many entries that were. They do not count as evictions.
     std::size_t clear();
-    /// Forgets what is named at or below `prefix`, likewise. Takes time for what it forgets alone.
-    std::size_t drop_below(wire::NameView prefix);
+    /// Forgets what is named at or below `prefix`, likewise, and no more than `limit` entries.
+    /// Takes time for what it forgets alone.
+    std::size_t drop_below(wire::NameView prefix,
+                           std::size_t limit = std::numeric_limits<std::size_t>::max());
+
+    /// Another capacity: what no longer fits is evicted.
+    void set_capacity(std::size_t capacity_bytes);
+    /// Whether Data are kept, and whether what is kept answers. Both at the start.
+    void set_use(bool admits, bool serves);
 
     /// A job comes, or has another weight.
     void set_weight(jobs::JobId job, std::uint32_t weight);
@@ -117,6 +125,8 @@ class ContentStore {
     /// Takes so many bytes for `share`. False when all that could be dropped for it is not its to
     /// push out.
     bool take_room(jobs::JobId share, std::size_t size_bytes);
+    /// False when there is nothing to evict.
+    bool evict_one();
     std::size_t drop_all_of(jobs::JobId job);
     void resize_policies();
     EvictionPolicy& policy_of(const Node& node) { return *policies_[node.job]; }
@@ -138,6 +148,8 @@ class ContentStore {
     std::size_t entries_ = 0;
     std::uint64_t insertions_ = 0;
     std::uint64_t evictions_ = 0;
+    bool admits_ = true;
+    bool serves_ = true;
 };
 
 }  // namespace innet::tables

@@ -15,7 +15,7 @@ void Fib::add(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
 void Fib::remove(const wire::Name& prefix, FaceId face) {
     if (FibEntry* entry = entries_.find(prefix)) {
         std::erase_if(entry->next_hops, [&](const NextHop& hop) { return hop.face == face; });
-        drop_empty_entries();
+        if (entry->next_hops.empty()) entries_.erase(prefix);
     }
 }
 

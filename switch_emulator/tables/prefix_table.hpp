@@ -38,6 +38,18 @@ class PrefixTable {
         return entry;
     }
 
+    /// Takes the entry of exactly this prefix away. Takes no time for the others.
+    void erase(const wire::Name& prefix) {
+        const auto bucket = entries_.find(prefix.view().hash());
+        if (bucket == entries_.end()) return;
+        const auto erased = std::erase_if(
+            bucket->second, [&](const Entry& entry) { return entry.prefix == prefix; });
+        if (erased == 0) return;
+        count(prefix, -1);
+        --size_;
+        if (bucket->second.empty()) entries_.erase(bucket);
+    }
+
     template <typename Predicate>
     void erase_if(Predicate&& predicate) {
         for (auto bucket = entries_.begin(); bucket != entries_.end();) {

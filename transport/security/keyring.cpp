@@ -184,23 +184,32 @@ void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
 void Keyring::accept_unsigned(bool accept) { state_->accept_unsigned = accept; }
 
 Verdict Keyring::verify(const wire::DataView& data, TimePoint now) const {
-    if (data.signature_type() == wire::SignatureType::kNull) {
+    return verify({.name = data.name(),
+                   .type = data.signature_type(),
+                   .key_name = data.key_name(),
+                   .signed_portion = data.signed_portion(),
+                   .signature = data.signature_value()},
+                  now);
+}
+
+Verdict Keyring::verify(const SignedBytes& bytes, TimePoint now) const {
+    if (bytes.type == wire::SignatureType::kNull) {
         return state_->accept_unsigned ? Verdict::kValid : Verdict::kUnknownKey;
     }
-    if (data.signature_type() == wire::SignatureType::kDigestSha256) {
+    if (bytes.type == wire::SignatureType::kDigestSha256) {
         if (!state_->accept_digest) return Verdict::kUnknownKey;
-        const Sha256Digest digest = state_->sha256.digest(data.signed_portion());
-        return equal_in_constant_time(digest, data.signature_value()) ? Verdict::kValid
-                                                                      : Verdict::kInvalid;
+        const Sha256Digest digest = state_->sha256.digest(bytes.signed_portion);
+        return equal_in_constant_time(digest, bytes.signature) ? Verdict::kValid
+                                                               : Verdict::kInvalid;
     }
-    const auto found = state_->keys.find(data.key_name());
+    const auto found = state_->keys.find(bytes.key_name);
     if (found == state_->keys.end()) return Verdict::kUnknownKey;
     for (const State::Key& key : found->second) {
-        if (!key.vouches_for(data.name())) continue;
+        if (!key.vouches_for(bytes.name)) continue;
         if (key.expiry <= now) return Verdict::kExpired;
         // A known key never vouches for a signature of another type than its own.
-        const bool valid = key.verifier->type() == data.signature_type() &&
-                           key.verifier->verify(data.signed_portion(), data.signature_value());
+        const bool valid = key.verifier->type() == bytes.type &&
+                           key.verifier->verify(bytes.signed_portion, bytes.signature);
         return valid ? Verdict::kValid : Verdict::kInvalid;
     }
     return Verdict::kOutOfScope;

@@ -58,6 +58,15 @@ struct KeyRights {
     TimePoint expiry = kNever;  ///< from then on for nothing any more
 };
 
+/// What is signed, and who says so: of a Data packet, or of a command.
+struct SignedBytes {
+    wire::NameView name;  ///< for the scopes of keys
+    wire::SignatureType type = wire::SignatureType::kDigestSha256;
+    wire::NameView key_name;
+    wire::ByteView signed_portion;
+    wire::ByteView signature;
+};
+
 /// Verification keys by name. DigestSha256 needs none. Confined to one thread: `verify` reuses
 /// contexts.
 class Keyring {
@@ -88,6 +97,7 @@ class Keyring {
     void accept_unsigned(bool accept);
     /// Without a time, no key is expired.
     Verdict verify(const wire::DataView& data, TimePoint now = TimePoint::min()) const;
+    Verdict verify(const SignedBytes& bytes, TimePoint now = TimePoint::min()) const;
 
   private:
     struct State;

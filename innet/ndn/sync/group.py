@@ -1,0 +1,228 @@
+"""A member of a sync group, connected to a forwarder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+from innet.errors import CommandRefused, MalformedPacket, SecurityError, TransportError
+from innet.ndn import wire
+from innet.ndn.client import Client
+from innet.ndn.control import ControlParameters
+from innet.ndn.names import SEQUENCE, Name, as_name, number_at, with_version
+from innet.ndn.production import Answer
+from innet.ndn.signers import Signer
+from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update, publication_name
+from innet.ndn.sync.state_vector import Member, StateVector
+from innet.ndn.validation import Validator
+from innet.ndn.wire import ReceivedData, ReceivedInterest
+
+_VERSION = 3
+_INTEREST_LIFETIME_S = 1.0
+_FRESHNESS_S = 60.0
+_MULTICAST = "/localhost/nfd/strategy/multicast"
+_log = logging.getLogger(__name__)
+
+
+class SyncGroup:
+    """One member of a group: publishes, and hears what the others publish.
+
+    What is published is kept, and served, as long as the group is open.
+
+    Args:
+        client: connected to a forwarder.
+        group: name of the group; its Interests must reach every member, so forwarders need a
+            route for it to each of them and the multicast strategy.
+        node: name of this member, below which it publishes.
+        bootstrap_s: when this member's life began, from an earlier run with all that it had
+            published (``earlier``); by default now.
+        earlier: the vector at the end of that run.
+        signer: signs publications and what is said of them; the client's by default.
+        validator: decides whom to believe; the client's by default.
+        timing: the group's timers.
+        choose_strategy: ask the forwarder for the multicast strategy, as a local one allows.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        group: Name | str,
+        node: Name | str,
+        *,
+        bootstrap_s: int | None = None,
+        earlier: StateVector | None = None,
+        signer: Signer | None = None,
+        validator: Validator | None = None,
+        timing: SyncTiming | None = None,
+        choose_strategy: bool = True,
+    ) -> None:
+        self.group = as_name(group)
+        self.member = Member(
+            as_name(node), int(time.time()) if bootstrap_s is None else bootstrap_s
+        )
+        self._client = client
+        self._signer = signer or client.signer
+        self._validator = validator or client.validator
+        self._timing = timing or SyncTiming()
+        self._earlier = earlier
+        self._choose_strategy = choose_strategy
+        self._sync_name = with_version(self.group, _VERSION)
+        self._publication_prefix = publication_name(self.group, self.member, 0).prefix(
+            len(self.member.node) + len(self.group)
+        )
+        self._published: dict[int, bytes] = {}
+        self._unread: deque[Update] = deque()
+        self._news = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._protocol: SyncProtocol | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Join: register the prefixes, and ask what there is.
+
+        Raises:
+            CommandRefused: the forwarder does not let this member have its prefixes.
+            InterestTimeout: it did not answer.
+        """
+        if self._choose_strategy:
+            await self._ask_for_multicast()
+        await self._client.register(self._publication_prefix, self._on_publication_interest)
+        self._protocol = SyncProtocol(
+            self.member, self._timing, random.random, self._now_s(), self._earlier
+        )
+        await self._client.register(self._sync_name, self._on_sync_interest)
+        self._arm_timer()
+
+    async def close(self) -> None:
+        """Leave; what was published is not served any more."""
+        self._closed = True
+        self._news.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        for prefix in (self._sync_name, self._publication_prefix):
+            await self._client.unregister(prefix)
+
+    @property
+    def vector(self) -> StateVector:
+        """What is known of the group."""
+        return self._running().vector
+
+    def publish(self, content: bytes) -> Name:
+        """Publish ``content``, and tell the group. Its name.
+
+        Raises:
+            TransportError: it does not fit into a packet that every NDN program takes.
+        """
+        protocol = self._running()
+        name = publication_name(self.group, self.member, protocol.vector[self.member] + 1)
+        packet = wire.encode_data(name, content, signer=self._signer, freshness_s=_FRESHNESS_S)
+        wire.check_size(packet, name)
+        self._published[protocol.publish(self._now_s())] = packet
+        self._say_what_is_known()
+        return name
+
+    async def updates(self) -> AsyncIterator[Update]:
+        """What others publish, as one hears of it, until the group is closed."""
+        while True:
+            while self._unread:
+                yield self._unread.popleft()
+            if self._closed:
+                return
+            self._news.clear()
+            await self._news.wait()
+
+    async def fetch(self, update: Update, *, deadline_s: float = 4.0) -> list[ReceivedData]:
+        """The publications of an update, validated, oldest first.
+
+        Raises:
+            InterestTimeout: one of them was not to be had in time.
+            SecurityError: one of them may not be believed.
+        """
+        fetches = [
+            self._client.express(name, deadline_s=deadline_s, validator=self._validator)
+            for name in update.names(self.group)
+        ]
+        return list(await asyncio.gather(*fetches))
+
+    async def _ask_for_multicast(self) -> None:
+        choice = ControlParameters(name=self.group, strategy=as_name(_MULTICAST))
+        try:
+            await self._client.management.command("strategy-choice", "set", choice)
+        except CommandRefused as refused:
+            _log.warning(
+                "%s has no multicast strategy here, so members at this forwarder may not hear "
+                "each other: %s", self.group, refused,
+            )  # fmt: skip
+
+    async def _on_sync_interest(self, interest: ReceivedInterest) -> Answer:
+        try:
+            data = wire.parse_data(interest.parameters or b"")
+            if data.name != self._sync_name:
+                raise MalformedPacket(f"{data.name} is not {self._sync_name}")
+            await self._validator.check(str(data.name), data)
+            received = StateVector.decode(data.content)
+        except (MalformedPacket, SecurityError) as error:
+            _log.warning("ignored a state vector for %s: %s", self.group, error)
+            return None
+        updates = self._running().on_vector(received, self._now_s(), time.time())
+        self._unread.extend(update for update in updates if update.member != self.member)
+        if self._unread:
+            self._news.set()
+        self._arm_timer()
+        return None
+
+    def _on_publication_interest(self, interest: ReceivedInterest) -> Answer:
+        seq = number_at(interest.name, -1, SEQUENCE)
+        packet = None if seq is None else self._published.get(seq)
+        if seq is None or interest.name != publication_name(self.group, self.member, seq):
+            return None
+        return packet
+
+    def _say_what_is_known(self) -> None:
+        vector = wire.encode_data(self._sync_name, self.vector.encode(), signer=self._signer)
+        self._client.send(
+            wire.encode_interest(
+                self._sync_name, lifetime_s=_INTEREST_LIFETIME_S, parameters=vector
+            )
+        )
+        self._arm_timer()
+
+    def _arm_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._running().deadline_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        if self._running().on_timer(self._now_s()):
+            self._say_what_is_known()
+        else:
+            self._arm_timer()
+
+    def _running(self) -> SyncProtocol:
+        if self._protocol is None:
+            raise TransportError("the group is not open: use `async with SyncGroup(...)`")
+        return self._protocol
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()

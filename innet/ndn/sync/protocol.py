@@ -1,0 +1,150 @@
+"""When to say what one knows: the state machine of SVS version 3, section 4. Sans-IO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from innet.ndn.names import SEQUENCE, TIMESTAMP, Name
+from innet.ndn.sync.state_vector import Member, StateVector
+
+_MAX_CLOCK_ERROR_S = 86_400
+_DECAY = 10.0
+
+
+@dataclass(frozen=True)
+class SyncTiming:
+    """Timers of a group; all of its members have the same.
+
+    Attributes:
+        period_s: how often somebody says what the group knows, when nothing happens (±10 %).
+        suppression_s: how long a member waits at most before it tells another who is behind,
+            in the hope that somebody else does.
+    """
+
+    period_s: float = 30.0
+    suppression_s: float = 0.2
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a member has published since one last heard of it.
+
+    Attributes:
+        member: who.
+        low: first new sequence number.
+        high: last one.
+    """
+
+    member: Member
+    low: int
+    high: int
+
+    def names(self, group: Name) -> Iterator[Name]:
+        """The names of what is new in ``group``, oldest first."""
+        for seq in range(self.low, self.high + 1):
+            yield publication_name(group, self.member, seq)
+
+
+class SyncProtocol:
+    """One member's part in a group.
+
+    Times are seconds of any clock that does not go back; whoever drives this sends
+    :attr:`vector` when :meth:`publish` was called, or when :meth:`on_timer` says so.
+
+    Args:
+        member: this member.
+        timing: the group's.
+        random: gives numbers in [0, 1).
+        now_s: the time.
+        vector: what is known from an earlier run, if anything.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        timing: SyncTiming,
+        random: Callable[[], float],
+        now_s: float,
+        vector: StateVector | None = None,
+    ) -> None:
+        self.member = member
+        self.vector = StateVector() if vector is None else vector
+        self._timing = timing
+        self._random = random
+        self._updated_s: dict[Member, float] = {}
+        self._heard: StateVector | None = None
+        self._deadline_s = now_s  # whoever joins asks what there is
+
+    @property
+    def deadline_s(self) -> float:
+        """When :meth:`on_timer` is due."""
+        return self._deadline_s
+
+    @property
+    def suppressed(self) -> bool:
+        """Whether somebody is behind, and it is waited for somebody else to tell him."""
+        return self._heard is not None
+
+    def publish(self, now_s: float) -> int:
+        """Count one more publication of this member; its sequence number."""
+        seq = self.vector[self.member] + 1
+        self.vector = self.vector.with_number(self.member, seq)
+        self._updated_s[self.member] = now_s
+        self._enter_steady_state(now_s)
+        return seq
+
+    def on_vector(self, received: StateVector, now_s: float, wall_time_s: float) -> list[Update]:
+        """Take in what another member knows; what is new to this one.
+
+        A vector with a life that begins more than a day after ``wall_time_s`` (seconds since
+        1970) is ignored.
+        """
+        if any(member.bootstrap_s > wall_time_s + _MAX_CLOCK_ERROR_S for member in received):
+            return []
+        updates = [
+            Update(member, self.vector[member] + 1, received[member])
+            for member in self.vector.outdated_members(received)
+        ]
+        self.vector = self.vector.merged(received)
+        for update in updates:
+            self._updated_s[update.member] = now_s
+        if self._heard is not None:
+            self._heard = self._heard.merged(received)
+        elif not (behind := received.outdated_members(self.vector)):
+            self._enter_steady_state(now_s)
+        elif not all(self._is_news(member, now_s) for member in behind):
+            self._heard = received
+            self._deadline_s = now_s + self._suppression_timeout_s()
+        return updates
+
+    def on_timer(self, now_s: float) -> bool:
+        """Whether to send the vector now, which is due at :attr:`deadline_s`."""
+        heard = self._heard
+        self._enter_steady_state(now_s)
+        return heard is None or bool(heard.outdated_members(self.vector))
+
+    def _enter_steady_state(self, now_s: float) -> None:
+        self._heard = None
+        jitter = 0.9 + 0.2 * self._random()
+        self._deadline_s = now_s + self._timing.period_s * jitter
+
+    def _is_news(self, member: Member, now_s: float) -> bool:
+        """Whether the sender cannot be expected to have heard of it: it is under way to him."""
+        updated_s = self._updated_s.get(member, -math.inf)
+        return now_s - updated_s <= self._timing.suppression_s
+
+    def _suppression_timeout_s(self) -> float:
+        # Most members wait nearly all of the period, and few answer early.
+        longest_s = self._timing.suppression_s
+        if longest_s <= 0:
+            return 0.0
+        value_s = self._random() * longest_s
+        return longest_s * (1 - math.exp((value_s - longest_s) / (longest_s / _DECAY)))
+
+
+def publication_name(group: Name, member: Member, seq: int) -> Name:
+    """``/<node>/<group>/t=<bootstrap time>/seq=<seq>``."""
+    prefix = Name.from_value(member.node.value() + group.value())
+    return prefix.append_number(TIMESTAMP, member.bootstrap_s).append_number(SEQUENCE, seq)

@@ -1,0 +1,92 @@
+#include "switch_emulator/management/authorisation.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace innet::management {
+
+namespace {
+
+Bytes joined(const std::array<wire::ByteView, 2>& parts) {
+    Bytes whole(parts[0].begin(), parts[0].end());
+    whole.insert(whole.end(), parts[1].begin(), parts[1].end());
+    return whole;
+}
+
+bool is_dated(const wire::InterestSignatureInfo& info) {
+    return info.time_ms || info.sequence || !info.nonce.empty();
+}
+
+}  // namespace
+
+Authorisation::Authorisation(const AuthorisationOptions& options)
+    : localhop_rib_(options.localhop_rib) {
+    for (const AllowedKey& key : options.keys) {
+        if (!keyring_.add(key.type, key.name, key.key)) {
+            throw std::invalid_argument("the key " + key.name.view().to_uri() +
+                                        " for management commands is malformed");
+        }
+        key_names_.push_back(key.name);
+    }
+    // Whoever is in the machine may command it, unless there is a list of those who may.
+    keyring_.accept_digest(key_names_.empty());
+}
+
+Authorisation::Ruling Authorisation::judge(const Request& request) {
+    if (request.localhop && !(localhop_rib_ && request.module == "rib")) {
+        return Ruling::kNotLocalhop;
+    }
+    if (!request.signature) return Ruling::kUnsigned;
+    bool verified_key = false;
+    const Ruling ruling = check_signature(request, verified_key);
+    if (ruling != Ruling::kAllowed) return ruling;
+    // A key that nobody has verified must not be able to use up the times of the true one.
+    const FaceId signer_face = verified_key ? kNoFace : request.from;
+    return replays_.admit(signer_face, request.signature->info) ? Ruling::kAllowed
+                                                                : Ruling::kReplayed;
+}
+
+Authorisation::Ruling Authorisation::check_signature(const Request& request, bool& verified_key) {
+    const wire::InterestSignature& signature = *request.signature;
+    const bool is_digest = signature.info.type == wire::SignatureType::kDigestSha256;
+    if (key_names_.empty() && !is_digest) return Ruling::kAllowed;
+    security::SignedBytes claim{.name = request.interest_name,
+                                .type = signature.info.type,
+                                .key_name = signature.info.key_name,
+                                .signed_portion = {},
+                                .signature = signature.value};
+    if (!key_names_.empty()) {
+        // Clients point at the key or at one of its certificates.
+        const auto key = std::ranges::find_if(key_names_, [&](const wire::Name& name) {
+            return name.view().is_prefix_of(claim.key_name);
+        });
+        if (is_digest || key == key_names_.end()) return Ruling::kUnknownKey;
+        if (!is_dated(signature.info)) return Ruling::kReplayed;  // or might be, for all we know
+        claim.key_name = key->view();
+        verified_key = true;
+    }
+    const Bytes signed_portion = joined(signature.signed_parts);
+    claim.signed_portion = signed_portion;
+    return keyring_.verify(claim) == security::Verdict::kValid ? Ruling::kAllowed
+                                                               : Ruling::kBadSignature;
+}
+
+std::string_view describe(Authorisation::Ruling ruling) {
+    switch (ruling) {
+        case Authorisation::Ruling::kAllowed:
+            return "OK";
+        case Authorisation::Ruling::kUnsigned:
+            return "commands must be signed";
+        case Authorisation::Ruling::kNotLocalhop:
+            return "not obeyed from /localhop here";
+        case Authorisation::Ruling::kUnknownKey:
+            return "this key may not command this node";
+        case Authorisation::Ruling::kBadSignature:
+            return "the signature is wrong";
+        case Authorisation::Ruling::kReplayed:
+            return "not newer than this signer's last command";
+    }
+    return "";
+}
+
+}  // namespace innet::management

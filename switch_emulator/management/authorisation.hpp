@@ -1,0 +1,65 @@
+#pragma once
+// Who may command what.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "switch_emulator/management/message.hpp"
+#include "switch_emulator/management/replay_guard.hpp"
+#include "transport/security/keyring.hpp"
+
+namespace innet::management {
+
+/// A key whose commands are obeyed. Its certificates have names below its own.
+struct AllowedKey {
+    wire::SignatureType type = wire::SignatureType::kEd25519;
+    wire::Name name;
+    Bytes key;  ///< as `Keyring::add` takes it
+};
+
+struct AuthorisationOptions {
+    /// Empty: whoever reaches this node by a local face, and signs, by whatever key or none.
+    std::vector<AllowedKey> keys;
+    /// Whether `/localhop/nfd/rib` commands are obeyed, from faces that are not local, too.
+    bool localhop_rib = false;
+};
+
+class Authorisation {
+  public:
+    /// Throws std::invalid_argument for a malformed key.
+    explicit Authorisation(const AuthorisationOptions& options);
+
+    struct Request {
+        FaceId from = kNoFace;
+        bool localhop = false;
+        std::string_view module;
+        wire::NameView interest_name;
+        const std::optional<wire::InterestSignature>& signature;
+    };
+    enum class Ruling : std::uint8_t {
+        kAllowed,
+        kUnsigned,      ///< commands are signed, if only by their digest
+        kNotLocalhop,   ///< this is not commanded from one hop away
+        kUnknownKey,    ///< not one of the keys
+        kBadSignature,  ///< not what this key, or the digest, gives
+        kReplayed,      ///< not newer than the signer's last
+    };
+    /// An allowed command counts as seen: a second time it is a replay.
+    Ruling judge(const Request& request);
+    void on_face_closed(FaceId face) { replays_.on_face_closed(face); }
+
+  private:
+    Ruling check_signature(const Request& request, bool& verified_key);
+
+    bool localhop_rib_;
+    std::vector<wire::Name> key_names_;
+    security::Keyring keyring_;
+    ReplayGuard replays_;
+};
+
+/// What a client is told.
+std::string_view describe(Authorisation::Ruling ruling);
+
+}  // namespace innet::management

@@ -1,0 +1,164 @@
+#include "switch_emulator/management/faces_module.hpp"
+
+#include <array>
+#include <utility>
+
+#include "switch_emulator/management/face_ids.hpp"
+#include "switch_emulator/management/face_query.hpp"
+
+namespace innet::management {
+
+namespace {
+
+constexpr std::uint32_t kChannelStatus = 0x82;
+constexpr FieldSet kCongestionFields = kMarkingIntervalField | kCongestionThresholdField;
+
+constexpr std::array<CommandRule, 3> kCommands{{
+    {"create", kUriField,
+     kLocalUriField | kPersistencyField | kMtuField | kFlagsField | kMaskField | kCongestionFields},
+    {"update", 0,
+     kFaceIdField | kPersistencyField | kMtuField | kFlagsField | kMaskField | kCongestionFields},
+    {"destroy", kFaceIdField, 0},
+}};
+
+/// No face here has NFD's local fields, reliability or its own marking of congestion.
+bool wants_flags(const ControlParameters& parameters) {
+    return (parameters.flags.value_or(0) & parameters.mask.value_or(0)) != 0;
+}
+
+constexpr std::uint64_t kLastPersistency = static_cast<std::uint64_t>(FacePersistency::kPermanent);
+
+}  // namespace
+
+std::span<const CommandRule> FacesModule::commands() const { return kCommands; }
+
+std::optional<ControlResponse> FacesModule::run(std::string_view verb,
+                                                const ControlParameters& parameters,
+                                                const CommandContext& context) {
+    if (verb == "create") return create(parameters, context);
+    return verb == "update" ? update(parameters, context) : destroy(parameters, context);
+}
+
+std::optional<ControlResponse> FacesModule::create(const ControlParameters& parameters,
+                                                   const CommandContext& context) {
+    if (factory_ == nullptr) return ControlResponse{kNotImplemented, "no faces here", parameters};
+    const std::uint64_t persistency = parameters.persistency.value_or(0);
+    if (persistency > kLastPersistency ||
+        persistency == static_cast<std::uint64_t>(FacePersistency::kOnDemand)) {
+        return ControlResponse{kNotAcceptable, "such a face is not made on demand", parameters};
+    }
+    if (wants_flags(parameters)) {
+        return ControlResponse{kNotAcceptable, "no face has these flags", parameters};
+    }
+    const FaceRequest request{.remote_uri = *parameters.uri,
+                              .local_uri = parameters.local_uri.value_or(""),
+                              .persistency = static_cast<FacePersistency>(persistency),
+                              .mtu = parameters.mtu};
+    factory_->create(request, [this, parameters, reply = context.defer()](FaceCreation creation) {
+        reply(created(parameters, creation));
+    });
+    return std::nullopt;
+}
+
+ControlResponse FacesModule::created(ControlParameters parameters,
+                                     const FaceCreation& creation) const {
+    if (const auto* face = std::get_if<FaceId>(&creation)) {
+        ControlParameters body;
+        fill(body, *face);
+        return {kOk, "OK", body};
+    }
+    const auto& failure = std::get<FaceFailure>(creation);
+    if (failure.existing != kNoFace) fill(parameters, failure.existing);
+    return {failure.code, failure.text, parameters};
+}
+
+void FacesModule::fill(ControlParameters& body, FaceId face) const {
+    const FaceDescription description = describe(face);
+    body.face_id = shown_face_id(face);
+    body.uri = description.remote_uri;
+    body.local_uri = description.local_uri;
+    body.mtu = description.mtu;
+    body.flags = 0;
+    body.mask.reset();
+    body.persistency = static_cast<std::uint64_t>(description.persistency);
+}
+
+ControlResponse FacesModule::update(ControlParameters parameters, const CommandContext& context) {
+    const auto face = open_face(node_, parameters.face_id, context.from);
+    parameters.face_id = meant_face_id(parameters.face_id, context.from);
+    if (!face) return {kNotFound, "there is no such face", parameters};
+    if (wants_flags(parameters)) return {kConflict, "no face has these flags", parameters};
+    if (parameters.mtu) return {kConflict, "the MTU of a face cannot be changed", parameters};
+    if (parameters.persistency &&
+        (factory_ == nullptr || *parameters.persistency > kLastPersistency ||
+         !factory_->set_persistency(*face,
+                                    static_cast<FacePersistency>(*parameters.persistency)))) {
+        return {kConflict, "this face cannot have that persistency", parameters};
+    }
+    ControlParameters body;
+    body.face_id = parameters.face_id;
+    body.flags = 0;
+    body.persistency = static_cast<std::uint64_t>(describe(*face).persistency);
+    return {kOk, "OK", body};
+}
+
+// A face that is not there is as good as destroyed: so NFD answers, too.
+ControlResponse FacesModule::destroy(const ControlParameters& parameters,
+                                     const CommandContext& context) {
+    if (*parameters.face_id == 0) return {kBadRequest, "FaceId is 0", parameters};
+    const auto face = open_face(node_, parameters.face_id, context.from);
+    if (face && (factory_ == nullptr || !factory_->destroy(*face))) {
+        return {kConflict, "this face is not for clients to destroy", parameters};
+    }
+    return {kOk, "OK", parameters};
+}
+
+FaceDescription FacesModule::describe(FaceId face) const {
+    auto known = factory_ == nullptr ? std::nullopt : factory_->describe(face);
+    // A link that has no socket: one of a simulation.
+    return known ? *std::move(known)
+                 : FaceDescription{.remote_uri = "internal://",
+                                   .local_uri = "internal://",
+                                   .persistency = FacePersistency::kPermanent,
+                                   .link_type = LinkType::kPointToPoint,
+                                   .mtu = std::nullopt};
+}
+
+Module::DatasetKind FacesModule::dataset_kind(std::string_view verb) const {
+    if (verb == "query") return DatasetKind::kFiltered;
+    return verb == "list" || verb == "channels" ? DatasetKind::kWhole : DatasetKind::kNone;
+}
+
+std::optional<Bytes> FacesModule::dataset(std::string_view verb, wire::ByteView filter_element,
+                                          TimePoint) const {
+    if (verb == "channels") return channels();
+    std::optional<FaceQueryFilter> filter;
+    if (verb == "query") {
+        filter = FaceQueryFilter::parse(filter_element);
+        if (!filter) return std::nullopt;
+    }
+    Message dataset;
+    for (std::size_t number = 0; number < node_.faces(); ++number) {
+        const auto face = static_cast<FaceId>(number);
+        if (!node_.is_open(face)) continue;
+        const FaceStatus status{.face_id = shown_face_id(face),
+                                .description = describe(face),
+                                .scope = node_.face_options(face).scope,
+                                .counters = node_.face_counters(face)};
+        if (!filter || filter->matches(status)) status.write_to(dataset);
+    }
+    return dataset.take();
+}
+
+Bytes FacesModule::channels() const {
+    Message dataset;
+    if (factory_ == nullptr) return dataset.take();
+    for (const std::string& uri : factory_->channels()) {
+        Message channel;
+        channel.text(kLocalUri, uri);
+        dataset.nested(kChannelStatus, channel);
+    }
+    return dataset.take();
+}
+
+}  // namespace innet::management

@@ -1,0 +1,28 @@
+#pragma once
+// fib: next hops, given by whoever knows better than the RIB.
+
+#include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/management/module.hpp"
+
+namespace innet::management {
+
+class FibModule final : public Module {
+  public:
+    explicit FibModule(forwarding::Node& node) : node_(node) {}
+
+    std::string_view name() const override { return "fib"; }
+    std::span<const CommandRule> commands() const override;
+    std::optional<ControlResponse> run(std::string_view verb, const ControlParameters& parameters,
+                                       const CommandContext& context) override;
+    DatasetKind dataset_kind(std::string_view verb) const override;
+    std::optional<Bytes> dataset(std::string_view verb, wire::ByteView filter,
+                                 TimePoint now) const override;
+
+  private:
+    ControlResponse add_next_hop(ControlParameters parameters, const CommandContext& context);
+    ControlResponse remove_next_hop(ControlParameters parameters, const CommandContext& context);
+
+    forwarding::Node& node_;
+};
+
+}  // namespace innet::management

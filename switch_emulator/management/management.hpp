@@ -1,0 +1,98 @@
+#pragma once
+// The management of a node, as NFD's clients know it: commands and datasets below `/localhost/nfd`
+// and `/localhop/nfd` (NFD Management protocol,
+// redmine.named-data.net/projects/nfd/wiki/Management). Sans-IO, as the node is.
+
+#include <array>
+#include <cstdint>
+
+#include "switch_emulator/forwarding/local_service.hpp"
+#include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/management/answer_packets.hpp"
+#include "switch_emulator/management/authorisation.hpp"
+#include "switch_emulator/management/command.hpp"
+#include "switch_emulator/management/cs_module.hpp"
+#include "switch_emulator/management/dataset_store.hpp"
+#include "switch_emulator/management/faces_module.hpp"
+#include "switch_emulator/management/fib_module.hpp"
+#include "switch_emulator/management/rib_module.hpp"
+#include "switch_emulator/management/status_module.hpp"
+#include "switch_emulator/management/strategy_module.hpp"
+
+namespace innet::management {
+
+struct ManagementOptions {
+    AuthorisationOptions authorisation;
+    /// Wall time, in milliseconds since 1970, when the engine's clock said 0.
+    std::int64_t wall_time_at_zero_ms = 0;
+    std::uint64_t started_ms = 0;      ///< likewise since 1970: when the node was started
+    std::size_t max_routes = 262'144;  ///< of clients, together
+};
+
+struct ManagementCounters {
+    std::uint64_t commands = 0;   ///< carried out, or answered with what is wrong with them
+    std::uint64_t malformed = 0;  ///< answered with 400: could not be read
+    std::uint64_t forbidden = 0;  ///< answered with 403, replayed ones included
+    std::uint64_t replayed = 0;
+    std::uint64_t datasets = 0;  ///< Interests for datasets and their segments
+    std::uint64_t routes = 0;    ///< registered now
+};
+
+class Management final : public forwarding::LocalService {
+  public:
+    /// `node` and `pool` must outlive it. Throws std::invalid_argument for a malformed key.
+    Management(forwarding::Node& node, PacketPool& pool, const ManagementOptions& options);
+
+    /// It outlives the management; null: no faces are made.
+    void set_face_factory(FaceFactory* factory) { faces_.set_factory(factory); }
+    /// From now on others are obeyed. Throws std::invalid_argument for a malformed key, and then
+    /// nothing has changed.
+    void authorise(const AuthorisationOptions& options);
+    ManagementCounters counters() const;
+
+    Production answer(FaceId from, const wire::InterestView& interest, TimePoint now) override;
+    void on_face_closed(FaceId face) override;
+    void on_timer(TimePoint now) override { rib_.on_timer(now); }
+    TimePoint next_deadline() const override { return rib_.next_deadline(); }
+
+  private:
+    struct Question {
+        FaceId from;
+        const wire::InterestView& interest;
+        Address address;
+        TimePoint now;
+    };
+
+    Module* find_module(std::string_view name);
+    Production answer_command(const Question& question, Module& module, const CommandRule& rule);
+    Production answer_announcement(const Question& question);
+    /// Empty when the command may be carried out.
+    std::optional<ControlResponse> refusal(const Question& question, const Command& command,
+                                           const ControlParameters& parameters);
+    Production carry_out(const Question& question, Module& module, const CommandRule& rule,
+                         const ControlParameters& parameters);
+    Production malformed(const Question& question, std::string text,
+                         std::uint32_t code = kBadRequest);
+    Production respond(wire::NameView name, ControlResponse response);
+    PacketRef response_packet(wire::NameView name, ControlResponse response);
+    Reply defer(wire::NameView name);
+
+    Production answer_dataset(const Question& question, Module& module, Module::DatasetKind kind);
+    Production segment_of(const Snapshot& snapshot, std::uint64_t index);
+
+    forwarding::Node& node_;
+    AnswerPackets packets_;
+    Authorisation authorisation_;
+    RibModule rib_;
+    FacesModule faces_;
+    FibModule fib_;
+    StrategyModule strategies_;
+    CsModule cs_;
+    StatusModule status_;
+    std::array<Module*, 6> modules_;
+    DatasetStore datasets_;
+    security::Sha256 sha256_;
+    ManagementCounters counters_;
+};
+
+}  // namespace innet::management

@@ -1,0 +1,52 @@
+#include "switch_emulator/management/module.hpp"
+
+#include <array>
+#include <utility>
+
+namespace innet::management {
+
+namespace {
+
+constexpr std::array<std::pair<Field, std::string_view>, 16> kFieldNames{{
+    {kNameField, "Name"},
+    {kFaceIdField, "FaceId"},
+    {kUriField, "Uri"},
+    {kLocalUriField, "LocalUri"},
+    {kOriginField, "Origin"},
+    {kCostField, "Cost"},
+    {kCapacityField, "Capacity"},
+    {kCountField, "Count"},
+    {kMarkingIntervalField, "BaseCongestionMarkingInterval"},
+    {kCongestionThresholdField, "DefaultCongestionThreshold"},
+    {kMtuField, "Mtu"},
+    {kFlagsField, "Flags"},
+    {kMaskField, "Mask"},
+    {kStrategyField, "Strategy"},
+    {kExpirationField, "ExpirationPeriod"},
+    {kPersistencyField, "FacePersistency"},
+}};
+
+std::string first_of(FieldSet fields) {
+    for (const auto& [field, name] : kFieldNames) {
+        if ((fields & field) != 0) return std::string(name);
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string violation(const ControlParameters& parameters, const CommandRule& rule) {
+    const FieldSet present = parameters.present();
+    const FieldSet missing = rule.required & ~present;
+    if (missing != 0) return first_of(missing) + " is missing";
+    const FieldSet alien = present & ~(rule.required | rule.optional);
+    if (alien != 0) return first_of(alien) + " is not for this command";
+    const FieldSet masked = kFlagsField | kMaskField;
+    if ((rule.optional & masked) == masked &&
+        parameters.flags.has_value() != parameters.mask.has_value()) {
+        return "Flags and Mask go together";
+    }
+    return {};
+}
+
+}  // namespace innet::management

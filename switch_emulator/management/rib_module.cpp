@@ -1,0 +1,119 @@
+#include "switch_emulator/management/rib_module.hpp"
+
+#include <array>
+#include <limits>
+
+#include "switch_emulator/management/face_ids.hpp"
+#include "switch_emulator/tables/name_prefixes.hpp"
+#include "transport/wire/milliseconds.hpp"
+
+namespace innet::management {
+
+namespace {
+
+constexpr std::uint32_t kRibEntry = 0x80;
+constexpr std::uint32_t kRoute = 0x81;
+
+constexpr std::array<CommandRule, 2> kCommands{{
+    {"register", kNameField,
+     kFaceIdField | kOriginField | kCostField | kFlagsField | kExpirationField},
+    {"unregister", kNameField, kFaceIdField | kOriginField},
+}};
+
+Message written_route(const RibRoute& route, TimePoint now) {
+    Message message;
+    message.number(kFaceId, shown_face_id(route.face));
+    message.number(kOrigin, route.origin);
+    message.number(kCost, route.cost);
+    message.number(kFlags, route.flags);
+    if (route.expiry != kNever) {
+        message.number(kExpirationPeriod, wire::ms_of_duration(route.expiry - now));
+    }
+    return message;
+}
+
+/// No overflow: a period may be as long as a client likes.
+TimePoint after(TimePoint now, std::uint64_t period_ms) {
+    const Duration period = wire::duration_of_ms(period_ms);
+    return period >= kNever - now ? kNever : now + period;
+}
+
+}  // namespace
+
+RibModule::RibModule(forwarding::Node& node, std::size_t max_routes)
+    : node_(node), max_routes_(max_routes), rib_(*this) {}
+
+std::span<const CommandRule> RibModule::commands() const { return kCommands; }
+
+std::optional<ControlResponse> RibModule::run(std::string_view verb,
+                                              const ControlParameters& parameters,
+                                              const CommandContext& context) {
+    return verb == "register" ? register_route(parameters, context)
+                              : unregister_route(parameters, context);
+}
+
+ControlResponse RibModule::register_route(ControlParameters parameters,
+                                          const CommandContext& context) {
+    const auto face = open_face(node_, parameters.face_id, context.from);
+    parameters.face_id = meant_face_id(parameters.face_id, context.from);
+    parameters.origin = parameters.origin.value_or(0);
+    parameters.cost = parameters.cost.value_or(0);
+    parameters.flags = parameters.flags.value_or(kChildInherit);
+    if (parameters.name->view().size() > tables::NamePrefixes::kMaxPrefixComponents) {
+        return {kNameTooLong, "a prefix has at most 32 components", parameters};
+    }
+    if (*parameters.cost > std::numeric_limits<std::uint32_t>::max()) {
+        return {kBadRequest, "Cost is above 4294967295", parameters};
+    }
+    if (!face) return {kGone, "there is no such face", parameters};
+    if (rib_.routes() >= max_routes_ &&
+        !rib_.contains(*parameters.name, *face, *parameters.origin)) {
+        return {kFull, "this node has too many routes", parameters};
+    }
+    RibRoute route{.face = *face,
+                   .origin = *parameters.origin,
+                   .cost = static_cast<std::uint32_t>(*parameters.cost),
+                   .flags = *parameters.flags};
+    if (parameters.expiration_period_ms) {
+        route.expiry = after(context.now, *parameters.expiration_period_ms);
+    }
+    rib_.put(*parameters.name, route);
+    return {kOk, "Success", parameters};
+}
+
+// A route that is not there is as good as removed: so NFD answers, too.
+ControlResponse RibModule::unregister_route(ControlParameters parameters,
+                                            const CommandContext& context) {
+    const std::uint64_t number = meant_face_id(parameters.face_id, context.from);
+    parameters.face_id = number;
+    parameters.origin = parameters.origin.value_or(0);
+    if (const auto face = open_face(node_, number, context.from)) {
+        rib_.remove(*parameters.name, *face, *parameters.origin);
+    }
+    return {kOk, "Success", parameters};
+}
+
+Module::DatasetKind RibModule::dataset_kind(std::string_view verb) const {
+    return verb == "list" ? DatasetKind::kWhole : DatasetKind::kNone;
+}
+
+std::optional<Bytes> RibModule::dataset(std::string_view, wire::ByteView, TimePoint now) const {
+    Message dataset;
+    rib_.for_each([&](const wire::Name& prefix, const std::vector<RibRoute>& routes) {
+        Message entry;
+        entry.name(prefix.view());
+        for (const RibRoute& route : routes) entry.nested(kRoute, written_route(route, now));
+        dataset.nested(kRibEntry, entry);
+    });
+    return dataset.take();
+}
+
+void RibModule::add_next_hop(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
+    node_.add_route(prefix, face, cost);
+}
+
+void RibModule::remove_next_hop(const wire::Name& prefix, FaceId face) {
+    node_.remove_route(prefix, face);
+}
+
+}  // namespace innet::management

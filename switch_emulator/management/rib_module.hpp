@@ -1,0 +1,39 @@
+#pragma once
+// rib: registrations of prefixes by clients.
+
+#include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/management/module.hpp"
+#include "switch_emulator/management/rib.hpp"
+
+namespace innet::management {
+
+class RibModule final : public Module, private NextHopSink {
+  public:
+    /// More routes than `max_routes` are refused with 503.
+    RibModule(forwarding::Node& node, std::size_t max_routes);
+
+    std::string_view name() const override { return "rib"; }
+    std::span<const CommandRule> commands() const override;
+    std::optional<ControlResponse> run(std::string_view verb, const ControlParameters& parameters,
+                                       const CommandContext& context) override;
+    DatasetKind dataset_kind(std::string_view verb) const override;
+    std::optional<Bytes> dataset(std::string_view verb, wire::ByteView filter,
+                                 TimePoint now) const override;
+
+    void on_face_closed(FaceId face) { rib_.remove_face(face); }
+    void on_timer(TimePoint now) { rib_.expire(now); }
+    TimePoint next_deadline() const { return rib_.next_expiry(); }
+    std::size_t routes() const { return rib_.routes(); }
+
+  private:
+    ControlResponse register_route(ControlParameters parameters, const CommandContext& context);
+    ControlResponse unregister_route(ControlParameters parameters, const CommandContext& context);
+    void add_next_hop(const wire::Name& prefix, FaceId face, std::uint32_t cost) override;
+    void remove_next_hop(const wire::Name& prefix, FaceId face) override;
+
+    forwarding::Node& node_;
+    std::size_t max_routes_;
+    Rib rib_;
+};
+
+}  // namespace innet::management

@@ -1,0 +1,63 @@
+"""Who may command a real node."""
+
+import asyncio
+
+import pytest
+
+from innet._native import _core
+from innet.errors import CommandRefused
+from innet.ndn import Client, HmacSigner, Name, encode_interest
+from innet.ndn.control import ControlParameters, command_name
+from innet.ndn.signers import DigestSigner
+
+_SECRET = b"a secret of thirty-two bytes ..."
+
+
+def nobody(_interest):
+    return None
+
+
+async def test_with_a_list_of_keys_only_these_register(running):
+    key = _core.SigningKey("hmac", "/op/KEY/1", _SECRET)
+    running.node.authorise_commands([key])
+    async with Client(running.uri, command_signer=HmacSigner("/op/KEY/1", _SECRET)) as operator:
+        await operator.register("/a", nobody)
+        async with Client(running.uri) as other:
+            with pytest.raises(CommandRefused, match="403"):
+                await other.register("/b", nobody)
+        assert running.routes() == ["/a"]
+    assert running.counter("forbidden") == 1
+    running.node.authorise_commands([])
+    async with Client(running.uri) as other:
+        await other.register("/b", nobody)
+
+
+def test_a_malformed_key_is_refused_and_changes_nothing(running):
+    with pytest.raises(ValueError, match="/op/KEY/1"):
+        running.node.authorise_commands([_core.SigningKey("ed25519", "/op/KEY/1", b"short")])
+
+
+async def test_a_command_that_is_sent_again_is_not_obeyed_again(running):
+    name = command_name("rib", "register", ControlParameters(name=Name("/a")))
+    packet = encode_interest(name, signer=DigestSigner(), nonce=1)
+    again = packet.replace(b"\x0a\x04\x00\x00\x00\x01", b"\x0a\x04\x00\x00\x00\x02")
+    async with Client(running.uri) as client:
+        assert (await client.exchange(packet)).data.content[4:5] == b"\xc8"
+        await client.exchange(again)
+    assert running.counter("replayed") == 1
+
+
+async def test_ten_thousand_registrations_in_a_burst_are_all_answered(running):
+    packets = [
+        encode_interest(
+            command_name("rib", "register", ControlParameters(name=Name(f"/app/{i}"))),
+            signer=DigestSigner(),
+            lifetime_s=60.0,
+        )
+        for i in range(10_000)
+    ]
+    async with Client(running.uri) as client:
+        replies = await asyncio.gather(*(client.exchange(packet) for packet in packets))
+        assert running.counter("routes") == 10_000
+    accepted = sum(b"Success" in reply.data.content for reply in replies)
+    assert accepted == 10_000

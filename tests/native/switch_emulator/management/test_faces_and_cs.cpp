@@ -1,0 +1,183 @@
+// Commands that make, change and take down faces, and those about the content store.
+
+#include <doctest/doctest.h>
+
+#include "managed_node.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+using namespace std::chrono_literals;
+using management::ControlParameters;
+
+namespace {
+
+ControlParameters to_uri(std::string_view uri) {
+    ControlParameters parameters;
+    parameters.uri = uri;
+    return parameters;
+}
+
+ControlParameters face(std::uint64_t face_id) {
+    ControlParameters parameters;
+    parameters.face_id = face_id;
+    return parameters;
+}
+
+/// Lets Data for /d/0 and so on pass through. `first_nonce` differs from call to call.
+void let_data_pass(ManagedNode& managed, int count, std::uint32_t first_nonce) {
+    managed.node.node.add_route(name("/d"), 1, 0);
+    for (int i = 0; i < count; ++i) {
+        const std::string uri = "/d/" + std::to_string(i);
+        managed.node.receive_interest(2, uri, first_nonce + static_cast<std::uint32_t>(i));
+        managed.node.receive(1, managed.node.data(uri));
+    }
+    managed.node.sent(1);
+    for (const Sent& sent : managed.node.sent(2)) CHECK(sent.kind == Sent::Kind::kData);
+}
+
+}  // namespace
+
+TEST_CASE("a face is made later, and its number, URIs and persistency are the answer") {
+    ManagedNode managed;
+    managed.receive(2, managed.signed_command("faces/create", to_uri("udp4://127.0.0.1:6363")));
+    CHECK(managed.node.sent(2).empty());
+    REQUIRE(managed.factory.waiting.size() == 1);
+    CHECK(managed.factory.requested[0].remote_uri == "udp4://127.0.0.1:6363");
+    managed.factory.waiting[0](FaceId{7});
+    managed.node.node.run_pending(managed.node.now);
+    const Response response = managed.response(2);
+    CHECK(response.code == 200);
+    CHECK(response.body.face_id == 263);
+    CHECK(response.body.uri == "udp4://127.0.0.1:6363");
+    CHECK(response.body.local_uri == "fd://7");
+    CHECK(response.body.persistency == 0);
+    CHECK(response.body.flags == 0);
+}
+
+TEST_CASE("a face that there is already, or that cannot be made, is said") {
+    ManagedNode managed;
+    managed.receive(2, managed.signed_command("faces/create", to_uri("udp4://127.0.0.1:6363")));
+    managed.receive(3, managed.signed_command("faces/create", to_uri("smtp://127.0.0.1")));
+    managed.factory.waiting.at(0)(management::FaceFailure{409, "there is such a face", 5});
+    managed.factory.waiting.at(1)(management::FaceFailure{501, "unknown scheme", kNoFace});
+    managed.node.node.run_pending(managed.node.now);
+    const Response exists = managed.response(2);
+    CHECK(exists.code == 409);
+    CHECK(exists.body.face_id == 261);
+    const Response unknown = managed.response(3);
+    CHECK(unknown.code == 501);
+    CHECK(unknown.text == "unknown scheme");
+    CHECK(unknown.body.uri == "smtp://127.0.0.1");
+}
+
+TEST_CASE("faces of kinds that there are none of are refused") {
+    ManagedNode managed;
+    ControlParameters on_demand = to_uri("udp4://127.0.0.1:6363");
+    on_demand.persistency = 1;
+    CHECK(managed.command(2, "faces/create", on_demand).code == 406);
+    ControlParameters reliable = to_uri("udp4://127.0.0.1:6363");
+    reliable.flags = 2;
+    reliable.mask = 2;
+    CHECK(managed.command(2, "faces/create", reliable).code == 406);
+    reliable.mask.reset();
+    CHECK(managed.command(2, "faces/create", reliable).code == 400);
+    managed.management.set_face_factory(nullptr);
+    CHECK(managed.command(2, "faces/create", to_uri("udp4://127.0.0.1:6363")).code == 501);
+    CHECK(managed.factory.requested.empty());
+}
+
+TEST_CASE("a face is updated by its number, or by asking through it") {
+    ManagedNode managed;
+    Response response = managed.command(2, "faces/update", {});
+    CHECK(response.code == 200);
+    CHECK(response.body.face_id == 258);
+    CHECK(response.body.flags == 0);
+    CHECK(response.body.persistency == 0);
+    ControlParameters parameters = face(259);
+    parameters.persistency = 2;
+    CHECK(managed.command(2, "faces/update", parameters).code == 200);
+    parameters.persistency = 1;
+    CHECK(managed.command(2, "faces/update", parameters).code == 409);
+    parameters.persistency = 77;
+    CHECK(managed.command(2, "faces/update", parameters).code == 409);
+    ControlParameters local_fields = face(0);
+    local_fields.flags = 1;
+    local_fields.mask = 1;
+    response = managed.command(2, "faces/update", local_fields);
+    CHECK(response.code == 409);
+    CHECK(response.body.face_id == 258);
+    CHECK(managed.command(2, "faces/update", face(999)).code == 404);
+}
+
+TEST_CASE("a face is destroyed, unless it is not a client's; one that is not there is as good as") {
+    ManagedNode managed;
+    CHECK(managed.command(2, "faces/destroy", face(259)).code == 200);
+    CHECK(managed.factory.destroyed == std::vector<FaceId>{3});
+    CHECK(managed.command(2, "faces/destroy", face(999)).code == 200);
+    CHECK(managed.command(2, "faces/destroy", face(0)).code == 400);
+    managed.factory.may_destroy = false;
+    CHECK(managed.command(2, "faces/destroy", face(260)).code == 409);
+}
+
+TEST_CASE("the content store is made smaller and larger, and told not to keep or not to serve") {
+    ManagedNode managed;
+    let_data_pass(managed, 40, 5100);
+    CHECK(managed.node.node.counters().cache_entries == 40);
+    ControlParameters parameters;
+    parameters.capacity = 1;
+    Response response = managed.command(2, "cs/config", parameters);
+    CHECK(response.code == 200);
+    CHECK(response.body.capacity == 1);
+    CHECK(response.body.flags == 3);
+    CHECK(managed.node.node.counters().cache_bytes <= 8800);
+    const auto kept = managed.node.node.counters().cache_entries;
+    CHECK(kept > 0);
+    CHECK(kept < 40);
+    parameters.capacity = 0;
+    CHECK(managed.command(2, "cs/config", parameters).code == 200);
+    CHECK(managed.node.node.counters().cache_entries == 0);
+
+    parameters.capacity = 100;
+    parameters.flags = 0;
+    parameters.mask = 1;
+    response = managed.command(2, "cs/config", parameters);
+    CHECK(response.body.capacity == 100);
+    CHECK(response.body.flags == 2);
+    managed.node.wait(2s);
+    let_data_pass(managed, 3, 5200);
+    CHECK(managed.node.node.counters().cache_entries == 0);
+
+    parameters.flags = 1;
+    parameters.mask = 3;
+    CHECK(managed.command(2, "cs/config", parameters).body.flags == 1);
+    managed.node.wait(2s);
+    let_data_pass(managed, 3, 5300);
+    CHECK(managed.node.node.counters().cache_entries == 3);
+    const auto hits = managed.node.node.counters().cache_hits;
+    managed.node.receive_interest(3, "/d/1", 9);
+    CHECK(managed.node.node.counters().cache_hits == hits);
+
+    parameters.mask = 4;
+    CHECK(managed.command(2, "cs/config", parameters).code == 400);
+    ControlParameters endless;
+    endless.capacity = std::numeric_limits<std::uint64_t>::max();
+    CHECK(managed.command(2, "cs/config", endless).code == 400);
+}
+
+TEST_CASE("what is cached below a name is erased, as much of it as is asked") {
+    ManagedNode managed;
+    let_data_pass(managed, 20, 5400);
+    ControlParameters parameters = named("/d");
+    parameters.count = 5;
+    Response response = managed.command(2, "cs/erase", parameters);
+    CHECK(response.code == 200);
+    CHECK(response.body.name == name("/d"));
+    CHECK(response.body.count == 5);
+    CHECK_FALSE(response.body.capacity);
+    CHECK(managed.node.node.counters().cache_entries == 15);
+    CHECK(managed.command(2, "cs/erase", named("/other")).body.count == 0);
+    CHECK(managed.command(2, "cs/erase", named("/")).body.count == 15);
+    CHECK(managed.node.node.counters().cache_entries == 0);
+    parameters.count = 0;
+    CHECK(managed.command(2, "cs/erase", parameters).code == 400);
+}

@@ -1,0 +1,144 @@
+"""The state machine, by hand: what the specification's sections 4 and 5 say."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.ndn import Name
+from innet.ndn.sync import Member, StateVector, SyncProtocol, SyncTiming, Update
+from tests.ndn.sync.strategies import vectors
+
+WALL_S = 1_700_000_000.0
+TIMING = SyncTiming(period_s=30.0, suppression_s=0.2)
+A, B, C = (Member(Name(f"/{name}"), 1_636_266_330) for name in "ABC")
+
+
+def member(who: Member = B, vector: StateVector | None = None) -> SyncProtocol:
+    """A member that has joined at 0 and asked what there is."""
+    protocol = SyncProtocol(who, TIMING, lambda: 0.5, 0.0, vector)
+    assert protocol.deadline_s == 0.0
+    assert protocol.on_timer(0.0)
+    return protocol
+
+
+def hear(protocol: SyncProtocol, vector: StateVector, now_s: float) -> list[Update]:
+    return protocol.on_vector(vector, now_s, WALL_S)
+
+
+def test_what_is_new_is_told_once_as_a_range() -> None:
+    protocol = member()
+    assert hear(protocol, StateVector({A: 3}), 1.0) == [Update(A, 1, 3)]
+    assert hear(protocol, StateVector({A: 3}), 2.0) == []
+    assert hear(protocol, StateVector({A: 5}), 3.0) == [Update(A, 4, 5)]
+    assert protocol.vector == StateVector({A: 5})
+
+
+def test_the_names_of_an_update() -> None:
+    names = [str(name) for name in Update(A, 2, 3).names(Name("/chat/room"))]
+    assert names == [
+        "/A/chat/room/t=1636266330/seq=2",
+        "/A/chat/room/t=1636266330/seq=3",
+    ]
+
+
+def test_a_publication_is_the_next_number_and_puts_the_period_off() -> None:
+    protocol = member()
+    assert [protocol.publish(10.0), protocol.publish(11.0)] == [1, 2]
+    assert protocol.vector == StateVector({B: 2})
+    assert protocol.deadline_s == pytest.approx(41.0)
+    assert protocol.on_timer(41.0)
+
+
+def test_who_hears_what_he_knows_says_nothing_for_another_period() -> None:
+    protocol = member(vector=StateVector({A: 1}))
+    hear(protocol, StateVector({A: 1}), 20.0)
+    assert protocol.deadline_s == pytest.approx(50.0)
+    assert not protocol.suppressed
+
+
+def test_who_is_behind_is_told_unless_somebody_else_tells_him_first() -> None:
+    first, second = member(B, StateVector({A: 2, C: 1})), member(C, StateVector({A: 2, C: 1}))
+    late = StateVector({A: 1, C: 1})
+    for protocol in (first, second):
+        hear(protocol, late, 10.0)
+        assert protocol.suppressed
+        assert 10.0 < protocol.deadline_s <= 10.2
+    assert first.on_timer(first.deadline_s)
+    hear(second, first.vector, 10.1)
+    assert second.suppressed
+    assert not second.on_timer(second.deadline_s)
+    assert not second.suppressed
+    assert second.deadline_s == pytest.approx(40.2, abs=0.01)
+
+
+def test_what_is_still_under_way_to_the_others_is_not_repeated() -> None:
+    protocol = member(vector=StateVector({A: 1}))
+    protocol.publish(10.0)
+    hear(protocol, StateVector({A: 1}), 10.1)
+    assert not protocol.suppressed
+    hear(protocol, StateVector({A: 1}), 10.3)
+    assert protocol.suppressed
+
+
+def test_who_publishes_while_he_waits_has_told_everybody() -> None:
+    protocol = member(vector=StateVector({A: 2}))
+    hear(protocol, StateVector({A: 1}), 10.0)
+    protocol.publish(10.05)
+    assert not protocol.suppressed
+    assert protocol.deadline_s == pytest.approx(40.05)
+
+
+def test_a_member_that_forgot_everything_begins_another_life() -> None:
+    # Example 5.3.
+    before = StateVector({A: 10, B: 16, C: 25})
+    reborn = Member(A.node, 1_736_266_473)
+    others = [member(B, before), member(C, before)]
+    again = member(reborn)
+    again.publish(100.0)
+    for other in others:
+        other_updates = other.on_vector(again.vector, 100.1, float(reborn.bootstrap_s))
+        assert other_updates == [Update(reborn, 1, 1)]
+        assert other.suppressed
+    assert others[0].on_timer(100.2)
+    again.on_vector(others[0].vector, 100.3, float(reborn.bootstrap_s))
+    assert again.vector == StateVector({A: 10, B: 16, C: 25, reborn: 1})
+
+
+def test_a_life_of_the_future_is_not_believed() -> None:
+    protocol = member()
+    at_the_edge = Member(A.node, int(WALL_S) + 86_400)
+    beyond = Member(A.node, int(WALL_S) + 86_401)
+    assert hear(protocol, StateVector({beyond: 1, C: 1}), 1.0) == []
+    assert protocol.vector == StateVector()
+    assert hear(protocol, StateVector({at_the_edge: 1}), 1.0)
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_suppression_takes_at_most_its_period(draw: float) -> None:
+    protocol = SyncProtocol(B, TIMING, lambda: draw, 0.0, StateVector({A: 1}))
+    protocol.on_timer(0.0)
+    hear(protocol, StateVector(), 1.0)
+    waited_s = protocol.deadline_s - 1.0
+    assert 0 <= waited_s <= TIMING.suppression_s + 1e-9
+    expected_s = 0.2 * (1 - math.exp((draw - 1) * 10))
+    assert waited_s == pytest.approx(expected_s, abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.sampled_from("pht"), vectors), max_size=12))
+def test_nothing_known_is_ever_forgotten(events: list[tuple[str, StateVector]]) -> None:
+    protocol = member()
+    now_s = 0.0
+    for kind, vector in events:
+        now_s += 0.07
+        before = protocol.vector
+        if kind == "p":
+            protocol.publish(now_s)
+        elif kind == "h":
+            protocol.on_vector(vector, now_s, 2.0**41)
+            assert not protocol.vector.outdated_members(vector)
+        elif now_s >= protocol.deadline_s:
+            protocol.on_timer(now_s)
+        assert not protocol.vector.outdated_members(before)
+        assert protocol.deadline_s >= now_s - 0.07
