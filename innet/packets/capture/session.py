@@ -81,7 +81,6 @@ class CaptureSession:
         self.totals = CaptureTotals()
         self._path = path
         self._choice = choice or PacketChoice()
-        self._ended_by_caller = ""
         self._resources = contextlib.ExitStack()
         with contextlib.ExitStack() as opened:
             self._sources = _open_sources(record, ports)
@@ -137,7 +136,6 @@ class CaptureSession:
                 wait_s = min(wait_s, limits.seconds - totals.elapsed_s)
             for key, _ in self._selector.select(wait_s):
                 self._take(key.data, limits)
-        totals.ended = totals.ended or self._ended_by_caller
         self._count_lost()
         self._flush()
 
@@ -182,10 +180,6 @@ class CaptureSession:
                 f"the capture {self._path} cannot be written; is its folder there, and the disk "
                 "not full?"
             )
-
-    def end(self, why: str) -> None:
-        """Let :meth:`run`, in another thread, end within a moment."""
-        self._ended_by_caller = why
 
     def close(self) -> None:
         """Look on no more."""
