@@ -11,6 +11,7 @@ from typing import Self
 
 from innet._native import _core
 from innet.errors import EmulationError
+from innet.ndn.strategy import Strategy, StrategyRunner
 from innet.node.native_settings import native_settings
 from innet.settings import Settings
 
@@ -28,12 +29,14 @@ class ForwarderOptions:
         cache_bytes: size of the content store; 0 for none.
         cache_policy: ``lru`` or ``s3fifo``.
         udp_idle_s: silence after which a UDP peer is forgotten.
+        strategies: written in Python, each with its prefix.
     """
 
     listeners: Sequence[str]
     cache_bytes: int = 64 << 20
     cache_policy: str = "lru"
     udp_idle_s: float = 600.0
+    strategies: Sequence[tuple[str, Strategy]] = ()
 
 
 class Forwarder:
@@ -76,6 +79,10 @@ class Forwarder:
         with ExitStack() as opening:
             opening.push(self._open.pop_all())
             self.listeners = tuple(self._listen(node, uri) for uri in self._options.listeners)
+            for prefix, strategy in self._options.strategies:
+                runner = StrategyRunner(node, prefix, strategy)
+                runner.start()
+                opening.callback(runner.stop)
             self._open = opening.pop_all()
         self._node = node
         return self

@@ -15,6 +15,7 @@ import pytest
 
 from innet.errors import EmulationError, InterestRefused
 from innet.ndn import Client
+from innet.ndn.strategy import Decision, PendingInterest, Refuse, Strategy
 from innet.node.forwarder import Forwarder, ForwarderOptions
 
 
@@ -69,4 +70,34 @@ def test_the_command_takes_its_socket_away_and_lets_no_second_take_it(socket_pat
         assert asyncio.run(_is_answered(f"unix://{socket_path}"))
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
+    assert not socket_path.exists()
+
+
+def test_a_strategy_in_python_decides_for_its_prefix(socket_path: Path) -> None:
+    asked: list[str] = []
+
+    class Refusing(Strategy):
+        def after_receive_interest(self, interest: PendingInterest) -> Decision:
+            asked.append(interest.name)
+            return Refuse()
+
+    async def ask(forwarder: Forwarder) -> None:
+        async with Client(forwarder.listeners[0]) as client, Client(forwarder.listeners[0]):
+            forwarder.node.add_route("/video", 1)
+            with pytest.raises(InterestRefused):
+                await client.express("/video/1", deadline_s=10)
+
+    options = ForwarderOptions([f"unix://{socket_path}"], strategies=[("/video", Refusing())])
+    with Forwarder(options) as forwarder:
+        asyncio.run(ask(forwarder))
+    assert asked == ["/video/1"]
+
+
+def test_a_strategy_that_is_none_is_refused_by_the_command(socket_path: Path) -> None:
+    command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(socket_path)]
+    said = subprocess.run(
+        [*command, "--strategy", "/video=no_such_module:X"], capture_output=True, text=True
+    )
+    assert said.returncode != 0
+    assert "no_such_module" in said.stderr
     assert not socket_path.exists()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from innet.cli import options
+
+if TYPE_CHECKING:
+    from innet.ndn.strategy import Strategy
 
 EXAMPLES = options.examples(
     "innet forwarder",
@@ -41,6 +45,13 @@ def forwarder(
     cache_mib: Annotated[
         int, typer.Option("--cache", metavar="MIB", min=0, help="Size of the content store")
     ] = 64,
+    strategy: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PREFIX=module:Class",
+            help="A forwarding strategy in Python for a prefix; may be repeated",
+        ),
+    ] = [],  # noqa: B006
     udp_idle_s: Annotated[
         float,
         typer.Option(
@@ -64,11 +75,30 @@ def forwarder(
     listeners += [] if no_udp else [_uri("udp", address) for address in udp]
     if not listeners:
         raise typer.BadParameter("a forwarder to which nobody can connect", param_hint="'--no-udp'")
-    chosen = ForwarderOptions(listeners, cache_bytes=cache_mib * _MIB, udp_idle_s=udp_idle_s)
+    chosen = ForwarderOptions(
+        listeners,
+        cache_bytes=cache_mib * _MIB,
+        udp_idle_s=udp_idle_s,
+        strategies=[_strategy(text) for text in strategy],
+    )
     with Forwarder(chosen) as running:
         for uri in running.listeners:
             typer.echo(f"listening on {uri}")
         stop.wait()
+
+
+def _strategy(text: str) -> tuple[str, Strategy]:
+    """Of ``/prefix=module:Class``, which may lie in the working directory."""
+    from innet.ndn.strategy import load_strategy
+
+    prefix, equals, place = text.rpartition("=")
+    if not equals or not prefix.startswith("/"):
+        raise typer.BadParameter(
+            f"{text!r} is no PREFIX=module:Class, such as /video=mine:InTurn",
+            param_hint="'--strategy'",
+        )
+    sys.path.insert(0, "")
+    return prefix, load_strategy(place)
 
 
 def _unix_uri(path: Path) -> str:
