@@ -169,7 +169,8 @@ def _cells(node: NodeFeed) -> Iterable[RenderableType]:
     yield "" if cpu is None else f"{100 * cpu:.0f} %"
     yield _bytes(counters.resident_bytes)
     tables = counters.tables
-    yield str(tables.malformed + tables.invalid_signature + tables.unknown_key)
+    refused = (tables.malformed, tables.invalid_signature, tables.unknown_key)
+    yield str(sum(refused) + tables.key_out_of_scope + tables.key_expired)
 
 
 def _bit_rate(bytes_per_s: float | None) -> str:

@@ -61,6 +61,8 @@ OF_NODE: tuple[Family, ...] = (
         ("unsolicited_data", "unsolicited_data", "Data that nobody had asked for"),
         ("invalid_signatures", "invalid_signature", "Data whose signature was wrong"),
         ("unknown_keys", "unknown_key", "Data signed with a key that is not trusted"),
+        ("keys_out_of_scope", "key_out_of_scope", "Data signed with a key for other names"),
+        ("expired_keys", "key_expired", "Data signed with a key whose time is over"),
         ("no_route", "no_route", "Interests refused for want of a route"),
         ("no_rule", "no_rule", "Interests refused for want of a reduction rule"),
         ("scope_violations", "scope_violations", "Packets of /localhost from another machine"),

@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection
 from innet.telemetry import events
 from innet.telemetry.messages import EventKind, NodeCounters
 
-_REFUSED = ("malformed", "invalid_signature", "unknown_key")
+_REFUSED = (
+    "malformed",
+    "invalid_signature",
+    "unknown_key",
+    "key_out_of_scope",
+    "key_expired",
+)
 
 
 class CounterEvents:

@@ -92,6 +92,8 @@ class TableCounters(_Message):
     unsolicited_data: int
     invalid_signature: int
     unknown_key: int
+    key_out_of_scope: int
+    key_expired: int
     no_route: int
     no_rule: int
     hop_limit_exceeded: int

@@ -32,6 +32,7 @@ def reported(*readings: NodeCounters) -> list[tuple[str, dict[str, Any]]]:
             ("packets_refused", {"packets": 3, "reason": "invalid_signature"}),
         ),
         ("tables", "unknown_key", ("packets_refused", {"packets": 3, "reason": "unknown_key"})),
+        ("tables", "key_expired", ("packets_refused", {"packets": 3, "reason": "key_expired"})),
         ("tables", "no_route", ("route_missing", {"prefix": "/elsewhere/x", "interests": 3})),
     ],
 )
