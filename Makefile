@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 3
 
 .PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
-    soak swarm swarm-mutations kv-adapters fuzz
+    soak swarm swarm-mutations kv-adapters fuzz interop
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -31,6 +31,7 @@ help:
 	@echo "make fuzz          hostile packets, names and files; RUNS=1000000 SEED=7 TARGETS=contents"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
 	@echo "make kv-adapters   vLLM, LMCache and SGLang themselves over a pool, on the processor"
+	@echo "make interop       python-ndn and NDNts (by npm) against innet's nodes"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
@@ -97,6 +98,15 @@ kv-adapters: build $(KV_ADAPTERS_VENV)/.ready
 	    "$(wildcard tests/kv/test_transformers_*.py tests/apps/test_kv_serving.py)"; do \
 	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || exit; \
 	done
+
+NDNTS := tests/interop/ndnts
+$(NDNTS)/node_modules/.ready: $(NDNTS)/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is needed (sudo apt-get install -y nodejs npm)" >&2; exit 1; }
+	@npm ci --prefix $(NDNTS) --no-audit --no-fund --loglevel=error
+	@touch $@
+
+interop: build $(NDNTS)/node_modules/.ready
+	@$(PYTHON_BIN) -m pytest tests/interop $(PYTEST_FLAGS)
 
 native-tests: $(VENV)/.ready
 	@scripts/native-tests.sh native

@@ -1,0 +1,89 @@
+// An NDNts application that obeys its standard input: one JSON document per line, answered by one.
+//
+//   {"do": "serve", "name": "/a", "version": 7, "text": "…", "chunk": 1000}
+//   {"do": "fetch", "name": "/a"}        discovers the version by RDR metadata
+//   {"do": "peek", "name": "/a/b"}
+//
+// Usage: node peer.mjs unix:/path | tcp:host:port | udp:host:port
+
+import "./node20.mjs";
+
+import { createHash } from "node:crypto";
+import { createInterface } from "node:readline";
+
+import { consume } from "@ndn/endpoint";
+import { Version } from "@ndn/naming-convention2";
+import { enableNfdPrefixReg } from "@ndn/nfdmgmt";
+import { TcpTransport, UdpTransport, UnixTransport } from "@ndn/node-transport";
+import { Name, digestSigning } from "@ndn/packet";
+import { Metadata, retrieveMetadata, serveMetadata } from "@ndn/rdr";
+import { BufferChunkSource, fetch, serve } from "@ndn/segmented-object";
+
+async function connect(address) {
+  const [scheme, ...rest] = address.split(":");
+  if (scheme === "unix") {
+    return UnixTransport.createFace({}, rest.join(":"));
+  }
+  const [host, port] = rest;
+  const transport = scheme === "tcp" ? TcpTransport : UdpTransport;
+  return transport.createFace({}, { host, port: Number(port) });
+}
+
+// Whoever asked that a prefix be registered, by its name: NDNts registers in its own time.
+const waiting = new Map();
+
+function tellWhenRegistered(registration) {
+  const advertise = registration.doAdvertise.bind(registration);
+  registration.doAdvertise = async (name, state) => {
+    await advertise(name, state);
+    waiting.get(name.toString())?.resolve();
+  };
+}
+
+const commands = {
+  async serve({ name, version, text, chunk }) {
+    const prefix = new Name(name);
+    const versioned = prefix.append(Version, version);
+    const registered = Promise.withResolvers();
+    waiting.set(prefix.toString(), registered);
+    serve(versioned, new BufferChunkSource(Buffer.from(text), { chunkSize: chunk }), {
+      signer: digestSigning,
+      pOpts: { announcement: prefix },
+    });
+    serveMetadata(new Metadata(versioned), { prefix, signer: digestSigning });
+    await registered.promise;
+    return { name: versioned.toString() };
+  },
+
+  async fetch({ name }) {
+    const { name: versioned } = await retrieveMetadata(name, {
+      retx: 3,
+      verifier: digestSigning,
+    });
+    const content = await fetch(versioned, { verifier: digestSigning });
+    return {
+      name: versioned.toString(),
+      size: content.length,
+      sha256: createHash("sha256").update(content).digest("hex"),
+    };
+  },
+
+  async peek({ name }) {
+    const data = await consume(name, { retx: 2, verifier: digestSigning });
+    return { name: data.name.toString(), text: Buffer.from(data.content).toString() };
+  },
+};
+
+const face = await connect(process.argv[2]);
+tellWhenRegistered(enableNfdPrefixReg(face, { signer: digestSigning }));
+console.log(JSON.stringify({ ready: true }));
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const command = JSON.parse(line);
+  try {
+    console.log(JSON.stringify(await commands[command.do](command)));
+  } catch (error) {
+    console.log(JSON.stringify({ error: String(error) }));
+  }
+}
+process.exit(0);

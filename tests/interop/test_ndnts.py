@@ -1,0 +1,50 @@
+"""NDNts' programs and ours serve each other, through innet's nodes."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+import pytest
+
+from innet.ndn import Client, Name, encode_data
+from innet.ndn.objects import discover_version, fetch, publish
+from tests.interop.ndnts_peer import NdntsPeer, missing
+from tests.interop.run import ALSO_IN_A_RUN
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+
+TEXT = "".join(random.Random(5).choices("abcdefgh", k=20_500))
+
+
+async def test_what_we_register_ndnts_gets(route):
+    async with Client(route.producer) as client, NdntsPeer(route.consumer) as peer:
+        await client.register(
+            route.prefix, lambda interest: encode_data(interest.name, b"ours", freshness_s=1)
+        )
+        assert (await peer.do("peek", name=f"{route.prefix}/x"))["text"] == "ours"
+
+
+@ALSO_IN_A_RUN
+async def test_our_fetch_discovers_and_gets_an_object_of_ndnts(route):
+    async with NdntsPeer(route.producer) as peer, Client(route.consumer) as client:
+        await peer.do("serve", name=route.prefix, version=7, text=TEXT, chunk=1000)
+        versioned = Name(f"{route.prefix}/v=7")
+        assert await discover_version(client, route.prefix) == versioned
+        fetched = await fetch(client, route.prefix)
+    assert fetched.name == versioned
+    assert fetched.content.decode() == TEXT
+    assert fetched.segments == 21
+
+
+@ALSO_IN_A_RUN
+async def test_ndnts_discovers_and_gets_an_object_that_we_publish(route):
+    async with (
+        Client(route.producer) as client,
+        NdntsPeer(route.consumer) as peer,
+        await publish(client, route.prefix, TEXT.encode(), version=9, segment_bytes=4000),
+    ):
+        fetched = await peer.do("fetch", name=route.prefix)
+    assert fetched["size"] == len(TEXT)
+    assert fetched["sha256"] == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert fetched["name"].endswith("/54=%09")
