@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from innet._native import _core
 from innet.packets.layers import (
     ApplicationParameters,
     InterestSignatureInfo,
@@ -20,6 +21,7 @@ from innet.packets.layers import (
     link,
     manifest_content,
 )
+from innet.packets.names import name_value
 
 _CORPUS = Path(__file__).parent / "corpus"
 _NAME = "/t/g0/0-3/sum.f32/seq=4/seg=1"
@@ -82,12 +84,40 @@ def contents() -> dict[str, bytes]:
     }
 
 
+def management() -> dict[str, bytes]:
+    """Inputs of the target for management: a choice, and bytes for it."""
+    element, number = _core.encode_element, _core.encode_number_element
+    name = element(0x07, name_value("/a/b"))
+    parameters = element(0x68, name + number(0x6F, 255) + number(0x6A, 9) + number(0x6C, 1))
+    filtered = element(0x96, element(0x83, b"udp4"))
+    announced = element(0x6D, b"") + element(0x15, number(0x6D, 600_000))
+    announcement = data("/a/b/32=PA/v=1/seg=0", announced, content_type=5)
+    component = element(8, parameters)
+    older = b"".join(
+        (
+            component,
+            element(8, bytes(8)),
+            element(8, b"12345678"),
+            element(8, element(0x16, number(0x1B, 0))),
+            element(8, element(0x17, bytes(32))),
+        )
+    )
+    return {
+        "parameters": b"\x00" + parameters,
+        "filter": b"\x01" + filtered,
+        "announcement": b"\x02" + bytes(announcement),
+        "older-command": b"\x03" + older,
+        "command": b"\x04" + signed_interest(),
+    }
+
+
 def main() -> None:
     """Write all of them."""
     texts = {"name": _NAME.encode(), "escapes": b"/%41..../300=a%2Fb/.../v=1/32=meta"}
     for target, seeds in {
         "packet_decoder": packets(),
         "contents": contents(),
+        "management": management(),
         "name_text": texts,
     }.items():
         folder = _CORPUS / target
