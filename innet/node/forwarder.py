@@ -30,6 +30,8 @@ class ForwarderOptions:
         cache_policy: ``lru`` or ``s3fifo``.
         udp_idle_s: silence after which a UDP peer is forgotten.
         strategies: written in Python, each with its prefix.
+        command_keys: whose management commands are obeyed; none: whatever local programs sign.
+        localhop_rib: whether programs one hop away may register routes, too.
     """
 
     listeners: Sequence[str]
@@ -37,6 +39,8 @@ class ForwarderOptions:
     cache_policy: str = "lru"
     udp_idle_s: float = 600.0
     strategies: Sequence[tuple[str, Strategy]] = ()
+    command_keys: Sequence[_core.SigningKey] = ()
+    localhop_rib: bool = False
 
 
 class Forwarder:
@@ -76,6 +80,7 @@ class Forwarder:
         )
         self._open.callback(node.stop, "the forwarder was told to stop")
         node.start()
+        node.authorise_commands(list(self._options.command_keys), self._options.localhop_rib)
         with ExitStack() as opening:
             opening.push(self._open.pop_all())
             self.listeners = tuple(self._listen(node, uri) for uri in self._options.listeners)

@@ -9,14 +9,19 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from innet.errors import EmulationError, InterestRefused
+from innet.errors import CommandRefused, EmulationError, InterestRefused
 from innet.ndn import Client
+from innet.ndn.signers import Ed25519Signer
 from innet.ndn.strategy import Decision, PendingInterest, Refuse, Strategy
 from innet.node.forwarder import Forwarder, ForwarderOptions
+from innet.trust import Certificate, PrivateKey, Validity
+from innet.trust.names import name_of
 
 
 @pytest.fixture
@@ -50,8 +55,8 @@ def test_a_listener_that_cannot_be_had_leaves_none_open(socket_path: Path) -> No
 
 
 @contextmanager
-def _started(path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(path)]
+def _started(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(path), *options]
     with subprocess.Popen(
         [*command, "--no-tcp", "--no-udp"], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -101,3 +106,34 @@ def test_a_strategy_that_is_none_is_refused_by_the_command(socket_path: Path) ->
     assert said.returncode != 0
     assert "no_such_module" in said.stderr
     assert not socket_path.exists()
+
+
+def test_the_command_obeys_who_has_the_certified_key_alone(socket_path: Path) -> None:
+    key = Ed25519PrivateKey.generate()
+    now = datetime.now(UTC)
+    validity = Validity(now - timedelta(days=1), now + timedelta(days=1))
+    own = PrivateKey.from_raw_ed25519(key.private_bytes_raw())
+    certificate = Certificate.self_signed(name_of("/op/KEY/1"), own, validity, version=1)
+    file = socket_path.with_name("op.cert")
+    file.write_text(certificate.to_text())
+
+    async def register() -> None:
+        operator = Ed25519Signer("/op/KEY/1", key)
+        async with Client(f"unix://{socket_path}", command_signer=operator) as client:
+            await client.register("/mine", lambda _: None)
+        async with Client(f"unix://{socket_path}") as client:
+            with pytest.raises(CommandRefused, match="403"):
+                await client.register("/mine", lambda _: None)
+
+    with _started(socket_path, "--commands-by", str(file)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening on unix://")
+        asyncio.run(register())
+
+
+def test_a_file_that_is_no_certificate_is_told(socket_path: Path) -> None:
+    socket_path.write_text("nothing")
+    command = [sys.executable, "-m", "innet", "forwarder", "--commands-by", str(socket_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "certificate" in ended.stderr

@@ -13,12 +13,14 @@ import typer
 from innet.cli import options
 
 if TYPE_CHECKING:
+    from innet._native import _core
     from innet.ndn.strategy import Strategy
 
 EXAMPLES = options.examples(
     "innet forwarder",
     "innet forwarder --unix /tmp/ndn.sock --no-tcp --no-udp",
     "innet forwarder --tcp 127.0.0.1:6363 --udp 127.0.0.1:6363 --cache 512",
+    "innet forwarder --commands-by operator.cert --localhop",
     "NDN_CLIENT_TRANSPORT=unix:///tmp/ndn.sock ndnpeek -p /hello",
 )
 
@@ -52,6 +54,16 @@ def forwarder(
             help="A forwarding strategy in Python for a prefix; may be repeated",
         ),
     ] = [],  # noqa: B006
+    commands_by: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="CERTIFICATE",
+            help="Obey management commands of this Ed25519 key alone; may be repeated",
+        ),
+    ] = [],  # noqa: B006
+    localhop: Annotated[
+        bool, typer.Option("--localhop", help="Let programs one hop away register routes")
+    ] = False,
     udp_idle_s: Annotated[
         float,
         typer.Option(
@@ -80,11 +92,33 @@ def forwarder(
         cache_bytes=cache_mib * _MIB,
         udp_idle_s=udp_idle_s,
         strategies=[_strategy(text) for text in strategy],
+        command_keys=[_command_key(path) for path in commands_by],
+        localhop_rib=localhop,
     )
     with Forwarder(chosen) as running:
         for uri in running.listeners:
             typer.echo(f"listening on {uri}")
         stop.wait()
+
+
+def _command_key(path: Path) -> _core.SigningKey:
+    """The key that a certificate's file tells of."""
+    from innet._native import _core
+    from innet.errors import SecurityError
+    from innet.trust import Certificate
+    from innet.trust.names import uri_of
+
+    try:
+        certificate = Certificate.from_text(path.read_bytes())
+    except OSError as error:
+        raise SecurityError(f"cannot read the certificate {path}: {error.strerror}") from error
+    key = certificate.public_key.raw_ed25519()
+    if key is None:
+        raise SecurityError(
+            f"{path} is of an {certificate.public_key.kind} key, and commands are taken of Ed25519 "
+            "keys. `innet keys new` makes one."
+        )
+    return _core.SigningKey("ed25519", uri_of(certificate.key), key)
 
 
 def _strategy(text: str) -> tuple[str, Strategy]:
@@ -112,7 +146,8 @@ def _unix_uri(path: Path) -> str:
         raise EmulationError(
             f"cannot make {absolute.parent} for the forwarder's socket: {error.strerror}. Choose a "
             "path of your own (--unix PATH), and tell programs: "
-            "NDN_CLIENT_TRANSPORT=unix://PATH"
+            "innet forwarder --commands-by operator.cert --localhop",
+            "NDN_CLIENT_TRANSPORT=unix://PATH",
         ) from error
     return f"unix://{absolute}"
 

@@ -138,7 +138,7 @@ def test_nothing_known_is_ever_forgotten(events: list[tuple[str, StateVector]]) 
         elif kind == "h":
             protocol.on_vector(vector, now_s, 2.0**41)
             assert not protocol.vector.outdated_members(vector)
-        elif now_s >= protocol.deadline_s:
+        if now_s >= protocol.deadline_s:
             protocol.on_timer(now_s)
         assert not protocol.vector.outdated_members(before)
-        assert protocol.deadline_s >= now_s - 0.07
+        assert protocol.deadline_s >= now_s
