@@ -77,6 +77,9 @@ class PythonNode final : public NodeHandle {
         return thread_.post(std::move(function));
     }
 
+    /// The node's thread may be busy for long: this does not wait for it.
+    std::vector<wire::Name> take_objects_asked() override { return thread_.take_objects_asked(); }
+
     std::vector<driver::LinkStatus> link_status() const override { return thread_.link_status(); }
 
     void read_foreign_faces(NodeStatus& status) override {

@@ -114,6 +114,12 @@ OperationId NodeHandle::watch_objects() {
     return begin({}, [](Engine& engine, OperationId id) { engine.endpoint.watch_objects(id); });
 }
 
+std::vector<wire::Name> NodeHandle::take_objects_asked() {
+    std::vector<wire::Name> asked;
+    call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
+    return asked;
+}
+
 void NodeHandle::tell(std::function<void(Engine&)> function) {
     require_running(post(std::move(function)));
 }
@@ -272,14 +278,10 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
 
 void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
     node.def("watch_objects", &NodeHandle::watch_objects,
-             "An operation that ends as done as soon as `take_objects_asked` has something.")
+             "An operation that ends as done when `take_objects_asked` has something: at once when "
+             "somebody waits for it, and else some milliseconds later.")
         .def(
-            "take_objects_asked",
-            [](NodeHandle& self) {
-                std::vector<wire::Name> asked;
-                self.call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
-                return asked;
-            },
+            "take_objects_asked", [](NodeHandle& self) { return self.take_objects_asked(); },
             "What was asked for here since the last call, in that order: published objects of "
             "prefixes that refuse each time, objects that are waited for once while an Interest "
             "waits.")

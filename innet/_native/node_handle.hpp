@@ -53,6 +53,7 @@ class NodeHandle {
                                        nanobind::handle_t<ObjectBuffer> fetched,
                                        std::size_t max_packet_bytes);
     OperationId watch_objects();
+    virtual std::vector<wire::Name> take_objects_asked();
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 
   protected:

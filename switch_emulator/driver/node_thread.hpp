@@ -59,6 +59,10 @@ class NodeThread {
     /// running.
     bool post(std::function<void(Engine&)> function);
 
+    /// As the endpoint's, without waiting for the node's thread.
+    std::vector<wire::Name> take_objects_asked() {
+        return stack_.engine({}).endpoint.take_objects_asked();
+    }
     CompletionBoard& completions() { return completions_; }
     /// On the node's thread (inside `call`).
     std::vector<LinkStatus> link_status() const { return links_.status(); }

@@ -244,6 +244,7 @@ void Endpoint::take_completions(std::vector<OperationCompletion>& into) {
 void Endpoint::on_timer(TimePoint now) {
     state_->now = now;
     state_->objects.advance();
+    state_->objects.on_timer(now);
     state_->fetcher.on_timer(now);
     state_->expire(now);
     state_->complete_ended();
@@ -251,7 +252,7 @@ void Endpoint::on_timer(TimePoint now) {
 
 TimePoint Endpoint::next_deadline() const {
     if (state_->objects.busy()) return state_->now;  // a slice of work is always due
-    TimePoint deadline = state_->fetcher.next_deadline();
+    TimePoint deadline = std::min(state_->fetcher.next_deadline(), state_->objects.next_deadline());
     for (const auto& [id, operation] : state_->operations) {
         deadline = std::min(deadline, operation->deadline);
     }

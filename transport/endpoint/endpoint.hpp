@@ -119,7 +119,7 @@ class Endpoint final : public Application {
     PacketRef object_root(const wire::Name& object) const;
     /// What `ObjectPublisher::take_asked` says.
     std::vector<wire::Name> take_objects_asked();
-    /// An operation that ends as done as soon as `take_objects_asked` has something.
+    /// An operation that ends as done as `ObjectPublisher::watch_asked` says.
     void watch_objects(OperationId id);
     /// Starts fetching an object; its completion as in `submit`, and as `ObjectFetch::receive`
     /// says.

@@ -1,28 +1,51 @@
 #include "transport/object/asked_objects.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 namespace innet {
 
 namespace {
 
 constexpr std::ptrdiff_t kMaxAsked = 1 << 16;
+/// Who keeps objects learns of their use so late at most: often enough to evict by it, and not a
+/// wake-up for each.
+constexpr Duration kGivenDelay = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void AskedObjects::add(wire::NameView object) {
+void AskedObjects::add_awaited(wire::NameView object) {
+    add(object, true);
+    end_watches(OperationStatus::kDone, {});
+}
+
+void AskedObjects::add_given(wire::NameView object, TimePoint now) {
+    add(object, false);
+    if (due_ == kNever) due_ = now + kGivenDelay;
+}
+
+void AskedObjects::add(wire::NameView object, bool is_awaited) {
+    const std::lock_guard lock(mutex_);
     if (std::ssize(asked_) == kMaxAsked) {
         asked_.erase(asked_.begin(), asked_.begin() + kMaxAsked / 2);
     }
     asked_.emplace_back(object);
-    end_watches(OperationStatus::kDone, {});
+    any_awaited_ |= is_awaited;
+}
+
+std::vector<wire::Name> AskedObjects::take() {
+    const std::lock_guard lock(mutex_);
+    any_awaited_ = false;
+    return std::exchange(asked_, {});
 }
 
 void AskedObjects::watch(OperationId id) {
     watches_.push_back(id);
-    if (!asked_.empty()) end_watches(OperationStatus::kDone, {});
+    const std::lock_guard lock(mutex_);
+    if (any_awaited_) end_watches(OperationStatus::kDone, {});
 }
 
 bool AskedObjects::cancel(OperationId id) {
@@ -32,6 +55,13 @@ bool AskedObjects::cancel(OperationId id) {
 }
 
 void AskedObjects::abort(const std::string& why) { end_watches(OperationStatus::kAborted, why); }
+
+void AskedObjects::on_timer(TimePoint now) {
+    if (now < next_deadline()) return;
+    due_ = kNever;
+    const std::lock_guard lock(mutex_);
+    if (!asked_.empty()) end_watches(OperationStatus::kDone, {});
+}
 
 void AskedObjects::end_watches(OperationStatus status, const std::string& detail) {
     for (const OperationId id : watches_) completions_.push_back({id, status, detail});

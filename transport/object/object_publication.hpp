@@ -35,6 +35,7 @@ class ObjectPublication {
                       PacketPool& pool);
 
     wire::NameView name() const { return object_.view(); }
+    std::uint64_t size_bytes() const { return cutting_.segmentation().block_bytes; }
     bool is_sealed() const { return seal_.has_value(); }
     /// kComplete: all packets are there, and the caller's bytes are not needed any more. kFailed:
     /// the key signs no more, or the bytes do not fit the seal.

@@ -109,23 +109,30 @@ void ObjectPublisher::start(OperationId id, std::unique_ptr<ObjectPublication> o
     under_way_.push_back({id, std::move(object)});
 }
 
+std::deque<ObjectPublisher::UnderWay>::iterator ObjectPublisher::next_in_turn() {
+    const auto first_short = std::ranges::find_if(
+        under_way_, [](const UnderWay& one) { return one.object->size_bytes() <= kSliceBytes; });
+    short_had_turn_ = !short_had_turn_ && first_short != under_way_.end();
+    return short_had_turn_ ? first_short : under_way_.begin();
+}
+
 void ObjectPublisher::advance() {
     if (under_way_.empty()) return;
-    const auto first = under_way_.begin();
-    switch (first->object->advance(kSliceBytes)) {
+    const auto next = next_in_turn();
+    switch (next->object->advance(kSliceBytes)) {
         case ObjectPublication::Progress::kUnderWay:
             return;
         case ObjectPublication::Progress::kFailed:
-            if (first->object->is_sealed()) {
-                return end(first, OperationStatus::kUntrusted,
-                           first->object->name().to_uri() + " was signed with other bytes");
+            if (next->object->is_sealed()) {
+                return end(next, OperationStatus::kUntrusted,
+                           next->object->name().to_uri() + " was signed with other bytes");
             }
-            return end(first, OperationStatus::kAborted, "the key can sign no more");
+            return end(next, OperationStatus::kAborted, "the key can sign no more");
         case ObjectPublication::Progress::kComplete:
-            names_under_way_.erase(first->object->name().hash());
-            offer(first->object->take());
-            completions_.push_back({first->id, OperationStatus::kDone, {}});
-            under_way_.pop_front();
+            names_under_way_.erase(next->object->name().hash());
+            offer(next->object->take());
+            completions_.push_back({next->id, OperationStatus::kDone, {}});
+            under_way_.erase(next);
     }
 }
 
@@ -215,7 +222,9 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
     if (const PublishedObject* published = find(object)) {
         PacketRef data = published->find(*packet);
         if (!data) return Production{};
-        if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) asked_.add(object);
+        if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) {
+            asked_.add_given(object, interest.now);
+        }
         ++segments_served_;
         return Production{Production::Kind::kData, std::move(data), {}};
     }
@@ -233,7 +242,9 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
 
 Production ObjectPublisher::wait(const ObjectPrefix& prefix, wire::NameView object,
                                  const ObjectInterest& interest) {
-    if (awaited_.wait(object, interest.name, interest.now, interest.until)) asked_.add(object);
+    if (awaited_.wait(object, interest.name, interest.now, interest.until)) {
+        asked_.add_awaited(object);
+    }
     return {Production::Kind::kPending,
             {},
             {reinterpret_cast<const std::uint8_t*>(prefix.label.data()), prefix.label.size()}};

@@ -62,15 +62,20 @@ class ObjectPublisher {
 
     /// `advance` has something to do.
     bool busy() const { return !under_way_.empty(); }
-    /// Does a slice of the work, well under a millisecond of it.
+    /// Does a slice of the work, well under a millisecond of it. Objects that take but one do not
+    /// wait for longer ones, which have every other slice.
     void advance();
+    void on_timer(TimePoint now) { asked_.on_timer(now); }
+    /// Of `on_timer`.
+    TimePoint next_deadline() const { return asked_.next_deadline(); }
     void take_completions(std::vector<OperationCompletion>& into);
 
     /// What was asked for since the last call: every root asked of an object of a refusing prefix,
     /// which is what a cache's eviction has to know, and every object that somebody began to wait
-    /// for, once while an Interest waits.
+    /// for, once while an Interest waits. Any thread may call it.
     std::vector<wire::Name> take_asked() { return asked_.take(); }
-    /// The operation ends as done as soon as `take_asked` has something.
+    /// The operation ends as done when `take_asked` has something: at once when somebody waits for
+    /// it, and else a little later.
     void watch_asked(OperationId id) { asked_.watch(id); }
 
     /// Nothing when the name is under no prefix of ours.
@@ -85,6 +90,7 @@ class ObjectPublisher {
         std::unique_ptr<ObjectPublication> object;
     };
 
+    std::deque<UnderWay>::iterator next_in_turn();
     const PublishedObject* find(wire::NameView object) const;
     std::optional<std::string> refusal(wire::NameView object) const;
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
@@ -100,6 +106,7 @@ class ObjectPublisher {
     PacketPool& pool_;
     ObjectPrefixes prefixes_;
     std::deque<UnderWay> under_way_;
+    bool short_had_turn_ = false;
     std::unordered_set<wire::NameHash> names_under_way_;
     std::unordered_map<wire::NameHash, std::unique_ptr<PublishedObject>> objects_;
     AwaitedObjects awaited_;

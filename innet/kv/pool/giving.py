@@ -65,18 +65,21 @@ class Giver:
             # The caller may change its array when this returns.
             contents = contents.copy()
         name = key.name
-        block = await self._seal(name, contents)
         others = [home for home in homes if home != node]
+        signing = self._begin_signing(name, contents)
+        block = None if signing is not None else await self._seal(name, contents)
         try:
-            if self._when_asked and self._local.put(name, block, depth):
+            if block is not None and self._when_asked and self._local.put(name, block, depth):
                 told = await asyncio.gather(*(self._tell(key, home, depth) for home in others))
                 return [*told, *(None for home in homes if home == node)]
-            ends = await asyncio.gather(
-                *(self._keep_here(name, block, depth) for home in homes if home == node),
-                *(self._bring(key, home, depth, node) for home in others),
-            )
-            if self._offered.tiers.tier(name) is None:
-                self._local.put(name, block, depth)
+            # Homes ask for the block while it is signed.
+            ends = await asyncio.gather(*(self._bring(key, home, depth, node) for home in others))
+            if signing is not None:
+                block = await asyncio.shield(signing)
+            if block is not None:
+                ends += [await self._keep_here(name, block, depth) for h in homes if h == node]
+                if self._offered.tiers.tier(name) is None:
+                    self._local.put(name, block, depth)
             return ends
         finally:
             self._publications.release(name)
@@ -110,6 +113,12 @@ class Giver:
             if found is not None:
                 return found[0]
         return None
+
+    def _begin_signing(self, name: str, contents: Contents) -> asyncio.Task[Sealed | None] | None:
+        is_here = any(store.tiers.tier(name) for store in (self._local, self._offered))
+        if self._when_asked or is_here:
+            return None
+        return self._publications.begin_signing(name, contents)
 
     async def _seal(self, name: str, contents: Contents) -> Sealed:
         """The block that is served under ``name`` from now on.

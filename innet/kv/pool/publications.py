@@ -29,14 +29,21 @@ class Publications:
 
     async def sign(self, name: str, contents: Contents) -> Sealed:
         """Sign and serve a block, and hold it."""
-
-        async def publish() -> Sealed:
-            return Sealed(contents, await self._network.publish(name, contents))
-
         while True:
-            held = await self._hold(name, publish)
+            held = await self._hold(name, lambda: self._signed(name, contents))
             if held is not None:
                 return held
+
+    def begin_signing(self, name: str, contents: Contents) -> asyncio.Task[Sealed | None] | None:
+        """Begin to sign and serve a block, and hold it; ``None``: one of the name is served.
+
+        Who asks for it waits until it is, if that comes after what the task does first.
+        """
+        if name in self._publications:
+            return None
+        task = asyncio.ensure_future(self._signed(name, contents))
+        self._publications[name] = _Publication(task, holders=1)
+        return task
 
     async def add(self, name: str, block: Sealed) -> Sealed | None:
         """Serve a block that was signed before, and hold it; the one that is served.
@@ -100,6 +107,9 @@ class Publications:
             self._network.withdraw(name)
         self._publications.clear()
         self._expected.clear()
+
+    async def _signed(self, name: str, contents: Contents) -> Sealed | None:
+        return Sealed(contents, await self._network.publish(name, contents))
 
     async def _hold(
         self, name: str, publish: Callable[[], Coroutine[Any, Any, Sealed | None]]

@@ -104,6 +104,34 @@ TEST_CASE("a watch ends as soon as something was asked for") {
     CHECK(cache.completion(93)->detail == "the node stops");
 }
 
+TEST_CASE("objects that were given are told of together, within 10 ms") {
+    Cache cache;
+    cache.publish(kBlock);
+    cache.endpoint.watch_objects(90);
+    for (int i = 0; i < 3; ++i) {
+        cache.ask(root_of(kBlock));
+        CHECK(cache.completion(90) == nullptr);
+        CHECK(cache.endpoint.next_deadline() <= cache.now + 10ms);
+        cache.now += 1ms;
+    }
+    cache.now = cache.endpoint.next_deadline();
+    cache.endpoint.on_timer(cache.now);
+    REQUIRE(cache.completion(90) != nullptr);
+    CHECK(cache.asked() == Uris{kBlock, kBlock, kBlock});
+    cache.endpoint.watch_objects(91);
+    CHECK(cache.endpoint.next_deadline() == kNever);
+}
+
+TEST_CASE("what was given does not delay who waits") {
+    Cache cache;
+    cache.publish(kBlock);
+    cache.endpoint.watch_objects(90);
+    cache.ask(root_of(kBlock));
+    cache.ask(root_of(kRequest));
+    CHECK(cache.completion(90) != nullptr);
+    CHECK(cache.asked() == Uris{kBlock, kRequest});
+}
+
 TEST_CASE("who asks for an expected object waits for all of its packets") {
     Cache cache;
     cache.endpoint.expect_object(name(kBlock));

@@ -107,6 +107,33 @@ TEST_CASE(
     CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
 }
 
+TEST_CASE("a short object does not wait for a long one that is being cut") {
+    ObjectHosts hosts(9000);
+    Endpoint& endpoint = hosts.publisher.endpoint;
+    const Bytes block = some_bytes(1'000'000);
+    const Bytes answer = some_bytes(30);
+    endpoint.publish_object(1, {hosts.object, block, hosts.packet_bytes}, key_of("h1"));
+    const wire::Name answered = name("/j/g0/obj/1/answer");
+    endpoint.publish_object(2, {answered, answer, hosts.packet_bytes}, key_of("h1"));
+    endpoint.on_timer(hosts.publisher.now);
+    CHECK(hosts.publisher.completion(2) != nullptr);
+    CHECK(hosts.publisher.completion(1) == nullptr);
+}
+
+TEST_CASE("short objects without end do not keep a long one from being cut") {
+    ObjectHosts hosts(9000);
+    Endpoint& endpoint = hosts.publisher.endpoint;
+    const Bytes block = some_bytes(1'000'000);
+    const Bytes answer = some_bytes(30);
+    endpoint.publish_object(1, {hosts.object, block, hosts.packet_bytes}, key_of("h1"));
+    for (OperationId id = 2; id < 40; ++id) {
+        const wire::Name answered = name("/j/g0/obj/1/answer" + std::to_string(id));
+        endpoint.publish_object(id, {answered, answer, hosts.packet_bytes}, key_of("h1"));
+        endpoint.on_timer(hosts.publisher.now);
+    }
+    CHECK(hosts.publisher.completion(1) != nullptr);
+}
+
 TEST_CASE("the segments of a thin object stand for as much as a packet may have") {
     PacketPool pool;
     auto signer = key_of("h1");
