@@ -28,6 +28,7 @@ import innet
 from innet.errors import KVError
 from innet.kv.eviction import POLICIES
 from innet.kv.pool import Cause, Place
+from innet.topology.quantities import parse_size_bytes
 
 _PROGRAM = "kv_serving.py"
 _BAR = 20
@@ -187,7 +188,10 @@ def serve(arguments: argparse.Namespace) -> bool:
     )
     inference = Inference(random_llama(shape, context, arguments.seed), arguments.block_tokens)
     with open_pool(arguments, inference) as pool:
-        pool.blocking.members(at_least=comm.size)
+        if parse_size_bytes(arguments.offered_memory):
+            pool.blocking.members(at_least=comm.size)
+        else:
+            _tell_nothing_offered(comm)
         comm.barrier()  # everybody knows all members
         prefillers = prefill_workers_of(arguments, comm.size)
         if comm.rank < prefillers:
@@ -275,6 +279,13 @@ def gather(
         misses=dict(zip([cause.value for cause in Cause], misses.tolist(), strict=True)),
         put_bytes=int(put_bytes[0]),
     )
+
+
+def _tell_nothing_offered(comm: innet.Communicator) -> None:
+    if comm.rank == 0:
+        print(
+            "no worker offers memory: a block is where it was computed and nowhere else", flush=True
+        )
 
 
 def _tell_prefill(comm: innet.Communicator, done: int, documents: Sequence[object]) -> None:

@@ -158,13 +158,23 @@ def best_of_redis(figures: Figures) -> Figures:
     return figures | best
 
 
+def positive(text: str) -> int:
+    """The type of arguments that count something."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: it must be at least 1")
+    return number
+
+
 def main() -> None:
     """Measure and print."""
     parser = argument_parser("puts and gets of blocks: innet beside Redis and Mooncake's store")
-    parser.add_argument("--turns", type=int, help="of each store and size; default 9, quick: 3")
-    parser.add_argument("--outstanding", type=int, default=8, help="for throughput; default 8")
     parser.add_argument(
-        "--bytes", type=int, default=64 << 20, help="of the blocks of a turn; default 64 MiB"
+        "--turns", type=positive, help="of each store and size; default 9, quick: 3"
+    )
+    parser.add_argument("--outstanding", type=positive, default=8, help="for throughput; default 8")
+    parser.add_argument(
+        "--bytes", type=positive, default=64 << 20, help="of the blocks of a turn; default 64 MiB"
     )
     parser.add_argument("--without", nargs="*", default=[], choices=PEERS, help="peers left out")
     arguments = parser.parse_args()

@@ -121,6 +121,7 @@ class PythonNode final : public NodeHandle {
             result.emplace_back(completion.id, static_cast<int>(completion.status),
                                 std::move(completion.detail));
         }
+        release_returned();
         return result;
     }
 

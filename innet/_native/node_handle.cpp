@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "innet/_native/bindings.hpp"
@@ -54,14 +55,21 @@ OperationId NodeHandle::submit(const Publication* publication,
 
 OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
                                        const SigningKey& key, std::size_t max_packet_bytes,
-                                       const ObjectBuffer* root_into) {
+                                       const ObjectBuffer* root_into, bool lend) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
     if (root_into != nullptr) spec.root_into = root_into->memory;
-    // What is posted is copyable.
-    auto signer = std::make_shared<std::unique_ptr<security::Signer>>(make_signer(key));
-    return begin({nb::cast(bytes)}, [spec = std::move(spec), signer](Engine& engine, auto id) {
-        engine.endpoint.publish_object(id, spec, std::move(*signer));
-    });
+    if (lend) spec.lent = lent_.lend(nb::cast(bytes));
+    return begin({nb::cast(bytes)},
+                 [spec = std::move(spec), signer = object_signer(key)](Engine& engine, auto id) {
+                     engine.endpoint.publish_object(id, spec, signer);
+                 });
+}
+
+std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& key) {
+    const auto known =
+        std::ranges::find(object_signers_, key, &decltype(object_signers_)::value_type::first);
+    if (known != object_signers_.end()) return known->second;
+    return object_signers_.emplace_back(key, make_signer(key)).second;
 }
 
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
@@ -78,10 +86,11 @@ OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& h
 
 OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
                                               nb::bytes root, std::size_t max_packet_bytes) {
-    const SealedObjectSpec spec{
+    SealedObjectSpec spec{
         {name, {bytes.data(), bytes.size()}, max_packet_bytes},
         {static_cast<const std::uint8_t*>(root.data()), root.size()},
     };
+    spec.object.lent = lent_.lend(nb::cast(bytes));
     return begin({nb::cast(bytes), root}, [spec](Engine& engine, OperationId id) {
         engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
     });
@@ -90,9 +99,11 @@ OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBy
 OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
                                                nb::handle_t<ObjectBuffer> fetched,
                                                std::size_t max_packet_bytes) {
-    const ObjectMemory& memory = *nb::cast<const ObjectBuffer&>(fetched).memory;
-    const SealedObjectSpec spec{
-        {name, memory.bytes(), max_packet_bytes}, memory.root(), memory.digests()};
+    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(fetched).memory;
+    SealedObjectSpec spec{
+        {name, memory->bytes(), max_packet_bytes}, memory->root(), memory->digests()};
+    spec.object.lent =
+        memory->is_given() ? lent_.lend(nb::borrow(fetched)) : std::shared_ptr<const void>(memory);
     return begin({nb::borrow(fetched)}, [spec](Engine& engine, OperationId id) {
         engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
     });
@@ -101,6 +112,7 @@ OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
 OperationId NodeHandle::begin(std::vector<nb::object> owners,
                               std::function<void(Engine&, OperationId)> function) {
     release_discarded();
+    release_returned();
     const OperationId id = next_operation_++;
     owners_.emplace(id, std::move(owners));
     const bool queued =
@@ -332,18 +344,20 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
-             "max_packet_bytes"_a, "root_into"_a.none() = nb::none(),
-             "root_into: an ObjectBuffer that has the object's root once this has ended.")
+             "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "lend"_a = false,
+             "root_into: an ObjectBuffer that has the object's root once this has ended. lend: the "
+             "data is not copied, and must stay as it is until the object is withdrawn.")
         .def(
             "publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
             "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
             "Publishes bytes under a root manifest that somebody signed earlier; ends as untrusted "
-            "when bytes, name or signature do not fit it.")
+            "when bytes, name or signature do not fit it. The data is not copied, and must stay as "
+            "it is until the object is withdrawn.")
         .def(
             "publish_fetched_object", &NodeHandle::publish_fetched_object, "name"_a, "fetched"_a,
             "max_packet_bytes"_a = kMaxPacketBytes,
             "The same with what was fetched under that name, without verifying it again: its bytes "
-            "must be as they came, or nobody will take them.")
+            "must be as they came, and stay so, or nobody will take them.")
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
              "timeout_s"_a, "may_be_absent"_a = false, "root_only"_a = false,
              "may_be_absent: the object's prefix is registered there with wait=False; the fetch "

@@ -4,11 +4,14 @@
 #include <nanobind/nanobind.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "innet/_native/lent_owners.hpp"
 #include "innet/_native/node_status.hpp"
 #include "innet/_native/operations.hpp"
 #include "innet/_native/signing.hpp"
@@ -43,7 +46,8 @@ class NodeHandle {
     OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
                        const Call& how);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
-                               std::size_t max_packet_bytes, const ObjectBuffer* root_into);
+                               std::size_t max_packet_bytes, const ObjectBuffer* root_into,
+                               bool lend);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
                              double timeout_s, bool may_be_absent, bool root_only);
@@ -62,13 +66,21 @@ class NodeHandle {
     void release_owners(OperationId id) { const auto released = owners_.extract(id); }
     /// Before another operation takes memory: lets go of that of operations nobody waits for.
     virtual void release_discarded() {}
+    /// Lets go of what was lent, and is not needed any more.
+    void release_returned() { lent_.release_returned(); }
 
   private:
     /// An operation that `function` begins where the node runs, with memory of `owners`.
     OperationId begin(std::vector<nanobind::object> owners,
                       std::function<void(driver::Engine&, OperationId)> function);
 
+    /// To be used where the node runs alone. Made once for each key: that takes longer than
+    /// signing.
+    std::shared_ptr<security::Signer> object_signer(const SigningKey& key);
+
+    std::vector<std::pair<SigningKey, std::shared_ptr<security::Signer>>> object_signers_;
     std::unordered_map<OperationId, std::vector<nanobind::object>> owners_;
+    LentOwners lent_;
     OperationId next_operation_ = 1;
     StreamId next_stream_ = 1;
 };

@@ -21,6 +21,7 @@ struct SigningKey {
     std::array<std::uint8_t, 6> salt{};
     std::optional<std::vector<wire::Name>> names{};  ///< to verify: those below these alone
     std::optional<Duration> valid_for{};             ///< to verify: from its installation on
+    bool operator==(const SigningKey&) const = default;
 };
 
 /// Throws ValueError when the key is malformed.

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from innet.errors import KVError
@@ -67,7 +68,7 @@ class BlockFamily:
         if not 0 <= self.first_layer < self.end_layer:
             raise KVError(f"there are no layers from {self.first_layer} to {self.end_layer}")
 
-    @property
+    @cached_property
     def prefix(self) -> str:
         """What the names of the family's blocks have in common."""
         return f"{tenant_prefix(self.tenant)}/{self.model_digest}/{self.layout}/{self.layers}"

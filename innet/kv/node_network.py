@@ -8,7 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeVar
 
 from innet._native import _core
 from innet.errors import ControlError, KVError
@@ -23,6 +24,8 @@ MEMBERS_REFRESH_S: Final = 1.0
 _LEAST_REFRESH_S: Final = 0.05
 """How soon it looks again after a change, or when a member did not answer."""
 
+Result = TypeVar("Result")
+
 AskMembers = Callable[[], Awaitable[Mapping[str, int]]]
 """Who is in the pool now; raises ControlError when that cannot be known."""
 
@@ -34,6 +37,9 @@ _OUTCOMES: Final = {
     _core.STATUS_MISMATCH: Outcome.UNTRUSTED,
 }
 """By how a fetch has ended; all other ends say that nobody could be asked."""
+
+_MOST_HINTS: Final = 4096
+"""Nodes whose names are kept as the packet path has them."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +65,23 @@ class _Fetched(Sealed):
     """A block as it came, in memory that nobody can have changed: it needs no second look."""
 
     buffer: _core.ObjectBuffer
+
+
+def _root(name: str, signed: _core.ObjectBuffer, status: int, detail: str) -> bytes:
+    if status != _core.STATUS_DONE:
+        raise KVError(f"{name} cannot be published: {detail}")
+    return signed.root()
+
+
+def _is_served(name: str, status: int, detail: str) -> bool:
+    if status not in (_core.STATUS_DONE, _core.STATUS_UNTRUSTED):
+        raise KVError(f"{name} cannot be published: {detail}")
+    return status == _core.STATUS_DONE
+
+
+def _hint_of(node: str) -> _core.Name:
+    """Where to send an Interest for ``node``."""
+    return _core.Name(f"/n/{node}")
 
 
 def _read_only(contents: Contents) -> Contents:
@@ -103,13 +126,14 @@ class NodeBlockNetwork:
         self._weight = weight
         self._packet_bytes = packet_bytes
         self._nonces = itertools.count(first_nonce)
+        self._hint_of = lru_cache(maxsize=_MOST_HINTS)(_hint_of)
         self._prefix = _core.Name(tenant.prefix)
         self._requests = _core.Name(requests_prefix(tenant.component, name))
         self._known: Mapping[str, int] = {}
         self._doubt = asyncio.Event()
         self._asked: list[str] = []
         self._was_asked = asyncio.Event()
-        self._under_way: dict[int, asyncio.Future[tuple[int, str]]] = {}
+        self._under_way: dict[int, asyncio.Future[Any]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -138,10 +162,11 @@ class NodeBlockNetwork:
         with suppress(asyncio.CancelledError):
             await self._refreshing
         self._refreshing = None
-        if under_way := dict(self._under_way):
-            for operation in under_way:
-                self._host.collector.cancel(operation)
-            await asyncio.wait(under_way.values())
+        for operation in self._under_way:
+            self._host.collector.cancel(operation)
+        while self._under_way:
+            await asyncio.wait(tuple(self._under_way.values()))
+            await asyncio.sleep(0)  # some have been cancelled, and end a little later
         with suppress(RuntimeError):  # the node has been stopped, and has nothing any more
             self._host.asked_objects.ignore(self._keys.prefix)
             self._host.node.unregister_objects(self._requests)
@@ -156,20 +181,22 @@ class NodeBlockNetwork:
         """As :meth:`BlockNetwork.nonce`."""
         return f"{next(self._nonces):x}"
 
-    async def publish(self, name: str, contents: Contents) -> bytes:
-        """As :meth:`BlockNetwork.publish`."""
+    def publish(self, name: str, contents: Contents) -> asyncio.Future[bytes]:
+        """As :meth:`BlockNetwork.publish`; it is on its way when this returns."""
         signed = _core.ObjectBuffer()
         with self._running():
             operation = self._open_node().publish_object(
-                _core.Name(name), contents, self._signing_key, self._packet_bytes, signed
+                _core.Name(name),
+                contents,
+                self._signing_key,
+                self._packet_bytes,
+                signed,
+                lend=True,
             )
-        status, detail = await self._end_of(operation)
-        if status != _core.STATUS_DONE:
-            raise KVError(f"{name} cannot be published: {detail}")
-        return signed.root()
+        return self._ending(operation, lambda status, detail: _root(name, signed, status, detail))
 
-    async def publish_sealed(self, name: str, block: Sealed) -> bool:
-        """As :meth:`BlockNetwork.publish_sealed`."""
+    def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[bool]:
+        """As :meth:`BlockNetwork.publish_sealed`; it is on its way when this returns."""
         node, named = self._open_node(), _core.Name(name)
         with self._running():
             if isinstance(block, _Fetched):
@@ -178,10 +205,7 @@ class NodeBlockNetwork:
                 operation = node.publish_sealed_object(
                     named, block.contents, block.root, self._packet_bytes
                 )
-        status, detail = await self._end_of(operation)
-        if status not in (_core.STATUS_DONE, _core.STATUS_UNTRUSTED):
-            raise KVError(f"{name} cannot be published: {detail}")
-        return status == _core.STATUS_DONE
+        return self._ending(operation, lambda status, detail: _is_served(name, status, detail))
 
     def expect(self, name: str) -> None:
         """As :meth:`BlockNetwork.expect`."""
@@ -230,7 +254,7 @@ class NodeBlockNetwork:
         try:
             operation = self._open_node().fetch_object(
                 _core.Name(name),
-                _core.Name(f"/n/{source}"),
+                self._hint_of(source),
                 self._signer,
                 buffer,
                 timeout_s,
@@ -248,28 +272,50 @@ class NodeBlockNetwork:
             _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
         return outcome
 
+    def _ending(
+        self, operation: int, result: Callable[[int, str], Result]
+    ) -> asyncio.Future[Result]:
+        """What ``result`` makes of the status and detail of an operation, or raises of them."""
+        ending: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def end(status: int, detail: str) -> None:
+            del self._under_way[operation]
+            if ending.cancelled():
+                return
+            try:
+                ending.set_result(result(status, detail))
+            except KVError as error:
+                ending.set_exception(error)
+
+        self._under_way[operation] = ending
+        self._host.collector.deliver(operation, end)
+        return ending
+
     async def _end_of(self, operation: int) -> tuple[int, str]:
         """Status and detail of an operation; it has ended when this has, even if by cancellation.
 
         So nothing is written any more to memory that the caller has given.
         """
-        ended: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[tuple[int, str]] = loop.create_future()
 
         def end(status: int, detail: str) -> None:
-            ended.set_result((status, detail))
+            del self._under_way[operation]
+            if not waiting.done():
+                waiting.set_result((status, detail))
 
-        self._under_way[operation] = ended
+        self._under_way[operation] = waiting
         self._host.collector.deliver(operation, end)
         try:
-            return await asyncio.shield(ended)
+            return await waiting
         except asyncio.CancelledError:
-            self._host.collector.cancel(operation)
-            while not ended.done():
+            if operation in self._under_way:
+                self._host.collector.cancel(operation)
+            while operation in self._under_way:
+                waiting = self._under_way[operation] = loop.create_future()
                 with suppress(asyncio.CancelledError):
-                    await asyncio.shield(ended)
+                    await waiting
             raise
-        finally:
-            del self._under_way[operation]
 
     def _open_node(self) -> _core.NodeHandle:
         """

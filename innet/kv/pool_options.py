@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypedDict, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from innet.control.jobs import MAX_WEIGHT
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
@@ -105,8 +106,8 @@ class MemberOptions:
     def _require_possible(self) -> None:
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a place: give folder=")
-        if self.weight < 1:
-            raise KVError(f"the weight of a pool is at least 1, not {self.weight}")
+        if not 1 <= self.weight <= MAX_WEIGHT:
+            raise KVError(f"the weight of a pool is from 1 to {MAX_WEIGHT}, not {self.weight}")
 
 
 def _require_type(name: str, value: Any) -> None:

@@ -45,8 +45,9 @@ std::size_t packets_within(std::span<const OutgoingPacket> packets, std::size_t 
 
 }  // namespace
 
-LinkTable::LinkTable(forwarding::Node& node, PacketPool& pool, int epoll_fd)
-    : node_(node), pool_(pool), epoll_fd_(epoll_fd) {}
+LinkTable::LinkTable(forwarding::Node& node, security::BatchHasher& hasher, PacketPool& pool,
+                     int epoll_fd)
+    : node_(node), digests_(hasher), pool_(pool), epoll_fd_(epoll_fd) {}
 
 std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
                                      const std::optional<simulation::LinkOptions>& shape,
@@ -143,7 +144,10 @@ void LinkTable::deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint 
     if (link != nullptr && !packets.empty()) {
         link->last_heard = now;
         for (PacketTap& tap : taps_) tap.on_received(face, packets);
-        for (PacketRef& packet : packets) node_.on_packet(face, std::move(packet), now);
+        digests_.compute(packets, node_);
+        for (std::size_t i = 0; i < packets.size(); ++i) {
+            node_.on_packet(face, std::move(packets[i]), now, digests_.of(i));
+        }
         if (link->foreign) pause_if_useless(*link, now);
     }
     packets.clear();

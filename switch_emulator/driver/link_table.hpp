@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "switch_emulator/driver/data_digests.hpp"
 #include "switch_emulator/driver/link.hpp"
 #include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/packet_tap.hpp"
@@ -26,7 +27,8 @@ struct FaceTableCounters {
 class LinkTable {
   public:
     /// Events of a link's channel come with its face as `data.u64`.
-    LinkTable(forwarding::Node& node, PacketPool& pool, int epoll_fd);
+    LinkTable(forwarding::Node& node, security::BatchHasher& hasher, PacketPool& pool,
+              int epoll_fd);
     LinkTable(const LinkTable&) = delete;
     LinkTable& operator=(const LinkTable&) = delete;
 
@@ -90,6 +92,7 @@ class LinkTable {
     void update_events(const Link& link);
 
     forwarding::Node& node_;
+    DataDigests digests_;
     PacketPool& pool_;
     int epoll_fd_;
     std::vector<std::unique_ptr<Link>> links_;  ///< by face; null for none

@@ -29,15 +29,20 @@ management::ManagementOptions management_options(TimePoint now) {
     return options;
 }
 
+EndpointOptions with_hasher(EndpointOptions options, security::BatchHasher& hasher) {
+    options.hasher = &hasher;
+    return options;
+}
+
 }  // namespace
 
 NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions endpoint_options,
                        security::Keyring keyring, std::unique_ptr<security::Signer> signer)
-    : stack_(std::move(node_options), endpoint_options, std::move(keyring), std::move(signer),
-             pool_, management_options(clock_now())),
+    : stack_(std::move(node_options), with_hasher(endpoint_options, hasher_), std::move(keyring),
+             std::move(signer), pool_, management_options(clock_now())),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      links_(stack_.node(), pool_, epoll_.get()),
+      links_(stack_.node(), hasher_, pool_, epoll_.get()),
       listeners_(links_, pool_, epoll_.get()),
       face_factory_(links_, listeners_, epoll_.get()) {
     if (!epoll_ || !wake_) {

@@ -19,6 +19,7 @@
 #include "switch_emulator/driver/listeners.hpp"
 #include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/driver/packet_tap.hpp"
+#include "switch_emulator/driver/parallel_hasher.hpp"
 #include "switch_emulator/driver/socket_face_factory.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
 
@@ -84,6 +85,7 @@ class NodeThread {
 
     // Destroyed from the bottom up: whatever holds packets goes before the pool does.
     PacketPool pool_;
+    ParallelHasher hasher_;
     NodeStack stack_;
     CompletionBoard completions_;
     std::vector<OperationCompletion> finished_;

@@ -30,8 +30,8 @@ void count_refused(security::Verdict verdict, NodeCounters& counters) {
 
 }  // namespace
 
-void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool marked,
-                                   TimePoint now) {
+void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now,
+                                   const security::Sha256Digest* known_digest) {
     auto data = wire::DataView::parse(packet.bytes());
     if (!data) return on_malformed_packet(face);
     ++faces[face].counters.data_in;
@@ -41,7 +41,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (!is_local(face) && scope_of(data->name()) == NameScope::kLocalhost) {
         return on_scope_violation(face);
     }
-    const auto digest = collect_waiting(*data, name);
+    const auto digest = collect_waiting(*data, name, known_digest);
     if (digest) data->set_implicit_digest(*digest);
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
@@ -94,7 +94,7 @@ void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool
     const auto data = wire::DataView::parse(packet.bytes());
     if (!data) return;
     const tables::NamePrefixes name(data->name());
-    collect_waiting(*data, name);
+    collect_waiting(*data, name, nullptr);
     // A sum made here is kept even if nobody of the network waits now: who repeats its Interest
     // because the answer was lost, or came late, must not set off the whole evaluation again.
     // An application's own publications would only take the room of sums and of what passes
@@ -113,12 +113,14 @@ void Node::State::satisfy_waiting(const Answer& answer) {
 }
 
 std::optional<security::Sha256Digest> Node::State::collect_waiting(
-    const wire::DataView& data, const tables::NamePrefixes& name) {
+    const wire::DataView& data, const tables::NamePrefixes& name,
+    const security::Sha256Digest* known_digest) {
     waiting.clear();
     waiting_by_digest.clear();
     pit.collect_matches(name, waiting);
     if (pit.digest_entries() == 0) return std::nullopt;
-    const security::Sha256Digest digest = sha256.digest(data.whole());
+    const security::Sha256Digest digest =
+        known_digest != nullptr ? *known_digest : sha256.digest(data.whole());
     pit.collect_digest_matches(name, digest, waiting_by_digest);
     return digest;
 }

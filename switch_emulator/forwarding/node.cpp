@@ -155,11 +155,14 @@ const CacheSettings& Node::cache_settings() const { return state_->cache_setting
 reduction::Reducer& Node::reducer() { return state_->reducer; }
 const reduction::Reducer& Node::reducer() const { return state_->reducer; }
 
-void Node::on_packet(FaceId face, PacketRef packet, TimePoint now) {
+void Node::on_packet(FaceId face, PacketRef packet, TimePoint now,
+                     const security::Sha256Digest* data_digest) {
     if (!state_->is_open(face)) return;
-    state_->on_packet(face, packet, now);
+    state_->on_packet(face, packet, now, data_digest);
     state_->run_pending(now);
 }
+
+bool Node::awaits_digests() const { return state_->pit.digest_entries() > 0; }
 
 void Node::run_pending(TimePoint now) { state_->run_pending(now); }
 

@@ -15,6 +15,7 @@
 #include "switch_emulator/reduction/reducer.hpp"
 #include "transport/application/application.hpp"
 #include "transport/security/keyring.hpp"
+#include "transport/security/sha256.hpp"
 
 namespace innet::forwarding {
 
@@ -196,7 +197,11 @@ class Node final : public Forwarder {
     reduction::Reducer& reducer();
     const reduction::Reducer& reducer() const;
 
-    void on_packet(FaceId face, PacketRef packet, TimePoint now);
+    /// `data_digest`: the implicit digest of the Data packet in it, if somebody knows that already.
+    void on_packet(FaceId face, PacketRef packet, TimePoint now,
+                   const security::Sha256Digest* data_digest = nullptr);
+    /// Whether Data that comes now will be looked at for its implicit digest.
+    bool awaits_digests() const;
     /// Runs what the application queued through `Forwarder` outside `on_packet` and `on_timer`.
     void run_pending(TimePoint now);
     void on_timer(TimePoint now);

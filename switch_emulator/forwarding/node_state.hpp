@@ -93,7 +93,8 @@ struct Node::State final : strategies::StrategyActions {
     void on_face_over_share(const IncomingInterest& interest);
 
     // packets.cpp: what comes in and goes out, face by face.
-    void on_packet(FaceId face, const PacketRef& packet, TimePoint now);
+    void on_packet(FaceId face, const PacketRef& packet, TimePoint now,
+                   const security::Sha256Digest* data_digest);
     void on_malformed_packet(FaceId face);
     void on_hellos_due(TimePoint now);
     void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
@@ -211,7 +212,8 @@ struct Node::State final : strategies::StrategyActions {
     strategies::Strategy* told_strategy(const tables::PitEntry& entry);
 
     // incoming_data.cpp
-    void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now);
+    void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now,
+                          const security::Sha256Digest* known_digest);
     void on_unsolicited_data();
     void on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name, jobs::JobId job,
                            security::Verdict verdict);
@@ -219,8 +221,9 @@ struct Node::State final : strategies::StrategyActions {
     void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                  const security::Sha256Digest& digest);
     /// Fills `waiting` and `waiting_by_digest`. The Data's implicit digest, if it had to be known.
-    std::optional<security::Sha256Digest> collect_waiting(const wire::DataView& data,
-                                                          const tables::NamePrefixes& name);
+    std::optional<security::Sha256Digest> collect_waiting(
+        const wire::DataView& data, const tables::NamePrefixes& name,
+        const security::Sha256Digest* known_digest);
     void satisfy_waiting(const Answer& answer);
     bool passes_through() const;
     void satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients);

@@ -23,7 +23,8 @@ wire::NackReason as_foreigners_know_it(wire::NackReason reason) {
 
 }  // namespace
 
-void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now) {
+void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now,
+                            const security::Sha256Digest* data_digest) {
     FaceCounters& face_counters = faces[face].counters;
     face_counters.bytes_in += packet.size() + packet.virtual_bytes();
     liveness.on_heard(face);
@@ -37,7 +38,7 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now)
     const PacketRef payload = packet.slice_of(link->payload());
     const std::uint8_t type = link->payload()[0];
     if (type == wire::kData && !link->nack() && !link->held()) {
-        return on_incoming_data(face, payload, link->congestion_mark() != 0, now);
+        return on_incoming_data(face, payload, link->congestion_mark() != 0, now, data_digest);
     }
     if (type != wire::kInterest) return on_malformed_packet(face);
     // A Hold is a promise between nodes of one network.

@@ -116,7 +116,7 @@ class FakeNetwork:
         self._nonces = itertools.count()
 
     def members(self) -> Mapping[str, int]:
-        return self._fabric.members
+        return dict(self._fabric.members)
 
     def nonce(self) -> str:
         return f"{next(self._nonces):x}"

@@ -198,6 +198,7 @@ def test_outside_a_run_it_says_how_to_start_one() -> None:
         ({"tenant": 7}, "tenant of a pool should be a valid string"),
         ({"puts": "never"}, "'at-once' or 'when-asked'"),
         ({"weight": 0}, "weight"),
+        ({"weight": 1001}, "weight"),
         ({"colour": "red"}, "no option colour"),
     ],
 )

@@ -62,7 +62,7 @@ struct Endpoint::State {
         : options(options_),
           own_name(own_name_),
           publisher(options.virtual_scale, forwarder, pool, signer),
-          objects(options.virtual_scale, forwarder, pool),
+          objects(options.virtual_scale, options.hasher, forwarder, pool),
           fetcher(options, own_name, forwarder, counters) {}
 
     EndpointOptions options;
@@ -176,7 +176,7 @@ void Endpoint::unregister_objects(const wire::Name& prefix) {
 }
 
 void Endpoint::publish_object(OperationId id, const ObjectSpec& spec,
-                              std::unique_ptr<security::Signer> root_signer) {
+                              std::shared_ptr<security::Signer> root_signer) {
     state_->objects.publish(id, spec, std::move(root_signer));
 }
 

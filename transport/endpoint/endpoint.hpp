@@ -22,6 +22,7 @@
 #include "transport/object/object_fetch.hpp"
 #include "transport/object/object_publication.hpp"
 #include "transport/object/object_publisher.hpp"
+#include "transport/security/batch_hasher.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/time.hpp"
 
@@ -39,6 +40,8 @@ struct EndpointOptions {
     /// Each segment published here stands for so many times its bytes, in rates, queues and
     /// counters: simulations of tensors larger than the memory. 1: what is published is real.
     std::uint32_t virtual_scale = 1;
+    /// Hashes what is published; it outlives the endpoint. Null: the endpoint does.
+    security::BatchHasher* hasher = nullptr;
 };
 
 struct EndpointCounters {
@@ -105,7 +108,7 @@ class Endpoint final : public Application {
     /// at its completion it can be fetched. A name published already, or too long, or not under a
     /// registered prefix ends it at once with kAborted.
     void publish_object(OperationId id, const ObjectSpec& spec,
-                        std::unique_ptr<security::Signer> root_signer);
+                        std::shared_ptr<security::Signer> root_signer);
     /// The same with a root manifest that was signed earlier, by a key that `keyring` trusts with
     /// the name: ends with kUntrusted when bytes, name or signature do not fit it.
     void publish_sealed_object(OperationId id, const SealedObjectSpec& spec,

@@ -20,11 +20,15 @@ struct ObjectSpec {
     std::size_t max_packet_bytes = 0;     ///< of a Data packet, at most
     /// Gets the root manifest before the publication ends. Null: nobody wants it.
     std::shared_ptr<ObjectMemory> root_into = nullptr;
+    /// Keeps `bytes` as they are for as long as it is held: segments are made of them whenever they
+    /// are asked for. Null: they are copied.
+    std::shared_ptr<const void> lent = nullptr;
 };
 
 struct ObjectCut {
     Segmentation segmentation;
     std::uint64_t fan_out = 0;  ///< digests in one manifest
+    bool within_root = false;   ///< the object is so small that its root has all of it
 
     /// So that no packet exceeds the limit. Nothing when the object's name leaves no room in a
     /// packet, or it has too many segments. A packet's limit counts what its content stands for.

@@ -1,5 +1,6 @@
 #include "transport/object/object_fetch.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace innet {
@@ -20,7 +21,7 @@ AnswerCheck malformed(wire::NameView manifest) {
 std::optional<FetchSpec> ObjectFetch::next_stage() {
     const std::size_t stage = stages_begun_++;
     if (stage == 0) return manifests(kRootLevel);
-    if (spec_.root_only) return std::nullopt;
+    if (spec_.root_only || verifier_->object_bytes()) return std::nullopt;
     const auto levels = verifier_->tree().levels();
     if (stage > levels.size()) return std::nullopt;
     const auto& above = levels[stage - 1];
@@ -68,7 +69,12 @@ AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
     if (!verifier_ || !verifier_->extent()) return malformed(root.name());
     spec_.memory->keep_root(root.whole());
     if (spec_.root_only) return {};
-    return make_room(*verifier_->extent());
+    const AnswerCheck room = make_room(*verifier_->extent());
+    const auto& object = verifier_->object_bytes();
+    if (room.status != OperationStatus::kDone || !object) return room;
+    if (object->size() != segmentation_.block_bytes) return malformed(root.name());
+    std::ranges::copy(*object, spec_.memory->bytes().begin());
+    return room;
 }
 
 AnswerCheck ObjectFetch::make_room(const security::ObjectExtent& extent) {

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "transport/buffer/recycled_memory.hpp"
 #include "transport/security/sha256.hpp"
 
 namespace innet {
@@ -26,7 +26,7 @@ class ObjectMemory {
     /// more.
     std::optional<std::span<std::uint8_t>> reserve(std::uint64_t size_bytes) {
         if (!given_) {
-            owned_.reset(new (std::nothrow) std::uint8_t[static_cast<std::size_t>(size_bytes)]);
+            owned_ = RecycledMemory::shared().take(static_cast<std::size_t>(size_bytes));
             if (!owned_) return std::nullopt;
             bytes_ = {owned_.get(), static_cast<std::size_t>(size_bytes)};
         }
@@ -49,7 +49,7 @@ class ObjectMemory {
     std::span<const security::Sha256Digest> digests() const { return digests_; }
 
   private:
-    std::unique_ptr<std::uint8_t[]> owned_;
+    RecycledMemory::Piece owned_;
     std::span<std::uint8_t> bytes_;
     bool given_ = false;
     std::vector<std::uint8_t> root_;

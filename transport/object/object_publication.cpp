@@ -7,46 +7,72 @@ namespace innet {
 
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cut,
                                      std::uint32_t virtual_scale, PacketPool& pool,
-                                     std::unique_ptr<security::Signer> root_signer)
+                                     security::BatchHasher& hasher,
+                                     std::shared_ptr<security::Signer> root_signer)
     : object_(spec.name),
       pool_(pool),
+      hasher_(hasher),
       root_signer_(std::move(root_signer)),
-      cutting_(spec.name, spec.bytes, cut.segmentation, {}, spec.bytes.size(), {}, virtual_scale,
-               pool, security::make_null_signer()),
+      segments_{ObjectSegments(object_.view(), spec.bytes, cut.segmentation, virtual_scale, pool),
+                {},
+                {},
+                spec.lent},
       fan_out_(cut.fan_out),
+      within_root_(cut.within_root),
       root_into_(spec.root_into) {
-    segments_.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
+    segments_.digests.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
 }
 
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
-                                     std::uint32_t virtual_scale, PacketPool& pool)
-    : ObjectPublication(spec, seal.cut(), virtual_scale, pool, nullptr) {
+                                     std::uint32_t virtual_scale, PacketPool& pool,
+                                     security::BatchHasher& hasher)
+    : ObjectPublication(spec, seal.cut(), virtual_scale, pool, hasher, nullptr) {
     seal_ = std::move(seal);
 }
 
 ObjectPublication::Progress ObjectPublication::advance(std::size_t budget_bytes) {
-    const std::uint64_t count = cutting_.segmentation().segments();
-    std::size_t done_bytes = 0;
-    while (segments_.size() < count && done_bytes < budget_bytes) {
-        PacketRef packet = cutting_.packet(segments_.size(), true);
-        done_bytes += packet.size();
-        const auto digest = digest_of(packet);
-        segments_.push_back({std::move(packet), digest});
+    if (digests_are_known() && segments_.lent) {
+        const auto known = seal_->segment_digests();
+        segments_.digests.assign(known.begin(), known.end());
+    } else {
+        cut_next(budget_bytes);
     }
-    if (segments_.size() < count) return Progress::kUnderWay;
+    if (segments_.digests.size() < segments_.of.segmentation().segments()) {
+        return Progress::kUnderWay;
+    }
     return make_manifests() ? Progress::kComplete : Progress::kFailed;
 }
 
-security::Sha256Digest ObjectPublication::digest_of(const PacketRef& segment) {
-    const bool is_known = seal_ && !seal_->segment_digests().empty();
-    return is_known ? seal_->segment_digests()[segments_.size()] : sha256_.digest(segment.bytes());
+void ObjectPublication::cut_next(std::size_t budget_bytes) {
+    const Segmentation& cut = segments_.of.segmentation();
+    const std::size_t first = segments_.digests.size();
+    std::size_t next = first;
+    for (std::size_t bytes = 0; next < cut.segments() && bytes < budget_bytes; ++next) {
+        jobs_.push_back(cut_segment(next));
+        bytes += static_cast<std::size_t>(cut.size_of(next)) + 1;
+    }
+    if (digests_are_known()) {
+        const auto known = seal_->segment_digests().subspan(first, next - first);
+        segments_.digests.insert(segments_.digests.end(), known.begin(), known.end());
+    } else {
+        hasher_.digest(jobs_);
+        for (const security::HashJob& job : jobs_) segments_.digests.push_back(job.digest);
+    }
+    jobs_.clear();
+    frames_.clear();
+}
+
+security::HashJob ObjectPublication::cut_segment(std::uint64_t segment) {
+    if (segments_.lent) return frames_.emplace_back(segments_.of.frame(segment)).to_hash();
+    return {{segments_.packets.emplace_back(segments_.of.packet(segment)).bytes()}};
 }
 
 bool ObjectPublication::make_manifests() {
     security::ManifestBuilder builder(object_, fan_out_);
-    builder.set_extent(
-        {cutting_.segmentation().block_bytes, cutting_.segmentation().segment_bytes});
-    for (const ObjectPacket& segment : segments_) builder.add(segment.digest);
+    const Segmentation& cut = segments_.of.segmentation();
+    builder.set_extent({cut.block_bytes, cut.segment_bytes});
+    if (within_root_) builder.set_object(segments_.of.bytes());
+    for (const security::Sha256Digest& digest : segments_.digests) builder.add(digest);
     auto packets = build(builder);
     if (!packets) return false;
     for (PacketRef& packet : *packets) {

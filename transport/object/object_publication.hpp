@@ -11,7 +11,6 @@
 #include "transport/object/object_cut.hpp"
 #include "transport/object/object_seal.hpp"
 #include "transport/object/published_object.hpp"
-#include "transport/publish/publication.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/security/manifest.hpp"
 
@@ -23,19 +22,21 @@ namespace innet {
 ///     while (object.advance(256 * 1024) == ObjectPublication::Progress::kUnderWay) {}
 ///     auto published = object.take();
 ///
-/// Every byte is copied and hashed once: publishing takes time in proportion to the object.
-/// Fetching then costs the publisher nothing but sending.
+/// Every byte is hashed once, unless that was done before, and copied, unless it is lent: then a
+/// segment is copied whenever it is asked for, and the object takes its memory once.
 class ObjectPublication {
   public:
-    /// `pool` outlives the publication. Each byte of a segment stands for `virtual_scale`.
+    /// `pool` and `hasher` outlive the publication. Each byte of a segment stands for
+    /// `virtual_scale`.
     ObjectPublication(const ObjectSpec& spec, const ObjectCut& cut, std::uint32_t virtual_scale,
-                      PacketPool& pool, std::unique_ptr<security::Signer> root_signer);
+                      PacketPool& pool, security::BatchHasher& hasher,
+                      std::shared_ptr<security::Signer> root_signer);
     /// Publishes again what was signed earlier: fails when the bytes are others.
     ObjectPublication(const ObjectSpec& spec, ObjectSeal seal, std::uint32_t virtual_scale,
-                      PacketPool& pool);
+                      PacketPool& pool, security::BatchHasher& hasher);
 
     wire::NameView name() const { return object_.view(); }
-    std::uint64_t size_bytes() const { return cutting_.segmentation().block_bytes; }
+    std::uint64_t size_bytes() const { return segments_.of.bytes().size(); }
     bool is_sealed() const { return seal_.has_value(); }
     /// kComplete: all packets are there, and the caller's bytes are not needed any more. kFailed:
     /// the key signs no more, or the bytes do not fit the seal.
@@ -48,18 +49,24 @@ class ObjectPublication {
     std::unique_ptr<PublishedObject> take();
 
   private:
-    /// Of the segment that is cut next.
-    security::Sha256Digest digest_of(const PacketRef& segment);
+    bool digests_are_known() const { return seal_ && !seal_->segment_digests().empty(); }
+    /// Cuts the next segments, of about `budget_bytes`.
+    void cut_next(std::size_t budget_bytes);
+    /// Keeps a segment's packet, if packets are kept; what its digest is of.
+    security::HashJob cut_segment(std::uint64_t segment);
     bool make_manifests();
     std::optional<std::vector<PacketRef>> build(const security::ManifestBuilder& builder);
 
     wire::Name object_;
     PacketPool& pool_;
-    std::unique_ptr<security::Signer> root_signer_;  ///< null when sealed
+    security::BatchHasher& hasher_;
+    std::shared_ptr<security::Signer> root_signer_;  ///< null when sealed
     std::optional<ObjectSeal> seal_;
-    Publication cutting_;
-    std::vector<ObjectPacket> segments_;
+    KeptSegments segments_;
     std::uint64_t fan_out_;
+    bool within_root_;
+    std::vector<security::HashJob> jobs_;  ///< these two are of what is being cut
+    std::vector<SegmentFrame> frames_;
     security::Sha256 sha256_;
     std::vector<ObjectPacket> manifests_;
     std::shared_ptr<ObjectMemory> root_into_;

@@ -8,7 +8,7 @@ namespace innet {
 namespace {
 
 /// Bytes cut and hashed before packets have their turn again.
-constexpr std::size_t kSliceBytes = 128 * 1024;
+constexpr std::size_t kSliceBytes = 256 * 1024;
 
 std::string too_large(const ObjectSpec& spec) {
     return spec.name.view().to_uri() + " does not fit into packets of " +
@@ -57,7 +57,7 @@ void ObjectPublisher::end_under(const wire::Name& prefix, OperationStatus status
     }
 }
 
-const PublishedObject* ObjectPublisher::find(wire::NameView object) const {
+PublishedObject* ObjectPublisher::find(wire::NameView object) const {
     const auto found = objects_.find(object.hash());
     const bool is_there = found != objects_.end() && found->second->name() == object;
     return is_there ? found->second.get() : nullptr;
@@ -75,7 +75,7 @@ std::optional<std::string> ObjectPublisher::refusal(wire::NameView object) const
 }
 
 void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
-                              std::unique_ptr<security::Signer> root_signer) {
+                              std::shared_ptr<security::Signer> root_signer) {
     auto why = refusal(spec.name.view());
     const auto cut = ObjectCut::of(spec, *root_signer, virtual_scale_);
     if (!why && !cut) why = too_large(spec);
@@ -83,7 +83,7 @@ void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
         completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
         return;
     }
-    start(id, std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_,
+    start(id, std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_, hasher_,
                                                   std::move(root_signer)));
 }
 
@@ -101,7 +101,7 @@ void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spe
         return;
     }
     start(id, std::make_unique<ObjectPublication>(spec.object, std::move(*seal), virtual_scale_,
-                                                  pool_));
+                                                  pool_, hasher_));
 }
 
 void ObjectPublisher::start(OperationId id, std::unique_ptr<ObjectPublication> object) {
@@ -219,7 +219,7 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
     const auto packet = SegmentName::parse_full(interest.name);
     if (!packet) return Production{};
     const wire::NameView object = object_of(*packet);
-    if (const PublishedObject* published = find(object)) {
+    if (PublishedObject* published = find(object)) {
         PacketRef data = published->find(*packet);
         if (!data) return Production{};
         if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) {

@@ -29,9 +29,14 @@ struct ObjectInterest {
 
 class ObjectPublisher {
   public:
-    /// Everything referenced must outlive the publisher. `virtual_scale` as in EndpointOptions.
-    ObjectPublisher(std::uint32_t virtual_scale, Forwarder& forwarder, PacketPool& pool)
-        : virtual_scale_(virtual_scale), forwarder_(forwarder), pool_(pool) {}
+    /// Everything referenced must outlive the publisher. `virtual_scale` and `hasher` as in
+    /// EndpointOptions.
+    ObjectPublisher(std::uint32_t virtual_scale, security::BatchHasher* hasher,
+                    Forwarder& forwarder, PacketPool& pool)
+        : virtual_scale_(virtual_scale),
+          forwarder_(forwarder),
+          pool_(pool),
+          hasher_(hasher == nullptr ? serial_hasher_ : *hasher) {}
 
     /// Objects under `prefix` are ours. `label` (a rank) is who is late when one is waited for.
     void register_prefix(const wire::Name& prefix, std::string label, MissingObject missing);
@@ -40,7 +45,7 @@ class ObjectPublisher {
 
     /// Starts publishing; the completion comes from `advance` (or at once, when the spec is wrong).
     void publish(OperationId id, const ObjectSpec& spec,
-                 std::unique_ptr<security::Signer> root_signer);
+                 std::shared_ptr<security::Signer> root_signer);
     /// The same with a root that was signed earlier: ends with kUntrusted when bytes, name or
     /// signature do not fit it.
     void publish_sealed(OperationId id, const SealedObjectSpec& spec,
@@ -91,7 +96,7 @@ class ObjectPublisher {
     };
 
     std::deque<UnderWay>::iterator next_in_turn();
-    const PublishedObject* find(wire::NameView object) const;
+    PublishedObject* find(wire::NameView object) const;
     std::optional<std::string> refusal(wire::NameView object) const;
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
@@ -104,6 +109,8 @@ class ObjectPublisher {
     std::uint32_t virtual_scale_;
     Forwarder& forwarder_;
     PacketPool& pool_;
+    security::SerialHasher serial_hasher_;
+    security::BatchHasher& hasher_;
     ObjectPrefixes prefixes_;
     std::deque<UnderWay> under_way_;
     bool short_had_turn_ = false;

@@ -7,19 +7,34 @@
 
 namespace innet {
 
-PublishedObject::PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
-                                 std::vector<ObjectPacket> segments)
-    : name_(std::move(name)), manifests_(std::move(manifests)), segments_(std::move(segments)) {
-    for (const ObjectPacket& one : manifests_) retained_bytes_ += one.packet.pinned_bytes();
-    for (const ObjectPacket& one : segments_) retained_bytes_ += one.packet.pinned_bytes();
+namespace {
+
+bool is_other(wire::ByteView wanted, const security::Sha256Digest& digest) {
+    return !wanted.empty() && !std::ranges::equal(wanted, digest);
 }
 
-PacketRef PublishedObject::find(const SegmentName& name) const {
-    const auto& packets = security::is_manifest_prefix(name.tensor) ? manifests_ : segments_;
-    if (name.segment >= packets.size()) return {};
-    const ObjectPacket& found = packets[static_cast<std::size_t>(name.segment)];
-    if (!name.digest.empty() && !std::ranges::equal(name.digest, found.digest)) return {};
-    return found.packet;
+}  // namespace
+
+PublishedObject::PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
+                                 KeptSegments segments)
+    : name_(std::move(name)), manifests_(std::move(manifests)), segments_(std::move(segments)) {
+    for (const ObjectPacket& one : manifests_) retained_bytes_ += one.packet.pinned_bytes();
+    for (const PacketRef& one : segments_.packets) retained_bytes_ += one.pinned_bytes();
+    if (segments_.lent) retained_bytes_ += segments_.of.bytes().size();
+}
+
+PacketRef PublishedObject::find(const SegmentName& name) {
+    if (!security::is_manifest_prefix(name.tensor)) return find_segment(name);
+    if (name.segment >= manifests_.size()) return {};
+    const ObjectPacket& found = manifests_[static_cast<std::size_t>(name.segment)];
+    return is_other(name.digest, found.digest) ? PacketRef() : found.packet;
+}
+
+PacketRef PublishedObject::find_segment(const SegmentName& name) {
+    if (name.segment >= segments_.digests.size()) return {};
+    const auto place = static_cast<std::size_t>(name.segment);
+    if (is_other(name.digest, segments_.digests[place])) return {};
+    return segments_.lent ? segments_.of.packet(name.segment) : segments_.packets[place];
 }
 
 }  // namespace innet

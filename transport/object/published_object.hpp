@@ -2,9 +2,11 @@
 // The packets of one published object: its segments and its manifests.
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/object/object_segments.hpp"
 #include "transport/publish/segment_name.hpp"
 #include "transport/security/sha256.hpp"
 #include "transport/wire/name.hpp"
@@ -17,24 +19,33 @@ struct ObjectPacket {
     security::Sha256Digest digest{};
 };
 
+/// Segments as they are kept: packets, or the bytes that they are made of.
+struct KeptSegments {
+    ObjectSegments of;
+    std::vector<security::Sha256Digest> digests;
+    std::vector<PacketRef> packets;    ///< empty where the bytes are lent
+    std::shared_ptr<const void> lent;  ///< keeps the bytes; null where packets are kept
+};
+
 class PublishedObject {
   public:
     /// Both by number; `manifests` begin with the root.
-    PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
-                    std::vector<ObjectPacket> segments);
+    PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests, KeptSegments segments);
 
     wire::NameView name() const { return name_.view(); }
     PacketRef root() const { return manifests_[0].packet; }
     /// The packet of this name (a segment's or a manifest's, with or without its implicit digest).
     /// Empty when there is none, or its digest is another.
-    PacketRef find(const SegmentName& name) const;
-    /// Packet bytes kept for the object.
+    PacketRef find(const SegmentName& name);
+    /// Packet bytes, or lent ones, kept for the object.
     std::size_t retained_bytes() const { return retained_bytes_; }
 
   private:
+    PacketRef find_segment(const SegmentName& name);
+
     wire::Name name_;
     std::vector<ObjectPacket> manifests_;
-    std::vector<ObjectPacket> segments_;
+    KeptSegments segments_;
     std::size_t retained_bytes_ = 0;
 };
 

@@ -33,6 +33,7 @@ struct ManifestContent {
     std::optional<std::uint64_t> object_bytes;
     std::optional<std::uint64_t> segment_bytes;
     wire::ByteView digests;
+    std::optional<wire::ByteView> object;
 
     std::optional<std::uint64_t>* number_of(std::uint32_t type) {
         switch (type) {
@@ -62,6 +63,8 @@ constexpr int position_of(std::uint32_t type) {
             return 4;
         case wire::kManifestDigests:
             return 5;
+        case wire::kManifestObject:
+            return 6;
         default:
             return 0;
     }
@@ -84,6 +87,10 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
             content.digests = element->value;
             continue;
         }
+        if (element->type == wire::kManifestObject) {
+            content.object = element->value;
+            continue;
+        }
         const auto number = wire::read_nonnegative(element->value);
         if (!number) return std::nullopt;
         *content.number_of(element->type) = number;
@@ -97,8 +104,9 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
 class ManifestWriter {
   public:
     ManifestWriter(const wire::Name& object, const ManifestTree& tree,
-                   const std::optional<ObjectExtent>& extent, PacketPool& pool)
-        : object_(object), pool_(pool), manifests_(tree.manifests()) {
+                   const std::optional<ObjectExtent>& extent,
+                   const std::optional<wire::ByteView>& object_bytes, PacketPool& pool)
+        : object_(object), object_bytes_(object_bytes), pool_(pool), manifests_(tree.manifests()) {
         root_numbers_ = {{wire::kManifestSegments, tree.segments()},
                          {wire::kManifestFanOut, tree.fan_out()}};
         if (!extent) return;
@@ -135,6 +143,7 @@ class ManifestWriter {
         for (const RootNumber& number : root_numbers_) {
             size += wire::element_size(number.type, wire::nonnegative_size(number.value));
         }
+        if (object_bytes_) size += wire::element_size(wire::kManifestObject, object_bytes_->size());
         return size;
     }
 
@@ -148,6 +157,7 @@ class ManifestWriter {
         }
         writer.header(wire::kManifestDigests, digests.size() * kSha256Size);
         for (const Sha256Digest& digest : digests) writer.bytes(digest);
+        if (manifest == 0 && object_bytes_) writer.element(wire::kManifestObject, *object_bytes_);
     }
 
     struct RootNumber {
@@ -156,6 +166,7 @@ class ManifestWriter {
     };
 
     const wire::Name& object_;
+    std::optional<wire::ByteView> object_bytes_;
     PacketPool& pool_;
     std::uint64_t manifests_;
     std::vector<RootNumber> root_numbers_;
@@ -203,7 +214,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
                                                              Signer& root_signer) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, pool);
+    ManifestWriter writer(object_, *tree, extent_, object_bytes_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels) return std::nullopt;
     levels->manifests[0] = writer.write(0, levels->listed_by_root, root_signer);
@@ -215,7 +226,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build_below(
     const PacketRef& root, std::span<const Sha256Digest> listed, PacketPool& pool) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, pool);
+    ManifestWriter writer(object_, *tree, extent_, object_bytes_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels || !std::ranges::equal(levels->listed_by_root, listed)) return std::nullopt;
     levels->manifests[0] = root;
@@ -237,6 +248,8 @@ std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire:
     if (content->object_bytes && content->segment_bytes) {
         verifier.extent_ = ObjectExtent{*content->object_bytes, *content->segment_bytes};
     }
+    if (content->object)
+        verifier.object_bytes_.emplace(content->object->begin(), content->object->end());
     return verifier;
 }
 

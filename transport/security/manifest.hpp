@@ -49,6 +49,9 @@ class ManifestBuilder {
     /// Tells readers of the root how large the object is.
     void set_extent(const ObjectExtent& extent) { extent_ = extent; }
 
+    /// Lets the root have all of the object within it; `bytes` outlive this.
+    void set_object(wire::ByteView bytes) { object_bytes_ = bytes; }
+
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
@@ -69,6 +72,7 @@ class ManifestBuilder {
     wire::Name object_;
     std::uint64_t fan_out_;
     std::optional<ObjectExtent> extent_;
+    std::optional<wire::ByteView> object_bytes_;
     std::vector<Sha256Digest> digests_;
 };
 
@@ -87,6 +91,8 @@ class ManifestVerifier {
     const ManifestTree& tree() const { return tree_; }
     /// What the root says of the object's size, if it does.
     const std::optional<ObjectExtent>& extent() const { return extent_; }
+    /// The whole object, if the root has it within it.
+    const std::optional<std::vector<std::uint8_t>>& object_bytes() const { return object_bytes_; }
     /// The digests that manifests [first, first + count) list, one after the other; those manifests
     /// have come.
     std::vector<Sha256Digest> listed_by(std::uint64_t first, std::uint64_t count) const;
@@ -112,6 +118,7 @@ class ManifestVerifier {
     wire::Name object_;
     ManifestTree tree_;
     std::optional<ObjectExtent> extent_;
+    std::optional<std::vector<std::uint8_t>> object_bytes_;
     std::unordered_map<std::uint64_t, std::vector<Sha256Digest>> digests_;
     Sha256 sha256_;
 };

@@ -16,12 +16,14 @@ Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
-Sha256Digest Sha256::digest(wire::ByteView message) {
+Sha256Digest Sha256::digest(std::span<const wire::ByteView> parts) {
     Sha256Digest digest;
     EVP_MD_CTX* context = context_->context.get();
-    if (EVP_DigestInit_ex2(context, context_->algorithm.get(), nullptr) != 1 ||
-        EVP_DigestUpdate(context, message.data(), message.size()) != 1 ||
-        EVP_DigestFinal_ex(context, digest.data(), nullptr) != 1) {
+    bool done = EVP_DigestInit_ex2(context, context_->algorithm.get(), nullptr) == 1;
+    for (const wire::ByteView& part : parts) {
+        done = done && EVP_DigestUpdate(context, part.data(), part.size()) == 1;
+    }
+    if (!done || EVP_DigestFinal_ex(context, digest.data(), nullptr) != 1) {
         std::abort();  // only a broken OpenSSL fails here; a made-up digest would be worse
     }
     return digest;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "transport/wire/tlv.hpp"
 
@@ -20,7 +21,9 @@ class Sha256 {
     Sha256(Sha256&&) noexcept;
     Sha256& operator=(Sha256&&) noexcept;
 
-    Sha256Digest digest(wire::ByteView message);
+    Sha256Digest digest(wire::ByteView message) { return digest({&message, 1}); }
+    /// Of the parts one after the other.
+    Sha256Digest digest(std::span<const wire::ByteView> parts);
 
   private:
     struct Context;

@@ -80,6 +80,7 @@ enum Type : std::uint32_t {
     kManifestDigests = 0x88,
     kManifestObjectBytes = 0x8a,
     kManifestSegmentBytes = 0x8c,
+    kManifestObject = 0x8e,
 };
 
 /// Bytes that `number` takes as a VAR-NUMBER.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -28,14 +30,26 @@ class Answer:
 
     def encoded(self) -> Contents:
         """A JSON object: ``{"done": false, "cause": "no room"}``."""
-        text = json.dumps({"done": self.done, "cause": self.cause})
-        return np.frombuffer(text.encode(), np.uint8)
+        return _encoded(self)
 
     @classmethod
     def decode(cls, contents: Contents) -> Answer:
         """The answer with these contents; one that cannot be read says that nothing was done."""
+        if contents.tobytes() == _DONE_BYTES:
+            return DONE
         try:
             found = json.loads(contents.tobytes())
             return cls(found["done"] is True, str(found["cause"]))
         except (ValueError, KeyError, TypeError, RecursionError):
             return cls(False, "unreadable")
+
+
+@lru_cache
+def _encoded(answer: Answer) -> Contents:
+    text = json.dumps({"done": answer.done, "cause": answer.cause})
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+DONE: Final = Answer(True)
+"""What nearly all answers are."""
+_DONE_BYTES: Final = DONE.encoded().tobytes()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from innet.kv.names import BlockKey
 from innet.kv.pool.members import Members
@@ -75,12 +76,12 @@ class Finder:
         name = key.name
         end_s = self._now_s() + timeout_s
         try:
-            async with asyncio.timeout_at(end_s):
-                return (
-                    await self._find_here(name)
-                    or await self._find_noted(name)
-                    or await self._find_at_homes(key, end_s)
-                )
+            if self.is_here(name) or name in self._notes:
+                async with asyncio.timeout_at(end_s):
+                    found = await self._find_here(name) or await self._find_noted(name)
+                if found is not None:
+                    return found
+            return await self._find_at_homes(key, name, end_s)
         except TimeoutError:
             return Cause.LATE
 
@@ -97,7 +98,8 @@ class Finder:
             async with asyncio.timeout_at(end_s), self._window:
                 if key.name in self._notes and await self._notes.bring(key.name):
                     return True
-                for home, time_s in self._turns(key, end_s):
+                homes = self._members.homes(key.block_hash)
+                for home, time_s in self._turns(homes, end_s):
                     with self._members.asking(home) as asked:
                         asked.outcome = await self._network.probe(key.name, home, time_s)
                     if asked.outcome is Outcome.HERE:
@@ -123,37 +125,53 @@ class Finder:
         found = await self._find_here(name)
         return None if found is None else Found(found.block, Place.PRODUCER)
 
-    async def _find_at_homes(self, key: BlockKey, end_s: float) -> Found | Cause:
-        while True:
-            joined = key.name in self._flights
-            self.shared += joined
-            found = await self._flights.run(key.name, lambda: self._fetch(key, end_s))
+    async def _find_at_homes(self, key: BlockKey, name: str, end_s: float) -> Found | Cause:
+        def fetch() -> Coroutine[Any, Any, Sealed | Cause]:
+            return self._fetch(key, name, end_s)
+
+        while name in self._flights:
+            self.shared += 1
+            async with asyncio.timeout_at(end_s):
+                found = await self._flights.run(name, fetch)
             if isinstance(found, Sealed):
                 return Found(found, Place.NETWORK)
-            if not joined:
-                return found
             # Another's time was over, perhaps: this one has its own.
+        found = await self._flights.run(name, fetch)
+        return Found(found, Place.NETWORK) if isinstance(found, Sealed) else found
 
-    async def _fetch(self, key: BlockKey, end_s: float) -> Sealed | Cause:
-        cause: Cause | None = None
+    async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
         homes = self._members.homes(key.block_hash)
-        async with self._window:
-            for home, time_s in self._turns(key, end_s):
-                with self._members.asking(home) as asked:
-                    asked.outcome, block = await self._network.fetch(key.name, home, time_s)
-                if block is not None:
-                    if self._keeps_fetched:
-                        await self._local.keep(key.name, block, 0)
-                    return block
-                cause = cause or OUTCOME_CAUSES[asked.outcome]
+        await self._enter_window(end_s)
+        try:
+            return await self._fetch_from(homes, name, end_s)
+        finally:
+            self._window.release()
+
+    async def _fetch_from(self, homes: Sequence[str], name: str, end_s: float) -> Sealed | Cause:
+        cause: Cause | None = None
+        for home, time_s in self._turns(homes, end_s):
+            with self._members.asking(home) as asked:
+                asked.outcome, block = await self._network.fetch(name, home, time_s)
+            if block is not None:
+                if self._keeps_fetched:
+                    await self._local.keep(name, block, 0)
+                return block
+            cause = cause or OUTCOME_CAUSES[asked.outcome]
         return cause or (Cause.ABSENT if homes else Cause.NO_HOME)
 
-    def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
+    async def _enter_window(self, end_s: float) -> None:
+        if self._window.locked():
+            async with asyncio.timeout_at(end_s):
+                await self._window.acquire()
+        else:
+            await self._window.acquire()
+
+    def _turns(self, homes: Sequence[str], end_s: float) -> Iterator[tuple[str, float]]:
         """The other nodes to ask for a block one after the other, and how long each: so long that
         there is as much time for each of the rest."""
-        homes = [h for h in self._members.homes(key.block_hash) if h != self._network.node]
-        for index, home in enumerate(homes):
-            yield home, max(0.0, end_s - self._now_s()) / (len(homes) - index)
+        others = [home for home in homes if home != self._network.node]
+        for index, home in enumerate(others):
+            yield home, max(0.0, end_s - self._now_s()) / (len(others) - index)
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

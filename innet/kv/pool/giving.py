@@ -73,7 +73,7 @@ class Giver:
                 told = await asyncio.gather(*(self._tell(key, home, depth) for home in others))
                 return [*told, *(None for home in homes if home == node)]
             # Homes ask for the block while it is signed.
-            ends = await asyncio.gather(*(self._bring(key, home, depth, node) for home in others))
+            ends = await self._bring_to(others, key, depth, node)
             if signing is not None:
                 block = await asyncio.shield(signing)
             if block is not None:
@@ -135,6 +135,13 @@ class Giver:
     async def _keep_here(self, name: str, block: Sealed, depth: int) -> Cause | None:
         kept = await self._offered.keep(name, block, self._members.own_depth(depth))
         return None if kept else Cause.REFUSED
+
+    async def _bring_to(
+        self, homes: Sequence[str], key: BlockKey, depth: int, source: str
+    ) -> list[Cause | None]:
+        bringing = [self._bring(key, home, depth, source) for home in homes]
+        # A single one needs no task of its own.
+        return [await bringing[0]] if len(bringing) == 1 else await asyncio.gather(*bringing)
 
     async def _tell(self, key: BlockKey, home: str, depth: int) -> Cause | None:
         return await self._asker.ask(home, Note(key, depth, self._network.node), self._timeout_s)

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from innet.errors import KVError
-from innet.kv.pool.answers import Answer
+from innet.kv.pool.answers import DONE, Answer
 from innet.kv.pool.holdings import Holdings
 from innet.kv.pool.intake import Intake
 from innet.kv.pool.members import Members
@@ -21,7 +21,6 @@ from innet.kv.pool.tiers.tiered import Tier
 from innet.kv.pool.verified_store import VerifiedStore
 from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 
-_DONE = Answer(True)
 _FAILED = Answer(False, "failed")
 _MOST_REQUESTS = 4096
 """Requests that are dealt with at once. More are left to end at their askers' deadlines."""
@@ -161,16 +160,16 @@ class Home:
                     name, own_depth, source, self._settings.put_timeout_s
                 )
                 self._counts.kept[request.asker] += lack is None
-                return _DONE if lack is None else Answer(False, lack)
+                return DONE if lack is None else Answer(False, lack)
             case Note(_, depth, source):
                 self._notes.add(name, self._members.own_depth(depth), source)
-                return _DONE
+                return DONE
             case Pin(_, lease_ms):
                 pinned = await self._holdings.pin(name, request.asker, lease_ms / 1000)
-                return _DONE if pinned else Answer(False, "no such block, or too much is pinned")
+                return DONE if pinned else Answer(False, "no such block, or too much is pinned")
             case Unpin():
                 self._holdings.unpin(name, request.asker)
-                return _DONE
+                return DONE
             case Drop():
                 gone = self._holdings.drop(name, request.asker)
-                return _DONE if gone else Answer(False, "another has pinned it")
+                return DONE if gone else Answer(False, "another has pinned it")

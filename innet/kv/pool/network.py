@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -45,7 +45,8 @@ class Sealed:
 class BlockNetwork(Protocol):
     """The blocks and requests of one tenant, as one node of its pool sends and gets them.
 
-    For one event loop: methods are called in it, and block it never.
+    For one event loop: methods are called in it, and block it never. What is published is offered
+    before anything that is sent after the call.
 
     Attributes:
         node: this one.
@@ -58,13 +59,14 @@ class BlockNetwork(Protocol):
     def members(self) -> Mapping[str, int]:
         """The nodes that offer memory to the pool, as known now, and bytes of each.
 
-        Refreshed in the background, and soon after a fetch found a node unreachable or late.
+        Refreshed in the background, and soon after a fetch found a node unreachable or late. What
+        was returned stays as it is: when they change, it is another mapping.
         """
 
     def nonce(self) -> str:
         """A hexadecimal number for a request, which no process of this node has used before."""
 
-    async def publish(self, name: str, contents: Contents) -> bytes:
+    def publish(self, name: str, contents: Contents) -> Awaitable[bytes]:
         """Sign a block, and give it to whoever asks this node; its root manifest.
 
         The contents must not change before the block is withdrawn.
@@ -73,7 +75,7 @@ class BlockNetwork(Protocol):
             KVError: this node has published that name already, or the network is closed.
         """
 
-    async def publish_sealed(self, name: str, block: Sealed) -> bool:
+    def publish_sealed(self, name: str, block: Sealed) -> Awaitable[bool]:
         """Give a block that another node signed to whoever asks this node.
 
         The contents must not change before the block is withdrawn.

@@ -12,7 +12,7 @@ from innet.kv.pool.network import BlockNetwork, Contents, Sealed
 
 @dataclass
 class _Publication:
-    task: asyncio.Task[Sealed | None]
+    task: asyncio.Future[Sealed | None]
     holders: int = 0
 
 
@@ -37,7 +37,7 @@ class Publications:
     def begin_signing(self, name: str, contents: Contents) -> asyncio.Task[Sealed | None] | None:
         """Begin to sign and serve a block, and hold it; ``None``: one of the name is served.
 
-        Who asks for it waits until it is, if that comes after what the task does first.
+        Who asks from now on waits until it is.
         """
         if name in self._publications:
             return None
@@ -51,10 +51,7 @@ class Publications:
         That may be another than ``block``, which nobody has verified then. ``None``: it is damaged.
         """
 
-        async def publish() -> Sealed | None:
-            return block if await self._network.publish_sealed(name, block) else None
-
-        return await self._hold(name, publish)
+        return await self._hold(name, lambda: self._served(name, block))
 
     def begin(self, name: str, block: Sealed, on_damage: Callable[[], None]) -> bool:
         """Begin to serve a block that was verified before, and hold it; false: another of the name
@@ -63,14 +60,11 @@ class Publications:
         if name in self._publications:
             return False
 
-        async def publish() -> Sealed | None:
-            return block if await self._network.publish_sealed(name, block) else None
-
         def ended(task: asyncio.Task[Sealed | None]) -> None:
             if not task.cancelled() and (task.exception() is not None or task.result() is None):
                 on_damage()
 
-        task = asyncio.ensure_future(publish())
+        task = asyncio.ensure_future(self._served(name, block))
         task.add_done_callback(ended)
         self._publications[name] = _Publication(task, holders=1)
         return True
@@ -108,8 +102,23 @@ class Publications:
         self._publications.clear()
         self._expected.clear()
 
-    async def _signed(self, name: str, contents: Contents) -> Sealed | None:
-        return Sealed(contents, await self._network.publish(name, contents))
+    # These two begin to publish when they are called, and not in a task's first turn.
+
+    def _signed(self, name: str, contents: Contents) -> Coroutine[Any, Any, Sealed | None]:
+        publishing = self._network.publish(name, contents)
+
+        async def signed() -> Sealed:
+            return Sealed(contents, await publishing)
+
+        return signed()
+
+    def _served(self, name: str, block: Sealed) -> Coroutine[Any, Any, Sealed | None]:
+        publishing = self._network.publish_sealed(name, block)
+
+        async def served() -> Sealed | None:
+            return block if await publishing else None
+
+        return served()
 
     async def _hold(
         self, name: str, publish: Callable[[], Coroutine[Any, Any, Sealed | None]]

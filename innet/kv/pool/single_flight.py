@@ -4,46 +4,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
-from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 
-@dataclass
-class _Flight(Generic[Result]):
-    task: asyncio.Task[Result]
-    waiting: int = 0
+class _End(Enum):
+    GIVEN_UP = auto()
 
 
 class SingleFlight(Generic[Key, Result]):
-    """Work by its key. It is cancelled when nobody waits for it any longer."""
+    """Work by its key. Who asks first does it; when he is cancelled, one of those who wait begins
+    it anew."""
 
     def __init__(self) -> None:
-        self._flights: dict[Key, _Flight[Result]] = {}
+        self._flights: dict[Key, asyncio.Future[Result | _End]] = {}
 
     def __contains__(self, key: Key) -> bool:
         """Whether such work is under way."""
-        flight = self._flights.get(key)
-        return flight is not None and not flight.task.done()
+        return key in self._flights
 
     async def run(self, key: Key, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """The result of ``work``, or of equal work that is under way."""
-        flight = self._flights.get(key)
-        # What has ended stays in the table until its callback has had its turn.
-        if flight is None or flight.task.done():
-            flight = self._flights[key] = _Flight(asyncio.ensure_future(work()))
-            flight.task.add_done_callback(lambda _: self._landed(key, flight))
-        flight.waiting += 1
-        try:
-            return await asyncio.shield(flight.task)
-        finally:
-            flight.waiting -= 1
-            if not flight.waiting and not flight.task.done():
-                self._landed(key, flight)
-                flight.task.cancel()
+        while (flight := self._flights.get(key)) is not None:
+            result = await asyncio.shield(flight)
+            if not isinstance(result, _End):
+                return result
+        return await self._do(key, work)
 
-    def _landed(self, key: Key, flight: _Flight[Result] | None) -> None:
-        if self._flights.get(key) is flight:
+    async def _do(self, key: Key, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        flight = self._flights[key] = asyncio.get_running_loop().create_future()
+        try:
+            result = await work()
+        except Exception as error:
+            flight.set_exception(error)
+            flight.exception()  # it may be that nobody waits for it
+            raise
+        else:
+            flight.set_result(result)
+            return result
+        finally:
             del self._flights[key]
+            if not flight.done():
+                flight.set_result(_End.GIVEN_UP)

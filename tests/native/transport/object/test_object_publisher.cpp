@@ -142,7 +142,8 @@ TEST_CASE("the segments of a thin object stand for as much as a packet may have"
     const auto cut = ObjectCut::of(spec, *signer, 100);
     REQUIRE(cut);
     CHECK(cut->segmentation.segments() > 2000 * 100 / 9000);
-    ObjectPublication object(spec, *cut, 100, pool, std::move(signer));
+    security::SerialHasher hasher;
+    ObjectPublication object(spec, *cut, 100, pool, hasher, std::move(signer));
     while (object.advance(1 << 20) == ObjectPublication::Progress::kUnderWay) {
     }
     const wire::Name segment = name("/kv/block/seg=0");

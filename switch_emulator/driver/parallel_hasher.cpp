@@ -1,0 +1,107 @@
+#include "switch_emulator/driver/parallel_hasher.hpp"
+
+#include <pthread.h>
+
+#include <system_error>
+
+namespace innet::driver {
+namespace {
+
+/// Waking the helper takes longer than hashing less than this.
+constexpr std::size_t kLeastBytes = 64 * 1024;
+/// Bits of a ticket for how many are taken, and as many for how many there are.
+constexpr unsigned kCountBits = 16;
+constexpr std::uint64_t kMaxCount = (std::uint64_t{1} << kCountBits) - 1;
+/// Looks for a message that is nearly done before the caller sleeps: a segment takes some 30 us.
+constexpr int kSpins = 1000;
+
+std::uint64_t taken_of(std::uint64_t ticket) { return ticket & kMaxCount; }
+std::uint64_t count_of(std::uint64_t ticket) { return (ticket >> kCountBits) & kMaxCount; }
+std::uint64_t next_ticket(std::uint64_t ticket, std::uint64_t count) {
+    const std::uint64_t batch = (ticket >> 2 * kCountBits) + 1;
+    return (batch << 2 * kCountBits) | (count << kCountBits);
+}
+
+std::size_t size_of(std::span<const security::HashJob> jobs) {
+    std::size_t bytes = 0;
+    for (const security::HashJob& job : jobs) {
+        for (const wire::ByteView& part : job.parts) bytes += part.size();
+    }
+    return bytes;
+}
+
+}  // namespace
+
+ParallelHasher::~ParallelHasher() {
+    if (!helper_.joinable()) return;
+    stopping_.store(true);
+    ticket_.store(next_ticket(ticket_.load(), 0));
+    ticket_.notify_one();
+    helper_.join();
+}
+
+void ParallelHasher::digest(std::span<security::HashJob> jobs) {
+    const bool is_small = jobs.size() < 2 || size_of(jobs) < kLeastBytes;
+    if (is_small || jobs.size() > kMaxCount || !has_helper()) {
+        for (security::HashJob& job : jobs) job.digest = sha256_.digest(job.parts);
+        return;
+    }
+    // All of the batch before was taken: nobody looks at these two until the ticket is there.
+    jobs_.store(jobs.data(), std::memory_order_relaxed);
+    left_.store(static_cast<std::uint32_t>(jobs.size()), std::memory_order_relaxed);
+    ticket_.store(next_ticket(ticket_.load(std::memory_order_relaxed), jobs.size()),
+                  std::memory_order_release);
+    ticket_.notify_one();
+    while (take_one(sha256_)) {
+    }
+    wait_for_helper();
+}
+
+bool ParallelHasher::take_one(security::Sha256& sha256) {
+    Ticket ticket = ticket_.load(std::memory_order_acquire);
+    while (true) {
+        if (taken_of(ticket) == count_of(ticket)) return false;
+        security::HashJob* const jobs = jobs_.load(std::memory_order_relaxed);
+        // They are the ticket's batch if the ticket is still the same.
+        if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
+        security::HashJob& job = jobs[taken_of(ticket)];
+        job.digest = sha256.digest(job.parts);
+        if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
+        return true;
+    }
+}
+
+void ParallelHasher::wait_for_helper() {
+    for (int spins = 0; spins < kSpins; ++spins) {
+        if (left_.load(std::memory_order_acquire) == 0) return;
+        __builtin_ia32_pause();
+    }
+    for (std::uint32_t left = left_.load(std::memory_order_acquire); left != 0;
+         left = left_.load(std::memory_order_acquire)) {
+        left_.wait(left, std::memory_order_acquire);
+    }
+}
+
+bool ParallelHasher::has_helper() {
+    if (!tried_to_start_) {
+        tried_to_start_ = true;
+        if (std::thread::hardware_concurrency() < 2) return false;
+        try {
+            helper_ = std::thread([this] { help(); });
+        } catch (const std::system_error&) {
+            return false;  // as many threads as there may be: hashed by one, then
+        }
+    }
+    return helper_.joinable();
+}
+
+void ParallelHasher::help() {
+    ::pthread_setname_np(::pthread_self(), "innet-hash");
+    security::Sha256 sha256;
+    while (!stopping_.load()) {
+        const Ticket seen = ticket_.load(std::memory_order_acquire);
+        if (!take_one(sha256)) ticket_.wait(seen, std::memory_order_acquire);
+    }
+}
+
+}  // namespace innet::driver

@@ -1,0 +1,45 @@
+#pragma once
+// Hashes the messages of a batch on two threads: the caller's, and one that sleeps between batches.
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <thread>
+
+#include "transport/security/batch_hasher.hpp"
+
+namespace innet::driver {
+
+/// The two take message by message, so that a helper that is slow to wake, or has no core, delays
+/// nothing: the caller has done more of them then.
+class ParallelHasher final : public security::BatchHasher {
+  public:
+    ParallelHasher() = default;
+    ~ParallelHasher() override;
+    ParallelHasher(const ParallelHasher&) = delete;
+    ParallelHasher& operator=(const ParallelHasher&) = delete;
+
+    /// Called by one thread at a time.
+    void digest(std::span<security::HashJob> jobs) override;
+
+  private:
+    /// Which batch it is, how many messages it has, and how many of them are taken: one number, so
+    /// that a helper that comes late takes nothing of another batch than it has seen.
+    using Ticket = std::uint64_t;
+
+    bool has_helper();
+    void help();
+    /// Hashes one message that nobody has taken; false when there is none.
+    bool take_one(security::Sha256& sha256);
+    void wait_for_helper();
+
+    std::atomic<Ticket> ticket_{0};
+    std::atomic<security::HashJob*> jobs_{nullptr};
+    std::atomic<std::uint32_t> left_{0};  ///< messages without a digest
+    std::atomic<bool> stopping_{false};
+    bool tried_to_start_ = false;
+    security::Sha256 sha256_;
+    std::thread helper_;
+};
+
+}  // namespace innet::driver
