@@ -59,7 +59,9 @@ class Objects:
 
     def withdraw(self, name: str) -> None:
         """Offer an object no longer; nothing happens when it was not offered."""
-        self._node.withdraw_object(self._name(self._rank, name))
+        named = self._name(self._rank, name)
+        self._node.withdraw_object(named)
+        self._node.object_root(named)  # waits until the node has done what it was told before
 
     def fetch(
         self, name: str, source: int, into: Array | None, timeout_s: float
