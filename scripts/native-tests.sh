@@ -19,6 +19,7 @@ esac
 export PATH="$PWD/.venv/bin:$PATH"
 cmake -S . -B "build/$kind" -G Ninja "${options[@]}" --log-level=WARNING
 cmake --build "build/$kind" --target innet_native_tests
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+# Memory that cannot be had is null, as without the sanitizer: what then happens is tested.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 exec "build/$kind/tests/native/innet_native_tests" "$@"
