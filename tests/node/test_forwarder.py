@@ -137,3 +137,12 @@ def test_a_file_that_is_no_certificate_is_told(socket_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode != 0
     assert "certificate" in ended.stderr
+
+
+def test_neighbours_register_nothing_unless_it_is_said_who_may(socket_path: Path) -> None:
+    command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(socket_path)]
+    ended = subprocess.run(
+        [*command, "--localhop"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
+    assert "--commands-by" in ended.stderr

@@ -62,7 +62,10 @@ def forwarder(
         ),
     ] = [],  # noqa: B006
     localhop: Annotated[
-        bool, typer.Option("--localhop", help="Let programs one hop away register routes")
+        bool,
+        typer.Option(
+            "--localhop", help="Let programs one hop away register routes; with --commands-by"
+        ),
     ] = False,
     udp_idle_s: Annotated[
         float,
@@ -87,6 +90,12 @@ def forwarder(
     listeners += [] if no_udp else [_uri("udp", address) for address in udp]
     if not listeners:
         raise typer.BadParameter("a forwarder to which nobody can connect", param_hint="'--no-udp'")
+    if localhop and not commands_by:
+        raise typer.BadParameter(
+            "would let anybody on the network change the routes; say whose commands count "
+            "(--commands-by CERTIFICATE)",
+            param_hint="'--localhop'",
+        )
     chosen = ForwarderOptions(
         listeners,
         cache_bytes=cache_mib * _MIB,

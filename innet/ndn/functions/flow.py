@@ -134,12 +134,14 @@ class _Flow:
     async def _first_asked(self) -> Outcome:
         """The next item; or what a stage has failed with, if that ends the flow before it."""
         first = self._asked.popleft()
-        failing = [stage for stage in self._stages if not _has_ended_well(stage)]
-        await asyncio.wait([first, *failing], return_when=asyncio.FIRST_COMPLETED)
-        for stage in self._stages:
-            if stage.done() and not first.done():
-                first.cancel()
-                stage.result()
+        while not first.done():
+            # A stage that has ended well says nothing of those behind it.
+            running = [stage for stage in self._stages if not _has_ended_well(stage)]
+            await asyncio.wait([first, *running], return_when=asyncio.FIRST_COMPLETED)
+            for stage in running:
+                if stage.done() and not first.done() and not _has_ended_well(stage):
+                    first.cancel()
+                    stage.result()
         return await first
 
     async def _item(self, number: int, validator: Validator) -> Outcome:

@@ -138,9 +138,18 @@ class Stage:
             content = Outcome(error=f"{self._function.name}: {error}").encode()
         else:
             if outcome.last:
-                asyncio.get_running_loop().call_later(_LINGER_S, self.end)
+                asyncio.get_running_loop().call_later(_LINGER_S, self._end_when_quiet)
         name = item_name(self.output, number)
         return _Item(content, publication_of(self._client, name, content))
+
+    def _end_when_quiet(self) -> None:
+        """The last item is made: end once those before it are, and nobody asks for any again."""
+        loop = asyncio.get_running_loop()
+        quiet_s = loop.time() - self._asked_at_s
+        if quiet_s >= _LINGER_S and all(item.done() for item in self._items.values()):
+            self.end()
+        elif not self._ended.is_set():
+            loop.call_later(_LINGER_S, self._end_when_quiet)
 
     async def _outcome(self, number: int) -> Outcome:
         came = Outcome.decode(await self._take(number))

@@ -151,9 +151,9 @@ class ObjectFetch:
         except BaseException:
             self._queue.lost(segment)
             raise
+        self._queue.arrived(segment, data.content)
         if self._queue.total is None and data.final_segment is not None:
             self._queue.set_total(data.final_segment + 1)
-        self._queue.arrived(segment, data.content)
         self._report()
 
     async def _segment_data(self, segment: int) -> ReceivedData:

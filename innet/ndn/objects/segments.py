@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from innet.errors import MalformedPacket
+
 _MAX_SEGMENTS = 1 << 32
-"""Of an object whose size nobody has said yet; nothing is asked for beyond."""
+"""Of an object; nothing is asked for beyond."""
 
 
 class SegmentQueue:
@@ -48,7 +50,17 @@ class SegmentQueue:
         return self.arrived_count == self._total
 
     def set_total(self, total: int) -> None:
-        """Somebody trusted says how many segments there are."""
+        """Somebody trusted says how many segments there are.
+
+        Raises:
+            MalformedPacket: more than any object has, or fewer than have come.
+        """
+        least = max([self._next_in_order, *(segment + 1 for segment in self._early)])
+        if not least <= total <= _MAX_SEGMENTS:
+            raise MalformedPacket(
+                f"a producer says that its object has {total} segments, and at least {least} and "
+                f"at most {_MAX_SEGMENTS} are possible: its FinalBlockId is wrong"
+            )
         self._total = total
 
     def take(self) -> int | None:
@@ -85,15 +97,15 @@ class SegmentQueue:
 
     def missing(self) -> Sequence[tuple[int, int]]:
         """First and last of each run of missing segments, as far as their number is known."""
-        end = max([self._next_new, *(segment + 1 for segment in self._early)])
         runs: list[tuple[int, int]] = []
-        for segment in range(self._next_in_order, end if self._total is None else self._total):
-            if segment in self._early:
-                continue
-            if runs and runs[-1][1] == segment - 1:
-                runs[-1] = (runs[-1][0], segment)
-            else:
-                runs.append((segment, segment))
+        expected = self._next_in_order
+        for segment in sorted(self._early):
+            if segment > expected:
+                runs.append((expected, segment - 1))
+            expected = segment + 1
+        end = self._next_new if self._total is None else self._total
+        if end > expected:
+            runs.append((expected, end - 1))
         return runs
 
     def _has(self, segment: int) -> bool:

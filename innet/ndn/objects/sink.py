@@ -52,6 +52,7 @@ class FileSink:
         self._begun = False
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
+        self._written_bytes = 0
         self.size_bytes = 0
 
     async def write(self, contents: list[bytes]) -> None:
@@ -67,18 +68,22 @@ class FileSink:
         return None
 
     async def _in_thread(self, *, last: bool) -> None:
-        contents, self._waiting, self._waiting_bytes = self._waiting, [], 0
         try:
-            await asyncio.to_thread(self._write_out, contents, last)
+            await asyncio.to_thread(self._write_out, self._waiting, last)
         except OSError as error:
             raise TransportError(
                 f"cannot write {self._part}: {error.strerror}; choose another file, or make room"
             ) from error
+        self._written_bytes += self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
 
     def _write_out(self, contents: list[bytes], last: bool) -> None:
-        # Opened each time: a fetch that is given up leaves no open file behind.
-        with self._part.open("ab" if self._begun else "wb") as file:
+        # Opened each time: a fetch that is given up leaves no open file behind. What an attempt
+        # that failed has written in part is written again.
+        with self._part.open("r+b" if self._begun else "wb") as file:
             self._begun = True
+            file.seek(self._written_bytes)
+            file.truncate()
             file.writelines(contents)
         if last:
             self._part.replace(self._path)

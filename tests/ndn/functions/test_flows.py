@@ -11,6 +11,7 @@ import pytest
 
 import innet
 from innet.errors import FunctionError
+from innet.ndn.functions import stage
 from tests.ndn.direct_client import DirectClient
 
 
@@ -43,6 +44,22 @@ async def test_large_items_and_a_window_of_one() -> None:
     results = await _flow(items, "/add-one", window=1)
     for i, result in enumerate(results):
         np.testing.assert_array_equal(result, np.full(5000, i + 1.0))
+
+
+async def test_the_last_items_may_take_longer_than_a_stage_lingers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stage, "_LINGER_S", 0.01)
+
+    @innet.function("/slow")
+    async def slow(value: int) -> int:
+        await asyncio.sleep(0.1)
+        return value
+
+    client = DirectClient()
+    async with innet.serving(double, slow, client=client):
+        results = innet.flow([1, 2, 3], "/double", "/slow", client=client)
+        assert [value async for value in results] == [2, 4, 6]
 
 
 async def test_a_flow_of_nothing_is_nothing() -> None:
