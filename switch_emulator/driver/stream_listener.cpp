@@ -30,8 +30,9 @@ FileDescriptor reserve_descriptor() {
 bool has_living_owner(const sockaddr_un& address) {
     const FileDescriptor probe = stream_socket(AF_UNIX);
     const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-    // With a full backlog (EAGAIN) somebody is there, too.
-    return ::connect(probe.get(), generic, sizeof address) == 0 || errno == EAGAIN;
+    // Whatever else keeps us out (a full backlog, no right, no descriptor), somebody may be there.
+    return ::connect(probe.get(), generic, sizeof address) == 0 ||
+           (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 bool is_socket(const std::string& path) {

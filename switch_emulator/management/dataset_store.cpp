@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kSegmentBytes = 6144;
 /// Longer than any client needs to fetch a dataset.
 constexpr Duration kMaxAge = std::chrono::minutes(1);
+/// Whatever their size: a query that finds nothing leaves an empty one, and its filter's name.
+constexpr std::size_t kMaxSnapshots = 256;
 
 }  // namespace
 
@@ -37,7 +39,10 @@ const Snapshot& DatasetStore::publish(wire::NameView name, Bytes content,
     versioned.append_number(wire::kVersionComponent, last_version_);
     size_bytes_ += content.size();
     snapshots_.push_back({std::move(versioned), std::move(content), now});
-    while (size_bytes_ > max_bytes_ && snapshots_.size() > 1) drop_oldest();
+    while (snapshots_.size() > 1 &&
+           (size_bytes_ > max_bytes_ || snapshots_.size() > kMaxSnapshots)) {
+        drop_oldest();
+    }
     return snapshots_.back();
 }
 

@@ -174,3 +174,13 @@ TEST_CASE("what is kept of datasets is bounded in bytes") {
     CHECK(store.find(first.view(), now) == nullptr);
     CHECK(store.find(second.view(), now) != nullptr);
 }
+
+TEST_CASE("what is kept of datasets without content is bounded, too") {
+    management::DatasetStore store(1000);
+    const TimePoint now{1h};
+    const auto first = store.publish(name("/query/0").view(), {}, 5, now).versioned_name;
+    for (int i = 1; i < 1000; ++i) {
+        store.publish(name("/query/" + std::to_string(i)).view(), {}, 5, now);
+    }
+    CHECK(store.find(first.view(), now) == nullptr);
+}
