@@ -18,7 +18,7 @@ add_compile_options(-ffp-contract=off -fno-omit-frame-pointer)
 
 if(INNET_SANITIZE)
     set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
-    add_compile_options(-O1 -g ${sanitizers})
+    add_compile_options(-O1 -g1 ${sanitizers})
     add_link_options(${sanitizers})
 endif()
 

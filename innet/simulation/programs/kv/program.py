@@ -20,6 +20,9 @@ from innet.simulation.programs.kv.switch_hits import SwitchHits
 from innet.simulation.programs.program import Place, Program
 from innet.simulation.workload.model import KvJob
 
+_HOMES_HEAR_S = 0.02
+"""How long homes are still listened to: a node tells of what it gave up to 10 ms later."""
+
 
 class KvProgram(Program):
     """See :class:`~innet.simulation.workload.kv.KvSpecification`.
@@ -81,6 +84,7 @@ class KvProgram(Program):
                 for member in self._members.values():
                     await member.opened.wait()
                 await super().run()
+                await asyncio.sleep(_HOMES_HEAR_S)
                 for task in members:
                     task.cancel()
         except ExceptionGroup as group:
