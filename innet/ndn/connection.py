@@ -6,12 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from innet.backoff import Backoff
 from innet.errors import NoForwarder
 from innet.ndn.address import FaceAddress
 from innet.ndn.face import Face, OnPacket, connect
 
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -31,7 +30,7 @@ class LastingConnection:
         self.trouble: str | None = None
         """Why it is down, or was last; ``None`` when it never was."""
         self._on_packet = on_packet
-        self._pause_s = _FIRST_PAUSE_S
+        self._backoff = Backoff(0.1, 5.0, variation=0)
         self._on_restored = on_restored
         self._face: Face | None = None
         self._restoring: asyncio.Task[None] | None = None
@@ -61,7 +60,7 @@ class LastingConnection:
             self._face = None
 
     def _received(self, packet: bytes) -> None:
-        self._pause_s = _FIRST_PAUSE_S
+        self._backoff.reset()
         self._on_packet(packet)
 
     def _lost(self, why: str) -> None:
@@ -83,8 +82,7 @@ class LastingConnection:
 
     async def _open_again(self) -> None:
         while self._face is None:
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            await asyncio.sleep(self._backoff.next_s())
             try:
                 await self.open()
             except NoForwarder as error:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from innet.backoff import Backoff
 from innet.errors import TransportError
 from innet.ndn import control
 from innet.ndn.control import ControlParameters
@@ -15,8 +16,6 @@ from innet.ndn.names import Name
 from innet.ndn.signers import Signer
 
 _CLOSING_DEADLINE_S = 0.5
-_FIRST_PAUSE_S = 0.2
-_LONGEST_PAUSE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -90,12 +89,11 @@ class Registrations:
         self._wanted[prefix] = _Wanted(register, ControlParameters(name=prefix, origin=origin))
 
     async def _renew(self, prefix: Name) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(variation=0)
         while (wanted := self._wanted.get(prefix)) is not None:
             try:
                 await wanted.register()
                 return
             except TransportError as error:
                 _log.warning("cannot register %s again yet: %s", prefix, error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                await asyncio.sleep(backoff.next_s())

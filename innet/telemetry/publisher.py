@@ -19,8 +19,8 @@ from typing import Protocol
 
 import aiomqtt
 
+from innet.backoff import Backoff
 from innet.telemetry import events
-from innet.telemetry.backoff import Backoff
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.door import client_through
 from innet.telemetry.events import Happening

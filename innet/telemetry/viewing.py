@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiomqtt import MqttError
 
-from innet.telemetry.backoff import Backoff
+from innet.backoff import Backoff
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import Event
 from innet.telemetry.run_broker import RunBroker

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from innet.backoff import Backoff
 from innet.control.agent import NodeAgent
 from innet.control.resumption import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
@@ -574,13 +575,12 @@ def _poll(
         DeadlineExceeded: ``timeout_s`` passed; the message says who ``did_what``.
     """
     deadline_s = time.monotonic() + timeout_s
-    pause_s = _FIRST_PAUSE_S
+    backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, variation=0)
     while ranks := missing():
         if time.monotonic() > deadline_s:
             who = ", ".join(f"rank {rank} ({nodes[rank]})" for rank in ranks)
             raise DeadlineExceeded(f"{who} {did_what} within {timeout_s:g} s; {question}")
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        time.sleep(backoff.next_s())
 
 
 def _of_incarnation(config: NodeConfig, incarnation: int) -> NodeConfig:
