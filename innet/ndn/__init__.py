@@ -16,14 +16,8 @@ from innet.ndn.names import Name
 from innet.ndn.production import Refusal
 from innet.ndn.signers import DigestSigner, EcdsaSigner, Ed25519Signer, HmacSigner, Signer
 from innet.ndn.validation import IntegrityValidator, KeyValidator, Validator
-from innet.ndn.wire import (
-    ContentType,
-    NackReason,
-    ReceivedData,
-    ReceivedInterest,
-    encode_data,
-    encode_interest,
-)
+from innet.ndn.wire import ReceivedData, ReceivedInterest, encode_data, encode_interest
+from innet.packets.numbers import ContentType, NackReason
 
 __all__ = [
     "Client",

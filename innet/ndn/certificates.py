@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from innet.ndn.names import IMPLICIT_SHA256_DIGEST, Name
+from innet.ndn.names import Name
 from innet.ndn.production import Answer
 from innet.ndn.validation import IntegrityValidator
 from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import ComponentType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
@@ -73,7 +74,7 @@ async def serve_certificates(client: Client, certificates: Sequence[Certificate]
 
     def serve(interest: ReceivedInterest) -> Answer:
         name = interest.name
-        if name[-1][0] == IMPLICIT_SHA256_DIGEST:
+        if name[-1][0] == ComponentType.IMPLICIT_SHA256_DIGEST:
             name = name.parent()
         fits = (
             wire

@@ -21,7 +21,8 @@ from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
 from innet.ndn.registrations import Registrations
 from innet.ndn.signers import DigestSigner, Signer
 from innet.ndn.validation import IntegrityValidator, ReceivedData, Validator
-from innet.ndn.wire import NackReason, ReceivedInterest
+from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import NackReason, TlvType
 
 _log = logging.getLogger(__name__)
 _PAUSE_AFTER_CONGESTION_S = 0.1
@@ -295,7 +296,7 @@ class Client:
                 return
             if link.nack_reason is not None:
                 self._on_nack(wire.parse_interest(payload), link.nack_reason)
-            elif payload[0] == wire.DATA:
+            elif payload[0] == TlvType.DATA:
                 self._on_data(Reply(wire.parse_data(payload), link.congestion_mark > 0))
             else:
                 self._on_interest(wire.parse_interest(payload), link.pit_token)

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from innet._native import _core
 from innet.errors import MalformedPacket
 from innet.ndn import wire
-from innet.ndn.names import GENERIC, KEYWORD, Name, as_name, new_version, with_segment, with_version
+from innet.ndn.names import (
+    Name,
+    new_version,
+    with_component,
+    with_keyword,
+    with_segment,
+    with_version,
+)
 from innet.ndn.signers import Signer
+from innet.packets.numbers import ContentType, TlvType
 
 LOCAL_MANAGEMENT = "/localhost/nfd"
 ORIGIN_APP = 0
@@ -64,7 +72,7 @@ class ControlParameters:
         """The ControlParameters element."""
         elements: list[bytes] = []
         if self.name is not None:
-            elements.append(_core.encode_element(wire.NAME, self.name.value()))
+            elements.append(_core.encode_element(TlvType.NAME, self.name.value()))
         if self.face_id is not None:
             elements.append(_core.encode_number_element(_FACE_ID, self.face_id))
         if self.uri is not None:
@@ -73,7 +81,7 @@ class ControlParameters:
             if number is not None:
                 elements.append(_core.encode_number_element(kind, number))
         if self.strategy is not None:
-            name = _core.encode_element(wire.NAME, self.strategy.value())
+            name = _core.encode_element(TlvType.NAME, self.strategy.value())
             elements.append(_core.encode_element(_STRATEGY, name))
         if self.expiration_s is not None:
             elements.append(_core.encode_number_element(_EXPIRATION, _ms(self.expiration_s)))
@@ -95,7 +103,7 @@ class ControlParameters:
         def number(kind: int) -> int | None:
             return _core.read_number(found[kind]) if kind in found else None
 
-        name, uri, expiration_ms = found.get(wire.NAME), found.get(_URI), number(_EXPIRATION)
+        name, uri, expiration_ms = found.get(TlvType.NAME), found.get(_URI), number(_EXPIRATION)
         return cls(
             name=None if name is None else Name.from_value(name),
             face_id=number(_FACE_ID),
@@ -147,7 +155,7 @@ class ControlResponse:
 
 def command_name(module: str, verb: str, parameters: ControlParameters) -> Name:
     """Name of a command, without the digest that signing it appends."""
-    return as_name(f"{LOCAL_MANAGEMENT}/{module}/{verb}").append(GENERIC, parameters.encode())
+    return with_component(f"{LOCAL_MANAGEMENT}/{module}/{verb}", parameters.encode())
 
 
 def encode_prefix_announcement(
@@ -158,11 +166,11 @@ def encode_prefix_announcement(
     Raises:
         ValueError: the prefix is malformed.
     """
-    named = as_name(prefix).append(KEYWORD, _ANNOUNCEMENT_KEYWORD)
+    named = with_keyword(prefix, _ANNOUNCEMENT_KEYWORD)
     return wire.encode_data(
         with_segment(with_version(named, new_version()), 0),
         _core.encode_number_element(_EXPIRATION, _ms(expiration_s)),
-        content_type=wire.ContentType.PREFIX_ANNOUNCEMENT,
+        content_type=ContentType.PREFIX_ANNOUNCEMENT,
         signer=signer,
     )
 
@@ -173,6 +181,6 @@ def _ms(duration_s: float) -> int:
 
 def _strategy_name(value: bytes) -> Name:
     ((kind, name),) = _core.read_elements(value)
-    if kind != wire.NAME:
+    if kind != TlvType.NAME:
         raise MalformedPacket("a strategy is given by its name")
     return Name.from_value(name)

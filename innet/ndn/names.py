@@ -10,18 +10,9 @@ from __future__ import annotations
 import time
 
 from innet._native import _core
+from innet.packets.numbers import ComponentType
 
 Name = _core.Name
-
-IMPLICIT_SHA256_DIGEST = 1
-PARAMETERS_SHA256_DIGEST = 2
-GENERIC = 8
-KEYWORD = 32
-SEGMENT = 50
-BYTE_OFFSET = 52
-VERSION = 54
-TIMESTAMP = 56
-SEQUENCE = 58
 
 METADATA = b"metadata"
 """Keyword of the RDR protocol: the latest version of what stands before it."""
@@ -36,30 +27,35 @@ def as_name(name: Name | str) -> Name:
     return _core.Name(name) if isinstance(name, str) else name
 
 
+def with_component(name: Name | str, value: bytes) -> Name:
+    """``<name>/<value>``, an ordinary component."""
+    return as_name(name).append(ComponentType.GENERIC, value)
+
+
 def with_segment(name: Name | str, segment: int) -> Name:
     """``<name>/seg=<segment>``."""
-    return as_name(name).append_number(SEGMENT, segment)
+    return as_name(name).append_number(ComponentType.SEGMENT, segment)
 
 
 def with_version(name: Name | str, version: int) -> Name:
     """``<name>/v=<version>``."""
-    return as_name(name).append_number(VERSION, version)
+    return as_name(name).append_number(ComponentType.VERSION, version)
 
 
 def with_keyword(name: Name | str, keyword: bytes) -> Name:
     """``<name>/32=<keyword>``."""
-    return as_name(name).append(KEYWORD, keyword)
+    return as_name(name).append(ComponentType.KEYWORD, keyword)
 
 
 def with_digest(name: Name | str, digest: bytes) -> Name:
     """The full name of the packet with this name and implicit digest."""
-    return as_name(name).append(IMPLICIT_SHA256_DIGEST, digest)
+    return as_name(name).append(ComponentType.IMPLICIT_SHA256_DIGEST, digest)
 
 
 def number_at(name: Name, index: int, component_type: int) -> int | None:
     """The number in component ``index``; ``None`` when it is of another type or no number.
 
-    >>> number_at(Name("/a/v=7"), -1, VERSION)
+    >>> number_at(Name("/a/v=7"), -1, ComponentType.VERSION)
     7
     """
     if not -len(name) <= index < len(name):

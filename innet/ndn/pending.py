@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from innet.ndn.names import IMPLICIT_SHA256_DIGEST, Name
+from innet.ndn.names import Name
 from innet.ndn.validation import ReceivedData
+from innet.packets.numbers import ComponentType
 
 Waiter = TypeVar("Waiter")
 
@@ -114,4 +115,4 @@ class PendingTable(Generic[Waiter]):
 
 def _without_digest(name: Name) -> tuple[Name, bytes | None]:
     kind, value = name[-1]
-    return (name.parent(), value) if kind == IMPLICIT_SHA256_DIGEST else (name, None)
+    return (name.parent(), value) if kind == ComponentType.IMPLICIT_SHA256_DIGEST else (name, None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from innet.errors import InterestRefused, InterestTimeout
 from innet.ndn import wire
-from innet.ndn.names import GENERIC, Name, as_name
+from innet.ndn.names import Name, with_component
 from innet.ndn.production import Answer
 from innet.ndn.wire import ReceivedInterest
 
@@ -42,7 +42,7 @@ class Ping:
 
 def ping_prefix(prefix: Name | str) -> Name:
     """What a server of ``prefix`` answers below."""
-    return as_name(prefix).append(GENERIC, _KEYWORD)
+    return with_component(prefix, _KEYWORD)
 
 
 async def ping(
@@ -60,7 +60,9 @@ async def ping(
     while count is None or number - first < count:
         started_s = clock()
         packet = wire.encode_interest(
-            below.append(GENERIC, str(number).encode()), must_be_fresh=True, lifetime_s=timeout_s
+            with_component(below, str(number).encode()),
+            must_be_fresh=True,
+            lifetime_s=timeout_s,
         )
         try:
             await client.exchange(packet)

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from innet.ndn.names import Name
-from innet.ndn.wire import NackReason, ReceivedInterest
+from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import NackReason
 
 
 @dataclass(frozen=True)

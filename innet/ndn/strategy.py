@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 from innet._native import _core
 from innet.errors import StrategyError
-from innet.ndn.names import GENERIC, as_name
-from innet.ndn.wire import NackReason
+from innet.ndn.names import with_component
+from innet.packets.numbers import NackReason
 
 DEFAULT_PATIENCE_S = 0.05
 _NAMES = "/localhost/nfd/strategy/python"
@@ -133,7 +133,7 @@ class StrategyRunner:
             ValueError: the prefix is malformed.
             RuntimeError: the node does not run.
         """
-        name = str(as_name(_NAMES).append(GENERIC, self._label.encode()))
+        name = str(with_component(_NAMES, self._label.encode()))
         self._events = self._node.open_strategy(self._prefix, name, self._patience_s)
         self._thread = threading.Thread(
             target=self._run, args=(self._events,), name="innet-strategy", daemon=True

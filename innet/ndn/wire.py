@@ -10,51 +10,23 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from enum import IntEnum
 from typing import TypeVar
 
 from innet._native import _core
 from innet.errors import MalformedPacket, TransportError
 from innet.ndn.names import Name, as_name
 from innet.ndn.signers import DigestSigner, Signer
+from innet.packets.numbers import ContentType, TlvType
 
 ReceivedInterest = _core.ReceivedInterest
 ReceivedData = _core.ReceivedData
 ReceivedLpPacket = _core.ReceivedLpPacket
 
-INTEREST = 0x05
-DATA = 0x06
-NAME = 0x07
-INTEREST_SIGNATURE_VALUE = 0x2E
 
 MAX_PACKET_BYTES = 8800
 """The largest packet that programs of other houses take."""
 _SIGNATURE_NONCE_BYTES = 8
 _Parsed = TypeVar("_Parsed")
-
-
-class ContentType(IntEnum):
-    """Numbers of ContentType."""
-
-    BLOB = 0
-    LINK = 1
-    KEY = 2
-    NACK = 3
-    PREFIX_ANNOUNCEMENT = 5
-    MANIFEST = 1024
-
-
-class NackReason(IntEnum):
-    """Numbers of a Nack's reason: NFD's, and innet's own from 200."""
-
-    NONE = 0
-    CONGESTION = 50
-    DUPLICATE = 100
-    NO_ROUTE = 150
-    NO_SLOT = 200
-    NO_RULE = 201
-    FORBIDDEN = 202
-    NO_DATA = 203
 
 
 def encode_interest(
@@ -109,7 +81,7 @@ def _signed_parameters(name: Name, parameters: bytes, signer: Signer) -> bytes:
         time_ms=time.time_ns() // 1_000_000,
     )
     signature = signer.sign(name.value() + portion)
-    return portion + _core.encode_element(INTEREST_SIGNATURE_VALUE, signature)
+    return portion + _core.encode_element(TlvType.INTEREST_SIGNATURE_VALUE, signature)
 
 
 def encode_data(

@@ -6,6 +6,8 @@ certificate format v2, and ``docs/protocol.md`` for what innet adds.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 
 class TlvType:
     """TLV-TYPE numbers of elements; those of name components are in :class:`ComponentType`."""
@@ -95,17 +97,37 @@ class ComponentType:
     SEQUENCE_NUM = 58
 
 
-NACK_REASONS = {
-    0: "None",
-    50: "Congestion",
-    100: "Duplicate",
-    150: "NoRoute",
-    200: "NoSlot",
-    201: "NoRule",
-    202: "Forbidden",
-    203: "NoData",
-}
-CONTENT_TYPES = {0: "Blob", 1: "Link", 2: "Key", 3: "Nack", 1024: "Manifest"}
+def _as_written(number: IntEnum) -> str:
+    """As the specifications write it, such as ``NoRoute``."""
+    return number.name.title().replace("_", "")
+
+
+class ContentType(IntEnum):
+    """Numbers of ContentType."""
+
+    BLOB = 0
+    LINK = 1
+    KEY = 2
+    NACK = 3
+    PREFIX_ANNOUNCEMENT = 5
+    MANIFEST = 1024
+
+
+class NackReason(IntEnum):
+    """Numbers of a Nack's reason: NFD's, and innet's own from 200."""
+
+    NONE = 0
+    CONGESTION = 50
+    DUPLICATE = 100
+    NO_ROUTE = 150
+    NO_SLOT = 200
+    NO_RULE = 201
+    FORBIDDEN = 202
+    NO_DATA = 203
+
+
+NACK_REASONS = {int(reason): _as_written(reason) for reason in NackReason}
+CONTENT_TYPES = {int(kind): _as_written(kind) for kind in ContentType}
 SIGNATURE_TYPES = {
     0: "DigestSha256",
     1: "Sha256WithRsa",

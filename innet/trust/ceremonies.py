@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from innet.errors import SecurityError
+from innet.packets.numbers import TlvType
 from innet.trust import tlv
 from innet.trust.certificate import Certificate, Validity, packet_of, text_of
 from innet.trust.key_store import KeyStore, StoredKey, new_key_id
@@ -134,7 +135,7 @@ def import_text(
         store.add(bag.certificate.key, bag.open(passphrase or ""), own)
         store.add_certificate(bag.certificate)
         return bag
-    data = SignedData.parse(packet_of(text, tlv.DATA, "certificate, safe bag or revocation"))
+    data = SignedData.parse(packet_of(text, TlvType.DATA, "certificate, safe bag or revocation"))
     if is_certificate_name(data.name):
         certificate = Certificate.from_data(data)
         store.add_certificate(certificate)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from innet.errors import SecurityError
+from innet.packets.numbers import TlvType
 from innet.trust import tlv
 from innet.trust.keys import PrivateKey, PublicKey
 from innet.trust.names import (
@@ -54,9 +55,9 @@ class Validity:
     def encode(self) -> bytes:
         """The ValidityPeriod element."""
         return tlv.encode(
-            tlv.VALIDITY_PERIOD,
-            tlv.encode(tlv.NOT_BEFORE, _encode_time(self.not_before)),
-            tlv.encode(tlv.NOT_AFTER, _encode_time(self.not_after)),
+            TlvType.VALIDITY_PERIOD,
+            tlv.encode(TlvType.NOT_BEFORE, _encode_time(self.not_before)),
+            tlv.encode(TlvType.NOT_AFTER, _encode_time(self.not_after)),
         )
 
     @classmethod
@@ -67,9 +68,9 @@ class Validity:
             SecurityError: it is malformed.
         """
         times = {block.type: block.value for block in tlv.decode(value)}
-        if not {tlv.NOT_BEFORE, tlv.NOT_AFTER} <= times.keys():
+        if not {TlvType.NOT_BEFORE, TlvType.NOT_AFTER} <= times.keys():
             raise SecurityError("a certificate's validity period has no beginning or no end")
-        return cls(_decode_time(times[tlv.NOT_BEFORE]), _decode_time(times[tlv.NOT_AFTER]))
+        return cls(_decode_time(times[TlvType.NOT_BEFORE]), _decode_time(times[TlvType.NOT_AFTER]))
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Certificate:
             )
         if data.content_type != CONTENT_TYPE_KEY:
             raise SecurityError(f"{uri_of(data.name)} holds no key: its ContentType is another one")
-        period = data.signature_info.get(tlv.VALIDITY_PERIOD)
+        period = data.signature_info.get(TlvType.VALIDITY_PERIOD)
         if period is None:
             raise SecurityError(f"certificate {uri_of(data.name)} has no validity period")
         return cls(data, Validity.decode(period), PublicKey.from_spki(data.content))
@@ -176,7 +177,7 @@ class Certificate:
         Raises:
             SecurityError: it is neither.
         """
-        return cls.parse(packet_of(text, tlv.DATA, "certificate"))
+        return cls.parse(packet_of(text, TlvType.DATA, "certificate"))
 
     def to_text(self) -> str:
         """Base64 in lines, as ndnsec and python-ndn read it."""

@@ -13,18 +13,18 @@ from typing import TypeAlias
 
 from innet._native import _core
 from innet.errors import SecurityError
-from innet.trust.tlv import NAME, decode, encode, encode_integer
+from innet.packets.numbers import ComponentType, TlvType
+from innet.trust.tlv import decode, encode, encode_integer
 
 Name: TypeAlias = tuple[bytes, ...]
 """The components of a name, each with its type and length."""
 
-KEY = encode(8, b"KEY")
-REVOKE = encode(8, b"REVOKE")
+KEY = encode(ComponentType.GENERIC, b"KEY")
+REVOKE = encode(ComponentType.GENERIC, b"REVOKE")
 SELF = "self"
 """IssuerId of a certificate whose key has signed it."""
 
-_VERSION_TYPE = 54
-_IMPLICIT_DIGEST = b"\x01"
+_IMPLICIT_DIGEST = bytes([ComponentType.IMPLICIT_SHA256_DIGEST])
 
 
 def name_of(uri: str) -> Name:
@@ -55,7 +55,7 @@ def uri_of(name: Name) -> str:
 
 def encode_name(name: Name) -> bytes:
     """The Name element."""
-    return encode(NAME, *name)
+    return encode(TlvType.NAME, *name)
 
 
 def decode_name(value: bytes) -> Name:
@@ -107,15 +107,19 @@ def new_key_name(identity: Name, key_id: str) -> Name:
             f"{uri_of(identity)} has a component KEY, and so is the name of a key, not of who has "
             "one; give what stands before it"
         )
-    return (*identity, KEY, encode(8, key_id.encode()))
+    return (*identity, KEY, encode(ComponentType.GENERIC, key_id.encode()))
 
 
 def certificate_name(key: Name, issuer_id: str, version: int) -> Name:
     """The name of a certificate for ``key``."""
-    return (*key, encode(8, issuer_id.encode()), encode_integer(_VERSION_TYPE, version))
+    return (
+        *key,
+        encode(ComponentType.GENERIC, issuer_id.encode()),
+        encode_integer(ComponentType.VERSION, version),
+    )
 
 
 def revocation_name(certificate: Name, by_itself: bool) -> Name:
     """The name of the record that revokes a certificate: by its own key, or by its issuer's."""
-    publisher = encode(8, b"self" if by_itself else b"issuer")
+    publisher = encode(ComponentType.GENERIC, b"self" if by_itself else b"issuer")
     return (*certificate[:-4], REVOKE, *certificate[-3:], publisher)

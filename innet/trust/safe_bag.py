@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from innet.errors import SecurityError
+from innet.packets.numbers import TlvType
 from innet.trust import tlv
 from innet.trust.certificate import Certificate, packet_of, text_of
 from innet.trust.keys import PrivateKey
@@ -69,6 +70,6 @@ class SafeBag:
         """
         wire = packet_of(text, tlv.SAFE_BAG, "safe bag")
         blocks = list(tlv.decode(tlv.decode_one(wire, tlv.SAFE_BAG, "safe bag").value))
-        if [block.type for block in blocks] != [tlv.DATA, tlv.ENCRYPTED_KEY]:
+        if [block.type for block in blocks] != [TlvType.DATA, tlv.ENCRYPTED_KEY]:
             raise SecurityError("a safe bag holds a certificate and a key; this one does not")
         return cls(Certificate.parse(blocks[0].whole), blocks[1].value)

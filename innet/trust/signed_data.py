@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from innet.errors import SecurityError
+from innet.packets.numbers import TlvType
 from innet.trust import tlv
 from innet.trust.keys import PrivateKey, PublicKey
 from innet.trust.names import Name, decode_name, encode_name
@@ -46,29 +47,29 @@ class SignedData:
         Raises:
             SecurityError: they are no Data packet, or one without a signature.
         """
-        packet = tlv.decode_one(wire, tlv.DATA, "Data packet")
+        packet = tlv.decode_one(wire, TlvType.DATA, "Data packet")
         blocks = list(tlv.decode(packet.value))
         by_type = {block.type: block for block in blocks}
-        if not blocks or blocks[0].type != tlv.NAME or len(by_type) != len(blocks):
+        if not blocks or blocks[0].type != TlvType.NAME or len(by_type) != len(blocks):
             raise SecurityError("a Data packet has no name, or an element twice: it is damaged")
-        if tlv.SIGNATURE_INFO not in by_type or tlv.SIGNATURE_VALUE not in by_type:
+        if TlvType.SIGNATURE_INFO not in by_type or TlvType.SIGNATURE_VALUE not in by_type:
             raise SecurityError("a Data packet has no signature")
-        info = {b.type: b.value for b in tlv.decode(by_type[tlv.SIGNATURE_INFO].value)}
-        if tlv.SIGNATURE_TYPE not in info:
+        info = {b.type: b.value for b in tlv.decode(by_type[TlvType.SIGNATURE_INFO].value)}
+        if TlvType.SIGNATURE_TYPE not in info:
             raise SecurityError("a signature does not say of which type it is")
-        meta = by_type.get(tlv.META_INFO)
-        content = by_type.get(tlv.CONTENT)
-        portion = b"".join(b.whole for b in blocks if b.type != tlv.SIGNATURE_VALUE)
+        meta = by_type.get(TlvType.META_INFO)
+        content = by_type.get(TlvType.CONTENT)
+        portion = b"".join(b.whole for b in blocks if b.type != TlvType.SIGNATURE_VALUE)
         return cls(
             wire=wire,
-            name=decode_name(by_type[tlv.NAME].value),
+            name=decode_name(by_type[TlvType.NAME].value),
             content_type=_content_type(meta.value if meta else b""),
             content=content.value if content else b"",
-            signature_type=tlv.decode_integer(info[tlv.SIGNATURE_TYPE]),
-            key_locator=_key_locator(info.get(tlv.KEY_LOCATOR)),
+            signature_type=tlv.decode_integer(info[TlvType.SIGNATURE_TYPE]),
+            key_locator=_key_locator(info.get(TlvType.KEY_LOCATOR)),
             signature_info=info,
             signed_portion=portion,
-            signature=by_type[tlv.SIGNATURE_VALUE].value,
+            signature=by_type[TlvType.SIGNATURE_VALUE].value,
         )
 
     @classmethod
@@ -85,24 +86,24 @@ class SignedData:
     ) -> SignedData:
         """A packet signed by ``key``; ``info`` are more elements of its SignatureInfo."""
         meta = (
-            tlv.encode_integer(tlv.CONTENT_TYPE, content_type),
-            tlv.encode_integer(tlv.FRESHNESS_PERIOD, freshness_ms),
+            tlv.encode_integer(TlvType.CONTENT_TYPE, content_type),
+            tlv.encode_integer(TlvType.FRESHNESS_PERIOD, freshness_ms),
         )
         portion = b"".join(
             (
                 encode_name(name),
-                tlv.encode(tlv.META_INFO, *meta),
-                tlv.encode(tlv.CONTENT, content),
+                tlv.encode(TlvType.META_INFO, *meta),
+                tlv.encode(TlvType.CONTENT, content),
                 tlv.encode(
-                    tlv.SIGNATURE_INFO,
-                    tlv.encode_integer(tlv.SIGNATURE_TYPE, key.public.signature_type),
-                    tlv.encode(tlv.KEY_LOCATOR, encode_name(key_locator)),
+                    TlvType.SIGNATURE_INFO,
+                    tlv.encode_integer(TlvType.SIGNATURE_TYPE, key.public.signature_type),
+                    tlv.encode(TlvType.KEY_LOCATOR, encode_name(key_locator)),
                     *info,
                 ),
             )
         )
-        signature = tlv.encode(tlv.SIGNATURE_VALUE, key.sign(portion))
-        return cls.parse(tlv.encode(tlv.DATA, portion, signature))
+        signature = tlv.encode(TlvType.SIGNATURE_VALUE, key.sign(portion))
+        return cls.parse(tlv.encode(TlvType.DATA, portion, signature))
 
     def is_signed_by(self, key: PublicKey) -> bool:
         """Whether the signature is this key's, and of the type that it makes."""
@@ -113,7 +114,7 @@ class SignedData:
 
 def _content_type(meta: bytes) -> int:
     for block in tlv.decode(meta):
-        if block.type == tlv.CONTENT_TYPE:
+        if block.type == TlvType.CONTENT_TYPE:
             return tlv.decode_integer(block.value)
     return 0
 
@@ -122,4 +123,4 @@ def _key_locator(value: bytes | None) -> Name | None:
     if value is None:
         return None
     blocks = list(tlv.decode(value))
-    return decode_name(blocks[0].value) if blocks and blocks[0].type == tlv.NAME else None
+    return decode_name(blocks[0].value) if blocks and blocks[0].type == TlvType.NAME else None

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 
+from innet.packets.numbers import TlvType
 from innet.trust import PrivateKey, tlv
 from innet.trust.names import decode_name, encode_name, name_of, uri_of
 
@@ -14,52 +15,52 @@ Change = Callable[[bytes], Sequence[bytes]]
 
 def data_name(datagram: bytes) -> str:
     """The name of the Data that a datagram is; empty for anything else."""
-    if datagram[:1] != bytes((tlv.DATA,)):
+    if datagram[:1] != bytes((TlvType.DATA,)):
         return ""
-    blocks = list(tlv.decode(tlv.decode_one(datagram, tlv.DATA, "Data").value))
+    blocks = list(tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value))
     return uri_of(decode_name(blocks[0].value))
 
 
 def with_element(datagram: bytes, number: int, element: bytes) -> bytes:
     """The Data with another element of that type."""
-    blocks = tlv.decode(tlv.decode_one(datagram, tlv.DATA, "Data").value)
-    return tlv.encode(tlv.DATA, *(element if b.type == number else b.whole for b in blocks))
+    blocks = tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value)
+    return tlv.encode(TlvType.DATA, *(element if b.type == number else b.whole for b in blocks))
 
 
 def element_of(datagram: bytes, number: int) -> bytes:
     """The Data's element of that type."""
-    blocks = tlv.decode(tlv.decode_one(datagram, tlv.DATA, "Data").value)
+    blocks = tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value)
     return next(block.whole for block in blocks if block.type == number)
 
 
 def renamed(datagram: bytes, like: bytes) -> bytes:
     """The Data under the name of another."""
-    return with_element(datagram, tlv.NAME, element_of(like, tlv.NAME))
+    return with_element(datagram, TlvType.NAME, element_of(like, TlvType.NAME))
 
 
 def signed_by_hmac(datagram: bytes, key_name: bytes, secret: bytes, content: bytes) -> bytes:
     """The Data with this content, as who has the secret signs it under the key's name."""
-    changed = with_element(datagram, tlv.CONTENT, tlv.encode(tlv.CONTENT, content))
+    changed = with_element(datagram, TlvType.CONTENT, tlv.encode(TlvType.CONTENT, content))
     return _signed(changed, 4, key_name, lambda p: hmac.digest(secret, p, hashlib.sha256))
 
 
 def signed_by_key(datagram: bytes, name: str, key_name: str, key: PrivateKey) -> bytes:
     """The Data under another name, as who has the private key signs it under the key's name."""
-    changed = with_element(datagram, tlv.NAME, encode_name(name_of(name)))
+    changed = with_element(datagram, TlvType.NAME, encode_name(name_of(name)))
     locator = encode_name(name_of(key_name))
     return _signed(changed, key.public.signature_type, locator, key.sign)
 
 
 def _signed(datagram: bytes, kind: int, key_name: bytes, sign: Callable[[bytes], bytes]) -> bytes:
     info = tlv.encode(
-        tlv.SIGNATURE_INFO,
-        tlv.encode_integer(tlv.SIGNATURE_TYPE, kind),
-        tlv.encode(tlv.KEY_LOCATOR, key_name),
+        TlvType.SIGNATURE_INFO,
+        tlv.encode_integer(TlvType.SIGNATURE_TYPE, kind),
+        tlv.encode(TlvType.KEY_LOCATOR, key_name),
     )
-    changed = with_element(datagram, tlv.SIGNATURE_INFO, info)
-    blocks = list(tlv.decode(tlv.decode_one(changed, tlv.DATA, "Data").value))
-    portion = b"".join(b.whole for b in blocks if b.type != tlv.SIGNATURE_VALUE)
-    return tlv.encode(tlv.DATA, portion, tlv.encode(tlv.SIGNATURE_VALUE, sign(portion)))
+    changed = with_element(datagram, TlvType.SIGNATURE_INFO, info)
+    blocks = list(tlv.decode(tlv.decode_one(changed, TlvType.DATA, "Data").value))
+    portion = b"".join(b.whole for b in blocks if b.type != TlvType.SIGNATURE_VALUE)
+    return tlv.encode(TlvType.DATA, portion, tlv.encode(TlvType.SIGNATURE_VALUE, sign(portion)))
 
 
 class Wire:

@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from innet.cli.main import app
 from innet.ndn import Name, encode_data
-from innet.ndn.names import SEGMENT, number_at, with_keyword, with_segment
+from innet.ndn.names import number_at, with_keyword, with_segment
 from innet.ndn.objects.metadata import encode_metadata
 from innet.ndn.signers import DigestSigner
+from innet.packets.numbers import ComponentType
 from tests.ndn.scripted_forwarder import ScriptedForwarder
 
 
@@ -61,7 +62,7 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
     def serve(interest):
         if with_keyword("/x", b"metadata").is_prefix_of(interest.name):
             return encode_metadata(Name("/x"), versioned, 5, DigestSigner())
-        segment = number_at(interest.name, -1, SEGMENT)
+        segment = number_at(interest.name, -1, ComponentType.SEGMENT)
         return encode_data(interest.name, b"%d" % segment, final_component=with_segment("/", 2))
 
     forwarder.script = serve

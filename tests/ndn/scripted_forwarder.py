@@ -9,7 +9,8 @@ from pathlib import Path
 from innet._native import _core
 from innet.ndn import encode_data
 from innet.ndn.framing import StreamFramer
-from innet.ndn.wire import DATA, ReceivedInterest, parse_interest, parse_lp_packet
+from innet.ndn.wire import ReceivedInterest, parse_interest, parse_lp_packet
+from innet.packets.numbers import TlvType
 
 Script = Callable[[ReceivedInterest], bytes | None]
 
@@ -86,7 +87,7 @@ class ScriptedForwarder:
 
     def _answer(self, packet: bytes) -> bytes | None:
         payload = parse_lp_packet(packet).payload
-        if payload[0] == DATA or payload != packet:
+        if payload[0] == TlvType.DATA or payload != packet:
             self.received.put_nowait(packet)
             return None
         interest = parse_interest(payload)

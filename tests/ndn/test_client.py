@@ -25,8 +25,9 @@ from innet.ndn import (
     encode_data,
     encode_interest,
 )
-from innet.ndn.names import SEGMENT, number_at, with_segment
+from innet.ndn.names import number_at, with_segment
 from innet.ndn.wire import encode_lp_packet, parse_data, parse_interest, parse_lp_packet
+from innet.packets.numbers import ComponentType
 from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
 
 
@@ -217,7 +218,7 @@ async def test_what_the_forwarder_says_of_itself_comes_whole(client, forwarder):
     version = "/localhost/nfd/fib/list/v=3"
 
     def dataset(interest):
-        segment = number_at(interest.name, -1, SEGMENT) or 0
+        segment = number_at(interest.name, -1, ComponentType.SEGMENT) or 0
         return encode_data(
             with_segment(version, segment),
             b"%d" % segment,

@@ -14,12 +14,12 @@ from innet._native import _core
 from innet.errors import MalformedPacket
 from innet.ndn import HmacSigner, Name, encode_data, encode_interest
 from innet.ndn.wire import (
-    INTEREST_SIGNATURE_VALUE,
     encode_lp_packet,
     parse_data,
     parse_interest,
     parse_lp_packet,
 )
+from innet.packets.numbers import TlvType
 from tests.ndn.strategies import names
 
 _FINAL = st.none() | st.integers(0, 2**40).map(lambda n: Name("/").append_number(50, n))
@@ -127,7 +127,7 @@ def test_signed_interests_are_the_bytes_that_python_ndn_encodes(name, parameters
         time_ms=read.signature_time_ms,
     )
     portion += _core.encode_element(
-        INTEREST_SIGNATURE_VALUE, hashlib.sha256(name.value() + portion).digest()
+        TlvType.INTEREST_SIGNATURE_VALUE, hashlib.sha256(name.value() + portion).digest()
     )
     assert _core.encode_interest(name, 7, parameters_portion=portion) == theirs
 

@@ -22,7 +22,7 @@ from innet.ndn.functions.reflexive import new_reflexive_name
 from innet.ndn.functions.source import ItemSource
 from innet.ndn.functions.stage import END, FLOW, item_name
 from innet.ndn.functions.transfer import fetch_content
-from innet.ndn.names import GENERIC, Name, as_name
+from innet.ndn.names import Name, as_name, with_component
 from innet.ndn.validation import Validator
 
 _ITEMS = b"items"
@@ -66,7 +66,7 @@ async def flow(
         if client is None:
             client = await stack.enter_async_context(Client())
         opened = _Flow(client, [as_name(name) for name in functions], window, timeout_s)
-        source = ItemSource(client, items, opened.reflexive.append(GENERIC, _ITEMS), 4 * window)
+        source = ItemSource(client, items, with_component(opened.reflexive, _ITEMS), 4 * window)
         stack.push_async_callback(opened.close)
         stack.callback(client.stop_producing, source.prefix)
         client.produce(source.prefix, source.answer)
@@ -86,7 +86,7 @@ class _Flow:
         self._window = window
         self._timeout_s = timeout_s
         self._outputs = [
-            name.append(GENERIC, FLOW).append(GENERIC, secrets.token_hex(16).encode())
+            with_component(with_component(name, FLOW), secrets.token_hex(16).encode())
             for name in functions
         ]
         self.reflexive = new_reflexive_name()
@@ -156,7 +156,7 @@ class _Flow:
     async def close(self) -> None:
         """Tell every stage that nobody wants more."""
         for output in self._outputs:
-            self._client.send(wire.encode_interest(output.append(GENERIC, END), lifetime_s=1.0))
+            self._client.send(wire.encode_interest(with_component(output, END), lifetime_s=1.0))
         tasks = [*self._asked, *self._stages]
         for task in tasks:
             task.cancel()

@@ -18,10 +18,11 @@ from innet.ndn.functions.reflexive import reflexive_name_of
 from innet.ndn.functions.repetitions import Repetitions
 from innet.ndn.functions.stage import FLOW, Stage, item_name
 from innet.ndn.functions.transfer import fetch_content, publication_of
-from innet.ndn.names import GENERIC, Name, as_name
+from innet.ndn.names import Name, as_name, with_component
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.validation import Validator
-from innet.ndn.wire import NackReason, ReceivedInterest
+from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import NackReason
 
 _RESULT = b"result"
 _LARGEST_IN_ANSWER_BYTES = 7000
@@ -170,7 +171,7 @@ class FunctionServer:
         return from_here if is_own else from_elsewhere
 
     def _publish(self, function: Name, content: bytes) -> Name:
-        name = function.append(GENERIC, _RESULT).append(GENERIC, secrets.token_hex(16).encode())
+        name = with_component(with_component(function, _RESULT), secrets.token_hex(16).encode())
         self._client.produce(name, publication_of(self._client, name, content).answer)
         asyncio.get_running_loop().call_later(_RESULT_KEPT_S, self._client.stop_producing, name)
         return name

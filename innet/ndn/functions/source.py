@@ -11,10 +11,11 @@ from innet.ndn.client import Client
 from innet.ndn.functions.messages import Outcome
 from innet.ndn.functions.stage import item_name
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import SEQUENCE, Name, number_at
+from innet.ndn.names import Name, number_at
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
-from innet.ndn.wire import NackReason, ReceivedInterest
+from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import ComponentType, NackReason
 
 
 class ItemSource:
@@ -38,7 +39,7 @@ class ItemSource:
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
         """A segment of an item; all before it have been taken from the iterable by then."""
-        number = number_at(interest.name, len(self.prefix), SEQUENCE)
+        number = number_at(interest.name, len(self.prefix), ComponentType.SEQUENCE_NUM)
         if number is None or not self._next - self._kept <= number < self._next + self._kept:
             return Refusal(NackReason.NO_DATA)
         async with self._taking:

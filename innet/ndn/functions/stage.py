@@ -16,10 +16,11 @@ from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import FlowPart, Outcome
 from innet.ndn.functions.repetitions import Repetitions
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import GENERIC, SEQUENCE, Name, as_name, number_at
+from innet.ndn.names import Name, as_name, number_at, with_component
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
-from innet.ndn.wire import NackReason, ReceivedInterest
+from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import ComponentType, NackReason
 
 FLOW = b"flow"
 END = b"end"
@@ -52,7 +53,7 @@ class Stage:
         take: Callable[[int], Awaitable[bytes]],
     ) -> None:
         self.output = as_name(part.output_prefix)
-        own = function.name.append(GENERIC, FLOW)
+        own = with_component(function.name, FLOW)
         if not own.is_prefix_of(self.output) or len(self.output) != len(own) + 1:
             raise FunctionError(f"{self.output} is not an output of {function.name}")
         self._client = client
@@ -96,7 +97,7 @@ class Stage:
         if below[1] == END:
             self.end()
             return None
-        number = number_at(interest.name, len(self.output), SEQUENCE)
+        number = number_at(interest.name, len(self.output), ComponentType.SEQUENCE_NUM)
         if number is None or not self._may_ask_for(number):
             return Refusal(NackReason.NO_DATA)
 
@@ -160,4 +161,4 @@ class Stage:
 
 def item_name(prefix: Name, number: int) -> Name:
     """``<prefix>/seq=<number>``."""
-    return prefix.append_number(SEQUENCE, number)
+    return prefix.append_number(ComponentType.SEQUENCE_NUM, number)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket
-from innet.ndn.names import METADATA, SEGMENT, VERSION, Name, number_at, with_keyword
+from innet.ndn.names import METADATA, Name, number_at, with_keyword
 from innet.ndn.objects.metadata import decode_metadata
 from innet.ndn.signers import SignatureType
 from innet.ndn.validation import ReceivedData, Validator
+from innet.packets.numbers import ComponentType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
@@ -73,7 +74,7 @@ async def locate(
         InterestRefused: a forwarder says that nobody can have.
         SecurityError: what came may not be believed.
     """
-    if exact or number_at(name, -1, VERSION) is not None:
+    if exact or number_at(name, -1, ComponentType.VERSION) is not None:
         return Place(name)
     ways = [
         asyncio.ensure_future(_by_metadata(client, name, validator, deadline_s)),
@@ -105,7 +106,7 @@ async def _by_any_packet(
         deadline_s=deadline_s,
         validator=_UnlessUnsigned(validator),
     )
-    if number_at(data.name, -1, SEGMENT) is not None:
+    if number_at(data.name, -1, ComponentType.SEGMENT) is not None:
         return Place(data.name.parent())
     await validator.check(str(data.name), data)
     return Place(data.name, data)
@@ -132,6 +133,6 @@ class _UnlessUnsigned:
         self._validator = validator
 
     async def check(self, name: str, data: ReceivedData) -> None:
-        is_segment = number_at(data.name, -1, SEGMENT) is not None
+        is_segment = number_at(data.name, -1, ComponentType.SEGMENT) is not None
         if not (is_segment and data.signature_type == SignatureType.NULL):
             await self._validator.check(name, data)

@@ -12,6 +12,7 @@ from innet.ndn import wire
 from innet.ndn.names import METADATA, Name, with_keyword, with_segment, with_version
 from innet.ndn.signers import Signer
 from innet.ndn.validation import ReceivedData
+from innet.packets.numbers import TlvType
 
 FRESHNESS_S = 1.0
 """How long a cache may say that this is the latest version."""
@@ -21,7 +22,7 @@ def encode_metadata(name: Name, versioned: Name, version: int, signer: Signer) -
     """The metadata packet of ``name`` while ``versioned`` is its latest version."""
     return wire.encode_data(
         with_segment(with_version(with_keyword(name, METADATA), version), 0),
-        _core.encode_element(wire.NAME, versioned.value()),
+        _core.encode_element(TlvType.NAME, versioned.value()),
         freshness_s=FRESHNESS_S,
         final_component=with_segment("/", 0),
         signer=signer,
@@ -35,6 +36,6 @@ def decode_metadata(data: ReceivedData) -> Name:
         MalformedPacket: the packet says none.
     """
     elements = wire.parsed(_core.read_elements, data.content)
-    if not elements or elements[0][0] != wire.NAME:
+    if not elements or elements[0][0] != TlvType.NAME:
         raise MalformedPacket(f"{data.name} is no RDR metadata: its Content begins with no name")
     return wire.parsed(Name.from_value, elements[0][1])

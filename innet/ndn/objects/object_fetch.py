@@ -16,7 +16,7 @@ from innet.ndn.objects.sink import Sink
 from innet.ndn.objects.window import CongestionWindow, RetransmissionTimer
 from innet.ndn.signers import SignatureType
 from innet.ndn.validation import ReceivedData, Validator
-from innet.ndn.wire import NackReason
+from innet.packets.numbers import NackReason
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply

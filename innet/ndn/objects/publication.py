@@ -8,21 +8,13 @@ from dataclasses import dataclass
 from innet._native import _core
 from innet.errors import TransportError
 from innet.ndn import wire
-from innet.ndn.names import (
-    IMPLICIT_SHA256_DIGEST,
-    METADATA,
-    SEGMENT,
-    Name,
-    number_at,
-    with_keyword,
-    with_segment,
-    with_version,
-)
+from innet.ndn.names import METADATA, Name, number_at, with_keyword, with_segment, with_version
 from innet.ndn.objects.metadata import encode_metadata
 from innet.ndn.objects.source import Source
 from innet.ndn.production import Answer
 from innet.ndn.signers import NullSigner, Signer
 from innet.ndn.wire import ReceivedInterest
+from innet.packets.numbers import ComponentType
 
 MANIFEST = b"manifest"
 
@@ -95,10 +87,10 @@ class Publication:
     async def answer(self, interest: ReceivedInterest) -> Answer:
         """The packet that an Interest below ``name`` asks for; nothing if there is none."""
         name = interest.name
-        if name[-1][0] == IMPLICIT_SHA256_DIGEST:
+        if name[-1][0] == ComponentType.IMPLICIT_SHA256_DIGEST:
             name = name.parent()
         below = name.parent()
-        number = number_at(name, -1, SEGMENT)
+        number = number_at(name, -1, ComponentType.SEGMENT)
         if below == self.versioned and number is not None:
             return await self._segment(number) if number < self.segments else None
         if below == with_keyword(self.versioned, MANIFEST) and number is not None:

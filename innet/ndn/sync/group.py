@@ -15,13 +15,14 @@ from innet.errors import CommandRefused, MalformedPacket, SecurityError, Transpo
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.control import ControlParameters
-from innet.ndn.names import SEQUENCE, Name, as_name, number_at, with_version
+from innet.ndn.names import Name, as_name, number_at, with_version
 from innet.ndn.production import Answer
 from innet.ndn.signers import Signer
 from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update, publication_name
 from innet.ndn.sync.state_vector import Member, StateVector
 from innet.ndn.validation import Validator
 from innet.ndn.wire import ReceivedData, ReceivedInterest
+from innet.packets.numbers import ComponentType
 
 _VERSION = 3
 _INTEREST_LIFETIME_S = 1.0
@@ -190,7 +191,7 @@ class SyncGroup:
         return None
 
     def _on_publication_interest(self, interest: ReceivedInterest) -> Answer:
-        seq = number_at(interest.name, -1, SEQUENCE)
+        seq = number_at(interest.name, -1, ComponentType.SEQUENCE_NUM)
         packet = None if seq is None else self._published.get(seq)
         if seq is None or interest.name != publication_name(self.group, self.member, seq):
             return None

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from innet.ndn.names import SEQUENCE, TIMESTAMP, Name
+from innet.ndn.names import Name
 from innet.ndn.sync.state_vector import Member, StateVector
+from innet.packets.numbers import ComponentType
 
 _MAX_CLOCK_ERROR_S = 86_400
 _DECAY = 10.0
@@ -147,4 +148,6 @@ class SyncProtocol:
 def publication_name(group: Name, member: Member, seq: int) -> Name:
     """``/<node>/<group>/t=<bootstrap time>/seq=<seq>``."""
     prefix = Name.from_value(member.node.value() + group.value())
-    return prefix.append_number(TIMESTAMP, member.bootstrap_s).append_number(SEQUENCE, seq)
+    return prefix.append_number(ComponentType.TIMESTAMP, member.bootstrap_s).append_number(
+        ComponentType.SEQUENCE_NUM, seq
+    )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from innet._native import _core
 from innet.ndn import wire
 from innet.ndn.names import Name
+from innet.packets.numbers import TlvType
 
 _STATE_VECTOR = 201
 _STATE_VECTOR_ENTRY = 202
@@ -83,7 +84,7 @@ class StateVector:
         entries = [
             _core.encode_element(
                 _STATE_VECTOR_ENTRY,
-                _core.encode_element(wire.NAME, node.value())
+                _core.encode_element(TlvType.NAME, node.value())
                 + b"".join(_encode_life(*life) for life in sorted(lives[node])),
             )
             for node in sorted(lives, key=Name.value)
@@ -124,7 +125,7 @@ def _encode_life(bootstrap_s: int, seq: int) -> bytes:
 
 def _decode_entry(entry: bytes) -> Iterator[tuple[Member, int]]:
     elements = _core.read_elements(entry)
-    if not elements or elements[0][0] != wire.NAME:
+    if not elements or elements[0][0] != TlvType.NAME:
         raise ValueError("an entry begins with a Name")
     node = Name.from_value(elements[0][1])
     for kind, life in elements[1:]:

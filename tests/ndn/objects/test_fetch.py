@@ -10,9 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from innet.errors import InterestTimeout, ObjectIncomplete, SecurityError, TransportError
 from innet.ndn import Ed25519Signer, KeyValidator, Name, encode_data
-from innet.ndn.names import METADATA, SEGMENT, number_at, with_keyword, with_segment
+from innet.ndn.names import METADATA, number_at, with_keyword, with_segment
 from innet.ndn.objects import discover_version, fetch, publish
 from innet.ndn.wire import parse_data
+from innet.packets.numbers import ComponentType
 from tests.ndn.direct_client import DirectClient
 
 KEY = Ed25519PrivateKey.generate()
@@ -55,7 +56,9 @@ async def test_a_file_appears_when_it_is_complete(tmp_path):
 
 
 async def test_what_is_missing_is_said_and_fetched_later(tmp_path):
-    client = DirectClient(loses=lambda name: number_at(name, -1, SEGMENT) in (3, 4, 7))
+    client = DirectClient(
+        loses=lambda name: number_at(name, -1, ComponentType.SEGMENT) in (3, 4, 7)
+    )
     content = content_of(1000)
     async with await publish(client, "/x", content, version=5, segment_bytes=100):
         with pytest.raises(ObjectIncomplete, match=r"/x/v=5: 7 of 10 .*3-4, 7") as incomplete:
@@ -87,7 +90,7 @@ async def test_objects_without_metadata_are_found_by_a_packet_of_theirs(has_vers
     name = Name("/x/v=3" if has_version else "/x")
 
     def serve(interest):
-        segment = number_at(interest.name, -1, SEGMENT) or 0
+        segment = number_at(interest.name, -1, ComponentType.SEGMENT) or 0
         if with_keyword("/x", METADATA).is_prefix_of(interest.name) or segment > 2:
             return None
         return encode_data(
