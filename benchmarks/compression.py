@@ -11,19 +11,22 @@ for that as for any other.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
-from innet.compare.worker_figures import measured_by_workers, report, worker_arguments
+from innet.compare.worker_figures import (
+    measured_by_workers,
+    report,
+    times_in_turns_s,
+    worker_arguments,
+)
 from innet.topology import load_topology
 from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 TOP_K_RATIO = 0.01
 BLOCK_RATIO = 0.02
-WARM_UP_TURNS = 1
 
 
 def main() -> None:
@@ -67,17 +70,7 @@ def _measure_in_worker(size_bytes: int, turns: int) -> None:
     elements = size_bytes // 4
     gradient = np.random.default_rng(comm.rank).standard_normal(elements).astype(np.float32)
     out = np.empty_like(gradient)
-    methods = _methods(comm, gradient, out)
-    times_s: dict[str, list[float]] = {name: [] for name in methods}
-    for turn in range(WARM_UP_TURNS + turns):
-        for name, run in methods.items():
-            comm.barrier()
-            start_s = time.perf_counter()
-            run()
-            taken_s = np.array([time.perf_counter() - start_s])
-            longest_s = float(comm.allreduce(taken_s, "max")[0])
-            if turn >= WARM_UP_TURNS:
-                times_s[name].append(longest_s)
+    times_s = times_in_turns_s(comm, _methods(comm, gradient, out), turns)
     if comm.rank == 0:
         medians_s = {name: statistics.median(times) for name, times in times_s.items()}
         figures = {f"{name}_s": value for name, value in medians_s.items()}
@@ -89,7 +82,7 @@ def _measure_in_worker(size_bytes: int, turns: int) -> None:
     comm.close()
 
 
-def _methods(comm: Any, gradient: Any, out: Any) -> dict[str, Callable[[], object]]:
+def _methods(comm: Any, gradient: Any, out: Any) -> dict[str, Callable[[int], object]]:
     """By what is on the wire: from f32 in to f32 out."""
     import numpy as np
 
@@ -102,21 +95,21 @@ def _methods(comm: Any, gradient: Any, out: Any) -> dict[str, Callable[[], objec
     blocks = np.random.default_rng(comm.rank).random(-(-size // width)) < BLOCK_RATIO
     mostly_zero = gradient * np.repeat(blocks, width)[:size]
 
-    def in_sixteen_bits() -> None:
+    def in_sixteen_bits(_turn: int) -> None:
         half = gradient.astype(np.float16)
         comm.allreduce(half, out=half)
         out[:] = half
 
-    def largest() -> None:
+    def largest(_turn: int) -> None:
         top = np.argpartition(np.abs(gradient), size - count)[size - count :]
         comm.allreduce_sparse(top, gradient[top], size)
 
     return {
-        "f32": lambda: comm.allreduce(gradient, out=out),
+        "f32": lambda _turn: comm.allreduce(gradient, out=out),
         "f16": in_sixteen_bits,
-        "q8": lambda: comm.allreduce_q8(gradient, out=out),
+        "q8": lambda _turn: comm.allreduce_q8(gradient, out=out),
         "topk_1_percent": largest,
-        "blocks_2_percent": lambda: comm.allreduce_blocks(mostly_zero, out=out),
+        "blocks_2_percent": lambda _turn: comm.allreduce_blocks(mostly_zero, out=out),
     }
 
 

@@ -9,16 +9,18 @@ is three more exchanges, and the processors' time for masks, of which all hosts 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
-from innet.compare.worker_figures import measured_by_workers, report, worker_arguments
+from innet.compare.worker_figures import (
+    measured_by_workers,
+    report,
+    times_in_turns_s,
+    worker_arguments,
+)
 from innet.topology import load_topology
 from innet.topology.quantities import parse_rate_bps, parse_size_bytes
-
-WARM_UP_TURNS = 1
 
 
 def main() -> None:
@@ -61,22 +63,13 @@ def _measure_in_worker(size_bytes: int, turns: int) -> None:
     update = np.random.default_rng(comm.rank).standard_normal(size_bytes // 4).clip(-8, 8)
     update = update.astype(np.float32)
     tiny = update[:1]
-    methods: dict[str, Callable[[], object]] = {
-        "plain": lambda: comm.allreduce(update),
-        "masked": lambda: sums.allreduce(update),
-        "plain_one_number": lambda: comm.allreduce(tiny),
-        "masked_one_number": lambda: sums.allreduce(tiny),
+    methods: dict[str, Callable[[int], object]] = {
+        "plain": lambda _turn: comm.allreduce(update),
+        "masked": lambda _turn: sums.allreduce(update),
+        "plain_one_number": lambda _turn: comm.allreduce(tiny),
+        "masked_one_number": lambda _turn: sums.allreduce(tiny),
     }
-    times_s: dict[str, list[float]] = {name: [] for name in methods}
-    for turn in range(WARM_UP_TURNS + turns):
-        for name, run in methods.items():
-            comm.barrier()
-            start_s = time.perf_counter()
-            run()
-            taken_s = np.array([time.perf_counter() - start_s])
-            longest_s = float(comm.allreduce(taken_s, "max")[0])
-            if turn >= WARM_UP_TURNS:
-                times_s[name].append(longest_s)
+    times_s = times_in_turns_s(comm, methods, turns)
     sums.close()
     if comm.rank == 0:
         figures: Figures = {}

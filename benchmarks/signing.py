@@ -26,7 +26,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from innet._native import _core
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
-from innet.compare.worker_figures import measured_by_workers, report, worker_arguments
+from innet.compare.worker_figures import (
+    measured_by_workers,
+    report,
+    times_in_turns_s,
+    worker_arguments,
+)
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 from innet.topology.quantities import parse_rate_bps, parse_size_bytes
@@ -218,30 +223,19 @@ def _measure_in_worker(size_bytes: int, operations: int) -> None:
     array = np.random.default_rng(comm.rank).standard_normal(size_bytes // 4).astype(np.float32)
     out = np.empty_like(array)
 
-    def through_object(number: int) -> None:
-        name = f"copy{number}"
+    def through_object(turn: int) -> None:
+        name = f"copy{turn}"
         if comm.rank == 0:
             comm.publish(name, array)
         else:
             comm.fetch(name, source=0, out=out)
 
     methods: dict[str, Callable[[int], object]] = {
-        "allreduce": lambda _number: comm.allreduce(array, out=out),
-        "broadcast": lambda _number: comm.broadcast(out),
+        "allreduce": lambda _turn: comm.allreduce(array, out=out),
+        "broadcast": lambda _turn: comm.broadcast(out),
         "object": through_object,
     }
-    times_s: dict[str, list[float]] = {name: [] for name in methods}
-    for number in range(1 + operations):
-        for name, run in methods.items():
-            comm.barrier()
-            began_s = time.perf_counter()
-            run(number)
-            taken_s = np.array([time.perf_counter() - began_s])
-            longest_s = float(comm.allreduce(taken_s, "max")[0])
-            if number > 0:
-                times_s[name].append(longest_s)
-        if comm.rank == 0:
-            comm.withdraw(f"copy{number}")
+    times_s = times_in_turns_s(comm, methods, operations)
     if comm.rank == 0:
         report({f"{name}_s": statistics.median(times) for name, times in times_s.items()})
     comm.close()

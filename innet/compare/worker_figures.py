@@ -12,7 +12,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from innet.compare.benchmark import Figures
 from innet.emulation.node_config import Mode
@@ -21,6 +25,9 @@ from innet.launch import Session
 from innet.settings import Settings
 from innet.topology import Topology
 
+if TYPE_CHECKING:
+    from innet.collectives.communicator import Communicator
+
 _WORKER = "--worker"
 _RESULT = "figures: "
 
@@ -28,6 +35,31 @@ _RESULT = "figures: "
 def worker_arguments() -> list[str] | None:
     """What the benchmark gave this rank; None in the benchmark itself."""
     return sys.argv[2:] if sys.argv[1:2] == [_WORKER] else None
+
+
+def times_in_turns_s(
+    comm: Communicator, methods: Mapping[str, Callable[[int], object]], turns: int
+) -> dict[str, list[float]]:
+    """Let all ranks do each of ``methods`` in turn; what the slowest took, turn by turn.
+
+    A turn before them warms up and is not told.
+
+    Args:
+        comm: the same on all ranks, which begin together after a barrier.
+        methods: by name; each gets the number of its turn, 0 being the one that warms up.
+        turns: how often.
+    """
+    times_s: dict[str, list[float]] = {name: [] for name in methods}
+    for turn in range(1 + turns):
+        for name, run in methods.items():
+            comm.barrier()
+            began_s = time.perf_counter()
+            run(turn)
+            taken_s = np.array([time.perf_counter() - began_s])
+            longest_s = float(comm.allreduce(taken_s, "max")[0])
+            if turn > 0:
+                times_s[name].append(longest_s)
+    return times_s
 
 
 def report(figures: Figures) -> None:
