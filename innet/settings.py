@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from innet.errors import InnetError
 
@@ -187,6 +187,29 @@ class NdnSettings(_Model):
     udp_idle_s: float = Field(
         default=600.0, gt=0, description="silence after which a UDP peer is forgotten"
     )
+    commands_by: tuple[Path, ...] = Field(
+        default=(),
+        description="files of certificates, separated by commas: management commands of their keys "
+        "alone are obeyed; none: of whatever local programs sign",
+    )
+    localhop: bool = Field(
+        default=False,
+        description="programs one hop away may register routes, too; with commands_by",
+    )
+
+    @field_validator("commands_by", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return value.split(",") if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _name_who_commands_from_afar(self) -> Self:
+        if self.localhop and not self.commands_by:
+            raise ValueError(
+                "localhop would let anybody on the network change the routes; say whose commands "
+                "count (ndn.commands_by=CERTIFICATE)"
+            )
+        return self
 
 
 class LogSettings(_Model):

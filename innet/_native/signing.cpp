@@ -21,7 +21,10 @@ wire::SignatureType type_from_text(const std::string& text) {
     if (text == "hmac") return wire::SignatureType::kHmacSha256;
     if (text == "ed25519") return wire::SignatureType::kEd25519;
     if (text == "gmac") return wire::SignatureType::kGmac;
-    throw nb::value_error("signature type must be 'none', 'digest', 'hmac', 'ed25519' or 'gmac'");
+    if (text == "ecdsa") return wire::SignatureType::kEcdsaP256;
+    if (text == "rsa") return wire::SignatureType::kRsa;
+    throw nb::value_error(
+        "signature type must be 'none', 'digest', 'hmac', 'ed25519', 'gmac', 'ecdsa' or 'rsa'");
 }
 
 SigningKey make_key(const std::string& type, const std::string& name, nb::bytes secret,
@@ -81,7 +84,8 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
             signer = security::make_null_signer();
             break;
         case wire::SignatureType::kEcdsaP256:
-            break;
+        case wire::SignatureType::kRsa:
+            break;  // verified alone
     }
     if (!signer) {
         throw nb::value_error("the signing key is malformed");

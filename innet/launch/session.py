@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,6 +32,7 @@ from innet.launch.supervision import RestartPolicy, Supervisor
 from innet.launch.switches import SwitchProcesses
 from innet.launch.torchrun import torchrun_options
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
+from innet.node.command_keys import load_command_certificate
 from innet.plans import rank_order
 from innet.security import KeyDealer
 from innet.security.keys import KEYS_VARIABLE
@@ -316,6 +318,10 @@ class Session:
             authority.spki.hex(),
             policy=_policy_text(security),
             key_lifetime_s=security.key_lifetime_s,
+            commands_by=[
+                load_command_certificate(path, datetime.now(UTC))
+                for path in self.settings.ndn.commands_by
+            ],
         )
         for switch, keys in dealer.switches.items():
             keys.save(self._keys_path(switch))

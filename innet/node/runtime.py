@@ -6,9 +6,11 @@ from innet._native import _core
 from innet.emulation.link_sockets import link_sockets
 from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig
 from innet.errors import EmulationError
+from innet.node.command_keys import command_key
 from innet.node.native_settings import native_settings
 from innet.security import NodeKeys
 from innet.settings import Settings
+from innet.trust.certificate import Certificate
 
 
 def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:
@@ -20,8 +22,12 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
     for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
         _add_link(node, config, settings, face, index, fd)
-    _listen(node, config, settings)
     node.start()
+    node.authorise_commands(
+        [command_key(Certificate.parse(bytes.fromhex(wire))) for wire in keys.commands_by],
+        settings.ndn.localhop,
+    )
+    _listen(node, config, settings)  # nobody may command before it is known who may
     for index, face in enumerate(config.faces):
         if config.kind == "switch" and face.peer_kind == "host":
             node.bind_face(index, None)  # until a job has that host
@@ -83,6 +89,7 @@ def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
                     udp_idle_timeout_s=settings.ndn.udp_idle_s,
                 )
     except RuntimeError as error:
+        node.stop("NDN programs could not connect")
         raise EmulationError(
             f"NDN programs could not connect to {config.node}: {error}. Choose another port "
             "(--set ndn.port=...), or none, or no Unix sockets (--set ndn.unix=false)."

@@ -24,6 +24,7 @@ from innet.errors import SecurityError
 from innet.security.group_keys import GroupKeySource, JobSecret
 from innet.security.key import SHARED_KEY_BYTES, Key, own_key_name
 from innet.settings import Signature
+from innet.trust.certificate import Certificate
 
 KEYS_VARIABLE = "INNET_KEYS"
 """Environment variable with the path of the node's key file."""
@@ -43,6 +44,8 @@ class NodeKeys(BaseModel):
         authority: public key of who says which keys a group has (SubjectPublicKeyInfo,
             hexadecimal); ``None``: groups have none of their own.
         pool_secret: of the job's tenant of pools, hexadecimal; ``None``: a switch has none.
+        commands_by: certificates (packets, hexadecimal) of the keys whose NDN management commands
+            count; empty: whatever local programs sign.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -53,6 +56,7 @@ class NodeKeys(BaseModel):
     operator: str | None = None
     authority: str | None = None
     pool_secret: str | None = Field(default=None, repr=False)
+    commands_by: tuple[str, ...] = ()
 
     def signing_key(self) -> _core.SigningKey:
         """The signing key with a fresh salt: no GMAC nonce repeats after a restart."""
@@ -169,8 +173,11 @@ class KeyDealer:
         authority: str | None = None,
         policy: str | None = None,
         key_lifetime_s: float | None = None,
+        commands_by: Iterable[Certificate] = (),
     ) -> None:
         """All nodes take commands of ``operator``, and keys of groups of ``authority``.
+
+        NDN management commands they take of the keys in ``commands_by`` alone, if there are any.
 
         Where each node signs with a key of its own, ``policy`` says who may sign what (``None``:
         all names of its groups). What nodes sign with keys of their own counts for
@@ -181,6 +188,7 @@ class KeyDealer:
         self._key_lifetime_s = key_lifetime_s
         self._operator = operator
         self._authority = authority
+        self._commands_by = tuple(certificate.wire.hex() for certificate in commands_by)
         own = {switch: _new_pair(switch) for switch in switches}
         self.switches: Mapping[str, NodeKeys] = {
             switch: self._node_keys(key) for switch, key in own.items()
@@ -227,6 +235,7 @@ class KeyDealer:
             operator=self._operator,
             authority=self._authority,
             pool_secret=pool_secret,
+            commands_by=self._commands_by,
         )
 
 

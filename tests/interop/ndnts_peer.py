@@ -24,9 +24,16 @@ def missing() -> str | None:
 
 
 class NdntsPeer:
-    """A running application, connected to the node at ``uri``."""
+    """A running application, connected to the node at ``uri``.
 
-    def __init__(self, uri: str) -> None:
+    Attributes:
+        public_key: of the ECDSA key named ``key`` that it signs its registrations with
+            (SubjectPublicKeyInfo); empty without one.
+    """
+
+    def __init__(self, uri: str, key: str | None = None) -> None:
+        self._key = key
+        self.public_key = b""
         address = FaceAddress.parse(uri)
         self._address = (
             f"unix:{address.path}"
@@ -40,10 +47,13 @@ class NdntsPeer:
             "node",
             str(_FOLDER / "peer.mjs"),
             self._address,
+            *(() if self._key is None else (self._key,)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        assert (await self._answer()) == {"ready": True}
+        ready = await self._answer()
+        assert ready["ready"]
+        self.public_key = bytes.fromhex(ready["spki"])
         return self
 
     async def __aexit__(

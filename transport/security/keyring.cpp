@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/security/ed25519.hpp"
+#include "transport/security/encoded_public_key.hpp"
 #include "transport/security/gmac.hpp"
 #include "transport/security/hmac_sha256.hpp"
 #include "transport/security/sha256.hpp"
@@ -67,6 +68,18 @@ class GmacVerifier final : public Verifier {
     Gmac gmac_;
 };
 
+class EncodedKeyVerifier final : public Verifier {
+  public:
+    explicit EncodedKeyVerifier(std::unique_ptr<EncodedPublicKey> key) : key_(std::move(key)) {}
+    wire::SignatureType type() const override { return key_->type(); }
+    bool verify(wire::ByteView signed_portion, wire::ByteView signature) override {
+        return key_->verify(signed_portion, signature);
+    }
+
+  private:
+    std::unique_ptr<EncodedPublicKey> key_;
+};
+
 /// Null when the key is malformed or its type has no keys here.
 std::unique_ptr<Verifier> make_verifier(wire::SignatureType type, wire::ByteView key) {
     switch (type) {
@@ -78,6 +91,12 @@ std::unique_ptr<Verifier> make_verifier(wire::SignatureType type, wire::ByteView
             auto public_key = Ed25519PublicKey::from_bytes(key);
             if (!public_key) return nullptr;
             return std::make_unique<Ed25519Verifier>(std::move(public_key));
+        }
+        case wire::SignatureType::kEcdsaP256:
+        case wire::SignatureType::kRsa: {
+            auto public_key = EncodedPublicKey::from_der(type, key);
+            if (!public_key) return nullptr;
+            return std::make_unique<EncodedKeyVerifier>(std::move(public_key));
         }
         default:
             return nullptr;

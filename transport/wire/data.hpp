@@ -15,6 +15,7 @@ namespace innet::wire {
 /// first number that NDN leaves unassigned (200 is its Null signature).
 enum class SignatureType : std::uint64_t {
     kDigestSha256 = 0,
+    kRsa = 1,
     kEcdsaP256 = 3,
     kHmacSha256 = 4,
     kEd25519 = 5,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,6 @@ import typer
 from innet.cli import options
 
 if TYPE_CHECKING:
-    from innet._native import _core
     from innet.ndn.strategy import Strategy
 
 EXAMPLES = options.examples(
@@ -58,7 +58,7 @@ def forwarder(
         list[Path],
         typer.Option(
             metavar="CERTIFICATE",
-            help="Obey management commands of this Ed25519 key alone; may be repeated",
+            help="Obey management commands of this key alone; may be repeated",
         ),
     ] = [],  # noqa: B006
     localhop: Annotated[
@@ -83,8 +83,10 @@ def forwarder(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 
+    from innet.node.command_keys import command_key, load_command_certificate
     from innet.node.forwarder import Forwarder, ForwarderOptions
 
+    now = datetime.now(UTC)
     listeners = [] if no_unix else [_unix_uri(unix)]
     listeners += [] if no_tcp else [_uri("tcp", address) for address in tcp]
     listeners += [] if no_udp else [_uri("udp", address) for address in udp]
@@ -101,33 +103,13 @@ def forwarder(
         cache_bytes=cache_mib * _MIB,
         udp_idle_s=udp_idle_s,
         strategies=[_strategy(text) for text in strategy],
-        command_keys=[_command_key(path) for path in commands_by],
+        command_keys=[command_key(load_command_certificate(path, now)) for path in commands_by],
         localhop_rib=localhop,
     )
     with Forwarder(chosen) as running:
         for uri in running.listeners:
             typer.echo(f"listening on {uri}")
         stop.wait()
-
-
-def _command_key(path: Path) -> _core.SigningKey:
-    """The key that a certificate's file tells of."""
-    from innet._native import _core
-    from innet.errors import SecurityError
-    from innet.trust import Certificate
-    from innet.trust.names import uri_of
-
-    try:
-        certificate = Certificate.from_text(path.read_bytes())
-    except OSError as error:
-        raise SecurityError(f"cannot read the certificate {path}: {error.strerror}") from error
-    key = certificate.public_key.raw_ed25519()
-    if key is None:
-        raise SecurityError(
-            f"{path} is of an {certificate.public_key.kind} key, and commands are taken of Ed25519 "
-            "keys. `innet keys new` makes one."
-        )
-    return _core.SigningKey("ed25519", uri_of(certificate.key), key)
 
 
 def _strategy(text: str) -> tuple[str, Strategy]:
@@ -154,9 +136,7 @@ def _unix_uri(path: Path) -> str:
     except OSError as error:
         raise EmulationError(
             f"cannot make {absolute.parent} for the forwarder's socket: {error.strerror}. Choose a "
-            "path of your own (--unix PATH), and tell programs: "
-            "innet forwarder --commands-by operator.cert --localhop",
-            "NDN_CLIENT_TRANSPORT=unix://PATH",
+            "path of your own (--unix PATH), and tell programs: NDN_CLIENT_TRANSPORT=unix://PATH"
         ) from error
     return f"unix://{absolute}"
 

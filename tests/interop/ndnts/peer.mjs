@@ -4,7 +4,9 @@
 //   {"do": "fetch", "name": "/a"}        discovers the version by RDR metadata
 //   {"do": "peek", "name": "/a/b"}
 //
-// Usage: node peer.mjs unix:/path | tcp:host:port | udp:host:port
+// Usage: node peer.mjs (unix:/path | tcp:host:port | udp:host:port) [KEY]
+//
+// With KEY, the name of a new ECDSA key, it signs its registrations with that; its first line tells the public key.
 
 import "./node20.mjs";
 
@@ -12,6 +14,7 @@ import { createHash } from "node:crypto";
 import { createInterface } from "node:readline";
 
 import { consume } from "@ndn/endpoint";
+import { ECDSA, generateSigningKey } from "@ndn/keychain";
 import { Version } from "@ndn/naming-convention2";
 import { enableNfdPrefixReg } from "@ndn/nfdmgmt";
 import { TcpTransport, UdpTransport, UnixTransport } from "@ndn/node-transport";
@@ -74,9 +77,11 @@ const commands = {
   },
 };
 
-const face = await connect(process.argv[2]);
-tellWhenRegistered(enableNfdPrefixReg(face, { signer: digestSigning }));
-console.log(JSON.stringify({ ready: true }));
+const [address, key] = process.argv.slice(2);
+const face = await connect(address);
+const [signer, verifier] = key ? await generateSigningKey(key, ECDSA) : [digestSigning];
+tellWhenRegistered(enableNfdPrefixReg(face, { signer }));
+console.log(JSON.stringify({ ready: true, spki: Buffer.from(verifier?.spki ?? []).toString("hex") }));
 
 for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line);

@@ -1,0 +1,38 @@
+"""Whose management commands a node obeys: keys, as certificates tell them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from innet._native import _core
+from innet.errors import SecurityError
+
+if TYPE_CHECKING:
+    from innet.trust import Certificate
+
+
+def load_command_certificate(path: Path, now: datetime) -> Certificate:
+    """The certificate in a file, of a key whose commands are to be obeyed.
+
+    Raises:
+        SecurityError: it cannot be read, is none, or does not count ``now`` (in UTC).
+    """
+    from innet.trust.ceremonies import load_certificate
+
+    certificate = load_certificate(path)
+    if why := certificate.describe_period(now):
+        raise SecurityError(
+            f"{path}: this certificate {why}, and commands of its key are not to be obeyed. Issue "
+            "another one (innet keys issue), or export one that counts (innet keys export)."
+        )
+    return certificate
+
+
+def command_key(certificate: Certificate) -> _core.SigningKey:
+    """The key that a certificate tells of, as a node takes it for commands."""
+    from innet.trust.names import uri_of
+
+    key = certificate.public_key
+    return _core.SigningKey(key.kind, uri_of(certificate.key), key.raw_ed25519() or key.spki)
