@@ -216,6 +216,7 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     tables["faces_opened"] = status.faces.opened;
     tables["faces_closed"] = status.faces.closed;
     tables["faces_refused"] = status.faces.refused;
+    tables["faces_evicted"] = status.faces.evicted;
     tables["bad_framing"] = status.faces.bad_framing;
     d["node"] = tables;
     d["reducer"] = reducer_dict(status.reducer);

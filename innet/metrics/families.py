@@ -82,6 +82,7 @@ OF_NODE: tuple[Family, ...] = (
         ("strategy_failed", "strategy_failed", "Decisions that strategies outside failed at"),
         ("faces_opened", "faces_opened", "NDN programs that connected"),
         ("faces_refused", "faces_refused", "Those refused because there were too many"),
+        ("faces_evicted", "faces_evicted", "UDP peers forgotten to make room for others"),
         ("bad_framing", "bad_framing", "Faces closed: what came could not be cut into packets"),
         ("cache_hits", "cache_hits", "Interests answered from the content store"),
         ("cache_misses", "cache_misses", "Interests that the content store could not answer"),

@@ -117,6 +117,7 @@ class TableCounters(_Message):
     cache_unverified_bytes: int
     faces_opened: int
     faces_refused: int
+    faces_evicted: int
     bad_framing: int
     cache_entries: int
 

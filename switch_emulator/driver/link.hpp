@@ -12,12 +12,37 @@
 
 namespace innet::driver {
 
+/// Whose a link is, as far as limits go: each kind has a share of its own, so that none of them
+/// keeps another out.
+enum class LinkKind : std::uint8_t {
+    kNode,     ///< another node of the network
+    kLocal,    ///< a program of this machine, by a connection of its own
+    kRemote,   ///< one of another machine, likewise
+    kUdpPeer,  ///< of a UDP port: whoever sends a datagram is one, and may lie about its address
+};
+inline constexpr std::size_t kLinkKinds = 4;
+
+/// Links of a kind at once: each may hold a descriptor and buffers.
+constexpr std::size_t most_links(LinkKind kind) {
+    switch (kind) {
+        case LinkKind::kNode:
+            return kMaxNetworkFace;
+        case LinkKind::kRemote:
+            return 128;
+        case LinkKind::kLocal:
+        case LinkKind::kUdpPeer:
+            return 256;
+    }
+    return 0;
+}
+
 struct Link {
+    bool foreign() const { return kind != LinkKind::kNode; }
     std::size_t backlog() const { return ready.size() - sent; }
 
     std::unique_ptr<Channel> channel;
     FaceId face = kNoFace;
-    bool foreign = false;
+    LinkKind kind = LinkKind::kNode;
     management::FaceDescription description;
     /// Absent when the kernel shapes the link, or nobody does.
     std::optional<simulation::Link> model;

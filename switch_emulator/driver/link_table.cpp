@@ -27,6 +27,11 @@ constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
 constexpr std::uint64_t kRejectionsBeforePause = 32;
 constexpr Duration kRetryInterval = std::chrono::milliseconds(1);
 
+LinkKind kind_of(const Channel& channel, FaceScope scope) {
+    if (channel.fd() < 0) return LinkKind::kUdpPeer;
+    return scope == FaceScope::kLocal ? LinkKind::kLocal : LinkKind::kRemote;
+}
+
 std::uint64_t rejections(const forwarding::FaceCounters& face) {
     return face.nacks_out + face.malformed_in + face.scope_violations_in;
 }
@@ -69,12 +74,12 @@ std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, F
                                              management::FaceDescription description,
                                              TimePoint now) {
     auto link = std::make_unique<Link>();
+    link->kind = kind_of(*channel, scope);
     link->channel = std::move(channel);
-    link->foreign = true;
     link->description = std::move(description);
     link->last_heard = now;
     const Link* added =
-        has_room()
+        has_room(link->kind)
             ? put(std::move(link),
                   {.foreign = true, .scope = scope, .max_packet_bytes = kMaxForeignPacketBytes})
             : nullptr;
@@ -82,7 +87,6 @@ std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, F
         count_refused();
         return std::nullopt;
     }
-    ++foreign_links_;
     ++counters_.opened;
     return added->face;
 }
@@ -97,6 +101,7 @@ Link* LinkTable::put(std::unique_ptr<Link> link, const FaceOptions& options) {
     if (face == kNoFace) return nullptr;
     link->face = face;
     if (links_.size() <= face) links_.resize(face + std::size_t{1});
+    ++links_by_kind_[static_cast<std::size_t>(link->kind)];
     links_[face] = std::move(link);
     update_events(*links_[face]);
     return links_[face].get();
@@ -105,14 +110,27 @@ Link* LinkTable::put(std::unique_ptr<Link> link, const FaceOptions& options) {
 void LinkTable::close(FaceId face, TimePoint now) {
     Link* link = find(face);
     if (link == nullptr) return;
-    const bool foreign = link->foreign;
+    const LinkKind kind = link->kind;
     std::erase(modelled_, face);
     std::erase(paused_, face);
     links_[face].reset();  // closes the descriptor, and so ends its events
     ++counters_.closed;
-    if (foreign) --foreign_links_;
-    if (foreign && on_closed_) on_closed_(face);
+    --links_by_kind_[static_cast<std::size_t>(kind)];
+    if (kind != LinkKind::kNode && on_closed_) on_closed_(face);
     node_.close_face(face, now);
+}
+
+bool LinkTable::evict_udp_peer(TimePoint now) {
+    const Link* silent = nullptr;
+    for (const auto& link : links_) {
+        if (link == nullptr || link->kind != LinkKind::kUdpPeer) continue;
+        if (link->description.persistency != management::FacePersistency::kOnDemand) continue;
+        if (silent == nullptr || link->last_heard < silent->last_heard) silent = link.get();
+    }
+    if (silent == nullptr) return false;
+    ++counters_.evicted;
+    close(silent->face, now);
+    return true;
 }
 
 void LinkTable::close_foreign(TimePoint now) {
@@ -129,7 +147,7 @@ const Link* LinkTable::find(FaceId face) const {
 void LinkTable::on_readable(FaceId face, TimePoint now) {
     Link* link = find(face);
     if (link == nullptr) return;
-    const int rounds = link->foreign ? kForeignReceiveRounds : kReceiveRounds;
+    const int rounds = link->foreign() ? kForeignReceiveRounds : kReceiveRounds;
     for (int round = 0; round < rounds; ++round) {
         const bool more = link->channel->receive(pool_, received_);
         deliver(face, received_, now);
@@ -148,7 +166,7 @@ void LinkTable::deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint 
         for (std::size_t i = 0; i < packets.size(); ++i) {
             node_.on_packet(face, std::move(packets[i]), now, digests_.of(i));
         }
-        if (link->foreign) pause_if_useless(*link, now);
+        if (link->foreign()) pause_if_useless(*link, now);
     }
     packets.clear();
 }
@@ -239,9 +257,9 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
 }
 
 void LinkTable::bound_backlog(Link& link) {
-    std::size_t most = link.foreign ? kMaxForeignBacklogPackets : kMaxBacklogPackets;
+    std::size_t most = link.foreign() ? kMaxForeignBacklogPackets : kMaxBacklogPackets;
     if (link.model || link.backlog() <= most) return;
-    if (link.foreign && link.channel->fd() >= 0) {
+    if (link.foreign() && link.channel->fd() >= 0) {
         most = packets_within(std::span(link.ready).subspan(link.sent), kMaxStreamBacklogBytes);
         if (link.backlog() <= most) return;
     }
@@ -310,7 +328,7 @@ std::vector<LinkStatus> LinkTable::status() const {
         if (link == nullptr) continue;
         LinkStatus& status = result.emplace_back();
         status.face = link->face;
-        status.foreign = link->foreign;
+        status.foreign = link->foreign();
         status.remote_uri = link->description.remote_uri;
         status.face_counters = node_.face_counters(link->face);
         status.socket_counters = link->channel->counters();

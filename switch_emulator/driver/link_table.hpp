@@ -2,6 +2,7 @@
 // The links of a running node, which come and go: packets from their channels to the engine, and
 // from its outbox to the channels.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@ struct FaceTableCounters {
     std::uint64_t closed = 0;
     std::uint64_t bad_framing = 0;  ///< of those closed: what came could not be cut into packets
     std::uint64_t refused = 0;      ///< connections and peers beyond the limits
+    std::uint64_t evicted = 0;      ///< UDP peers of those closed, whose place another one took
 };
 
 /// Confined to the node's thread, but for `add` before the thread starts.
@@ -32,19 +34,19 @@ class LinkTable {
     LinkTable(const LinkTable&) = delete;
     LinkTable& operator=(const LinkTable&) = delete;
 
-    /// Foreign faces at once: each may hold a descriptor and buffers.
-    static constexpr std::size_t kMaxForeignLinks = 512;
-
     /// A link to another node of the network: its face is its place among those added before any
     /// other kind. Nothing, with `error` set, when the system refuses.
     std::optional<FaceId> add(std::unique_ptr<Channel> channel,
                               const std::optional<simulation::LinkOptions>& shape,
                               std::string& error);
-    /// Any NDN program. Nothing when there are too many already; counted.
+    /// Any NDN program. Nothing when there are too many of its kind already; counted.
     std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceScope scope,
                                       management::FaceDescription description, TimePoint now);
-    bool has_room() const { return foreign_links_ < kMaxForeignLinks; }
+    bool has_room(LinkKind kind) const { return links_of(kind) < most_links(kind); }
     void count_refused() { ++counters_.refused; }
+    /// Closes the peer of a UDP port that has been silent for longest, of those that nobody asked
+    /// for. False when there is none.
+    bool evict_udp_peer(TimePoint now);
     void close(FaceId face, TimePoint now);
     void close_foreign(TimePoint now);
     /// Called when a foreign link has been closed.
@@ -57,7 +59,7 @@ class LinkTable {
     template <typename Predicate>
     std::optional<FaceId> find_foreign(Predicate&& is_wanted) const {
         for (const auto& link : links_) {
-            if (link != nullptr && link->foreign && is_wanted(*link)) return link->face;
+            if (link != nullptr && link->foreign() && is_wanted(*link)) return link->face;
         }
         return std::nullopt;
     }
@@ -80,6 +82,9 @@ class LinkTable {
     const FaceTableCounters& counters() const { return counters_; }
 
   private:
+    std::size_t links_of(LinkKind kind) const {
+        return links_by_kind_[static_cast<std::size_t>(kind)];
+    }
     Link* put(std::unique_ptr<Link> link, const FaceOptions& options);
     void take_outbox(Link& link, TimePoint now);
     void flush_link(Link& link, TimePoint now);
@@ -97,7 +102,7 @@ class LinkTable {
     int epoll_fd_;
     std::vector<std::unique_ptr<Link>> links_;  ///< by face; null for none
     std::vector<FaceId> modelled_;
-    std::size_t foreign_links_ = 0;
+    std::array<std::size_t, kLinkKinds> links_by_kind_{};
     FaceTableCounters counters_;
     std::vector<PacketTap> taps_;
     std::function<void(FaceId)> on_closed_;

@@ -1,6 +1,5 @@
 #include "switch_emulator/driver/socket_face_factory.hpp"
 
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "switch_emulator/driver/stream_channel.hpp"
+#include "switch_emulator/driver/tcp_options.hpp"
 
 namespace innet::driver {
 
@@ -37,14 +37,14 @@ void SocketFaceFactory::create(const management::FaceRequest& request, Done done
 
 bool SocketFaceFactory::destroy(FaceId face) {
     const Link* link = links_.find(face);
-    if (link == nullptr || !link->foreign) return false;
+    if (link == nullptr || !link->foreign()) return false;
     destroyed_.push_back(face);
     return true;
 }
 
 bool SocketFaceFactory::set_persistency(FaceId face, FacePersistency persistency) {
     Link* link = links_.find(face);
-    if (link == nullptr || !link->foreign) return false;
+    if (link == nullptr || !link->foreign()) return false;
     const bool is_udp = link->description.remote_uri.starts_with("udp");
     const bool is_tcp = link->description.remote_uri.starts_with("tcp");
     // A program that connected here cannot be called back over its Unix socket, nor is a TCP
@@ -103,10 +103,6 @@ void SocketFaceFactory::make(Asked& asked, TimePoint now) {
     if (const auto existing = face_to(remote.to_string())) {
         return asked.done(failure(409, "Face with remote URI already exists", *existing));
     }
-    if (!links_.has_room()) {
-        links_.count_refused();
-        return asked.done(failure(504, "too many faces"));
-    }
     if (remote.scheme == FaceScheme::kTcp) return start_connecting(remote, asked, now);
     asked.done(make_udp(remote, persistency, now));
 }
@@ -140,6 +136,10 @@ FaceCreation SocketFaceFactory::make_udp(const FaceUri& remote, FacePersistency 
 }
 
 void SocketFaceFactory::start_connecting(const FaceUri& remote, Asked& asked, TimePoint now) {
+    if (!links_.has_room(remote.address.is_loopback() ? LinkKind::kLocal : LinkKind::kRemote)) {
+        links_.count_refused();
+        return asked.done(failure(504, "too many faces"));
+    }
     FileDescriptor fd(
         ::socket(remote.address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd || connecting_.size() >= kMaxConnecting) {
@@ -177,8 +177,7 @@ FaceCreation SocketFaceFactory::finish_connecting(Connecting& connecting, TimePo
     socklen_t size = sizeof error;
     ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return failure(504, "connect " + remote_uri + ": " + std::strerror(error));
-    const int on = 1;
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_tcp_options(fd);
     management::FaceDescription description;
     const auto local = SocketAddress::of_socket(fd);
     description.remote_uri = remote_uri;

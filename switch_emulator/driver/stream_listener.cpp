@@ -1,13 +1,14 @@
 #include "switch_emulator/driver/stream_listener.hpp"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
 #include <variant>
+
+#include "switch_emulator/driver/tcp_options.hpp"
 
 namespace innet::driver {
 
@@ -132,8 +133,7 @@ AcceptState StreamListener::accept(Connection& into) {
     const auto remote = SocketAddress::of_peer(into.fd.get());
     const auto local = SocketAddress::of_socket(into.fd.get());
     if (!remote || !local) return AcceptState::kNobody;
-    const int on = 1;
-    ::setsockopt(into.fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_tcp_options(into.fd.get());
     into.remote_uri = FaceUri{FaceScheme::kTcp, *remote, {}}.to_string();
     into.local_uri = FaceUri{FaceScheme::kTcp, *local, {}}.to_string();
     into.is_local = remote->is_loopback() && local->is_loopback();

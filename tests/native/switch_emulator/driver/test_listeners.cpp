@@ -1,9 +1,14 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
+
 #include "foreign_client.hpp"
+#include "switch_emulator/driver/tcp_options.hpp"
 
 using namespace innet;
 using namespace innet::testing;
@@ -116,6 +121,63 @@ TEST_CASE("a UDP peer that is idle goes, one that speaks stays") {
     client.send(interest_packet("/nowhere", 2));
     CHECK(client.receive_nack());
     CHECK(node.counters().opened == 2);
+}
+
+TEST_CASE(
+    "UDP peers beyond their share displace the one silent for longest, and no local program") {
+    const SocketPath path;
+    ListeningNode node({{.uri = path.uri()}, {.uri = kUdp}});
+    const std::size_t share = driver::most_links(driver::LinkKind::kUdpPeer);
+    std::vector<ForeignClient> peers;
+    const auto exchange = [](ForeignClient& client, std::uint32_t nonce) {
+        client.send(interest_packet("/nowhere/" + std::to_string(nonce), nonce));
+        CHECK(client.receive_nack());
+    };
+    for (std::uint32_t i = 1; i <= share; ++i) exchange(peers.emplace_back(node.uris[1]), i);
+    exchange(peers[0], 1001);  // so that the second is the one silent for longest
+    const std::string silent = node.links()[1].remote_uri;
+    const auto is_open = [&](const std::string& uri) {
+        return std::ranges::any_of(node.links(),
+                                   [&](const auto& link) { return link.remote_uri == uri; });
+    };
+    CHECK(is_open(silent));
+    ForeignClient newcomer(node.uris[1]);
+    exchange(newcomer, 1002);
+    CHECK_FALSE(is_open(silent));
+    CHECK(node.links().size() == share);
+    CHECK(node.counters().evicted == 1);
+
+    ForeignClient program(path.uri());
+    exchange(program, 1003);
+    CHECK(node.counters().refused == 0);
+    exchange(peers[1], 1004);  // who was displaced is welcome again
+    CHECK(node.counters().evicted == 2);
+}
+
+TEST_CASE("of connections, each kind is refused beyond its own share") {
+    const SocketPath path;
+    ListeningNode node({{.uri = path.uri()}, {.uri = kUdp}});
+    const std::size_t share = driver::most_links(driver::LinkKind::kLocal);
+    std::vector<ForeignClient> programs;
+    for (std::size_t i = 0; i < share; ++i) programs.emplace_back(path.uri());
+    node.await_faces(share);
+    ForeignClient refused(path.uri());
+    CHECK(refused.is_hung_up());
+    CHECK(node.counters().refused == 1);
+    ForeignClient peer(node.uris[1]);
+    peer.send(interest_packet("/nowhere", 1));
+    CHECK(peer.receive_nack());
+}
+
+TEST_CASE("a TCP connection whose other end vanishes does not stay for ever") {
+    const driver::FileDescriptor fd(::socket(AF_INET, SOCK_STREAM, 0));
+    driver::set_tcp_options(fd.get());
+    int value = 0;
+    socklen_t size = sizeof value;
+    REQUIRE(::getsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &value, &size) == 0);
+    CHECK(value == 1);
+    REQUIRE(::getsockopt(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE, &value, &size) == 0);
+    CHECK(value <= 60);
 }
 
 TEST_CASE("peers of one UDP port are told apart by their addresses") {
