@@ -137,6 +137,7 @@ nb::dict link_dict(const driver::LinkStatus& link) {
 nb::dict foreign_face_dict(const driver::LinkStatus& link) {
     nb::dict d = link_dict(link);
     d["remote_uri"] = link.remote_uri;
+    d["backlog_bytes"] = link.backlog_bytes;
     d["dropped_paused"] = link.dropped_paused;
     return d;
 }

@@ -48,6 +48,10 @@ struct Link {
     std::optional<simulation::Link> model;
     std::vector<OutgoingPacket> ready;  ///< leaves next; [sent, size) is still here
     std::size_t sent = 0;
+    /// Of a foreign link: how many packets from the front of the backlog have been taken into
+    /// memory of their own, and how much that is.
+    std::size_t held = 0;
+    std::size_t held_bytes = 0;
     std::uint64_t backlog_dropped = 0;
     bool waits_for_room = false;
     std::uint64_t refusals_noted = 0;  ///< ICMP's: nobody listened there

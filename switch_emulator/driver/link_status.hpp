@@ -18,6 +18,7 @@ struct LinkStatus {
     SocketCounters socket_counters;
     simulation::LinkCounters link_counters;
     std::uint64_t backlog_packets = 0;
+    std::uint64_t backlog_bytes = 0;  ///< of a foreign face: memory that these keep
     std::uint64_t backlog_dropped = 0;
     std::uint64_t dropped_paused = 0;  ///< datagrams of a flood, dropped unread
     bool silent = false;               ///< nothing gets through, or nothing comes back

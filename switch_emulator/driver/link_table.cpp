@@ -7,6 +7,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "switch_emulator/tables/compact.hpp"
+
 namespace innet::driver {
 
 namespace {
@@ -16,10 +18,13 @@ constexpr int kReceiveRounds = 4;
 constexpr int kForeignReceiveRounds = 1;
 /// Packets a link that is not modelled may hold back while its channel has no room.
 constexpr std::size_t kMaxBacklogPackets = 16384;
-constexpr std::size_t kMaxForeignBacklogPackets = 512;
-/// Of a foreign stream, with what each packet takes beside its bytes: a client may send thousands
-/// of commands before it reads the first answer.
-constexpr std::size_t kMaxStreamBacklogBytes = std::size_t{8} << 20;
+/// For one peer of a UDP port, whose packets nobody minds to lose.
+constexpr std::size_t kMaxPeerBacklogPackets = 512;
+/// Of a foreign link, with what each packet takes beside its bytes: a client may send thousands of
+/// commands before it reads the first answer.
+constexpr std::size_t kMaxForeignBacklogBytes = std::size_t{8} << 20;
+/// Of all of them together.
+constexpr std::size_t kMaxHeldBytes = std::size_t{128} << 20;
 /// A foreign face that sends what is only rejected is not read for this time per packet: rejecting
 /// a packet takes a small part of it, so that a flood leaves the processor to others.
 constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
@@ -36,16 +41,9 @@ std::uint64_t rejections(const forwarding::FaceCounters& face) {
     return face.nacks_out + face.malformed_in + face.scope_violations_in;
 }
 
-/// How many packets from the front take no more than `bytes` of memory.
-std::size_t packets_within(std::span<const OutgoingPacket> packets, std::size_t bytes) {
-    std::size_t count = 0;
-    while (count < packets.size()) {
-        const std::size_t size = packets[count].size() + sizeof(OutgoingPacket);
-        if (size > bytes) break;
-        bytes -= size;
-        ++count;
-    }
-    return count;
+/// What a packet keeps of the node's memory: all of the buffer that its bytes lie in.
+std::size_t memory_of(const OutgoingPacket& packet) {
+    return packet.payload.pinned_bytes() + sizeof(OutgoingPacket);
 }
 
 }  // namespace
@@ -111,6 +109,7 @@ void LinkTable::close(FaceId face, TimePoint now) {
     Link* link = find(face);
     if (link == nullptr) return;
     const LinkKind kind = link->kind;
+    held_bytes_ -= link->held_bytes;
     std::erase(modelled_, face);
     std::erase(paused_, face);
     links_[face].reset();  // closes the descriptor, and so ends its events
@@ -247,6 +246,7 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
         const auto leaving = std::span(link.ready).subspan(link.sent);
         const std::size_t left = link.channel->send(leaving);
         for (PacketTap& tap : taps_) tap.on_sent(link.face, leaving.first(left));
+        release_held(link, left);
         link.sent += left;
         note_refusal_of(link);
         drop_sent(link);
@@ -257,14 +257,43 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
 }
 
 void LinkTable::bound_backlog(Link& link) {
-    std::size_t most = link.foreign() ? kMaxForeignBacklogPackets : kMaxBacklogPackets;
-    if (link.model || link.backlog() <= most) return;
-    if (link.foreign() && link.channel->fd() >= 0) {
-        most = packets_within(std::span(link.ready).subspan(link.sent), kMaxStreamBacklogBytes);
-        if (link.backlog() <= most) return;
+    if (link.foreign()) return hold_backlog(link);
+    if (!link.model) drop_backlog_from(link, kMaxBacklogPackets);
+}
+
+// What waits for a slow reader must not keep whole receive buffers, of which it may be a small
+// part.
+void LinkTable::hold_backlog(Link& link) {
+    for (; link.held < link.backlog(); ++link.held) {
+        OutgoingPacket& packet = link.ready[link.sent + link.held];
+        packet.payload = tables::compact(packet.payload, pool_);
+        const std::size_t bytes = memory_of(packet);
+        if (!may_hold(link, bytes)) return drop_backlog_from(link, link.held);
+        link.held_bytes += bytes;
+        held_bytes_ += bytes;
     }
-    link.backlog_dropped += link.backlog() - most;
-    link.ready.resize(link.sent + most);
+}
+
+bool LinkTable::may_hold(const Link& link, std::size_t bytes) const {
+    if (link.held == 0) return true;  // a part of it may have left already
+    if (link.kind == LinkKind::kUdpPeer && link.held >= kMaxPeerBacklogPackets) return false;
+    return link.held_bytes + bytes <= kMaxForeignBacklogBytes &&
+           held_bytes_ + bytes <= kMaxHeldBytes;
+}
+
+void LinkTable::release_held(Link& link, std::size_t count) {
+    count = std::min(count, link.held);
+    link.held -= count;
+    for (const OutgoingPacket& packet : std::span(link.ready).subspan(link.sent, count)) {
+        link.held_bytes -= memory_of(packet);
+        held_bytes_ -= memory_of(packet);
+    }
+}
+
+void LinkTable::drop_backlog_from(Link& link, std::size_t count) {
+    if (link.backlog() <= count) return;
+    link.backlog_dropped += link.backlog() - count;
+    link.ready.resize(link.sent + count);
 }
 
 void LinkTable::drop_sent(Link& link) {
@@ -334,6 +363,7 @@ std::vector<LinkStatus> LinkTable::status() const {
         status.socket_counters = link->channel->counters();
         if (link->model) status.link_counters = link->model->counters();
         status.backlog_packets = link->backlog();
+        status.backlog_bytes = link->held_bytes;
         status.backlog_dropped = link->backlog_dropped;
         status.dropped_paused = link->dropped_paused;
         status.silent = node_.is_silent(link->face);

@@ -90,6 +90,11 @@ class LinkTable {
     void flush_link(Link& link, TimePoint now);
     void drop_sent(Link& link);
     void bound_backlog(Link& link);
+    void hold_backlog(Link& link);
+    bool may_hold(const Link& link, std::size_t bytes) const;
+    /// `count` packets from the front of the backlog have left.
+    void release_held(Link& link, std::size_t count);
+    void drop_backlog_from(Link& link, std::size_t count);
     void pause_if_useless(Link& link, TimePoint now);
     void note_refusal_of(const Link& link);
     void close_if_ended(Link& link, TimePoint now);
@@ -103,6 +108,7 @@ class LinkTable {
     std::vector<std::unique_ptr<Link>> links_;  ///< by face; null for none
     std::vector<FaceId> modelled_;
     std::array<std::size_t, kLinkKinds> links_by_kind_{};
+    std::size_t held_bytes_ = 0;  ///< in the backlogs of all foreign links
     FaceTableCounters counters_;
     std::vector<PacketTap> taps_;
     std::function<void(FaceId)> on_closed_;

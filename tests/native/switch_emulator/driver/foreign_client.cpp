@@ -138,6 +138,12 @@ driver::FaceTableCounters ListeningNode::counters() {
     return result;
 }
 
+std::size_t ListeningNode::packet_bytes_in_use() {
+    std::size_t result = 0;
+    thread.call([&](driver::Engine& engine) { result = engine.pool.bytes_in_use(); });
+    return result;
+}
+
 void ListeningNode::await(const std::function<bool()>& holds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
     while (!holds()) {

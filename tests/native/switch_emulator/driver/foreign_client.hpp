@@ -63,6 +63,8 @@ class ListeningNode {
 
     std::vector<driver::LinkStatus> links();
     driver::FaceTableCounters counters();
+    /// Memory of packets that the node holds.
+    std::size_t packet_bytes_in_use();
     /// Waits until that many foreign faces are open.
     void await_faces(std::size_t count);
     /// The face opened last gets the names below `prefix`.

@@ -220,6 +220,9 @@ TEST_CASE("who does not read holds a bounded number of packets, and up nobody el
     const driver::LinkStatus status = node.links()[1];
     CHECK(status.backlog_packets <= (8U << 20) / 8000);
     CHECK(status.backlog_dropped > 0);
+    CHECK(status.backlog_bytes <= 8U << 20);
+    // Not more than that, though each came in a receive buffer of 66 KiB.
+    CHECK(node.packet_bytes_in_use() < 10U << 20);
     CHECK(deaf.receive_name(wire::kData) == "/p/0");  // whole packets, in their order
     CHECK(deaf.receive_name(wire::kData) == "/p/1");
 }
