@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "switch_emulator/management/face_ids.hpp"
+
 namespace nb = nanobind;
 
 namespace innet::bindings {
@@ -136,6 +138,7 @@ nb::dict link_dict(const driver::LinkStatus& link) {
 
 nb::dict foreign_face_dict(const driver::LinkStatus& link) {
     nb::dict d = link_dict(link);
+    d["face_id"] = management::kFirstFaceId + link.number;
     d["remote_uri"] = link.remote_uri;
     d["backlog_bytes"] = link.backlog_bytes;
     d["dropped_paused"] = link.dropped_paused;

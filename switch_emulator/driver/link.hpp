@@ -42,6 +42,7 @@ struct Link {
 
     std::unique_ptr<Channel> channel;
     FaceId face = kNoFace;
+    FaceNumber number = 0;
     LinkKind kind = LinkKind::kNode;
     management::FaceDescription description;
     /// Absent when the kernel shapes the link, or nobody does.

@@ -12,6 +12,7 @@ namespace innet::driver {
 
 struct LinkStatus {
     FaceId face = kNoFace;
+    FaceNumber number = 0;
     bool foreign = false;
     std::string remote_uri;  ///< of a foreign face
     forwarding::FaceCounters face_counters;

@@ -98,6 +98,7 @@ Link* LinkTable::put(std::unique_ptr<Link> link, const FaceOptions& options) {
     const FaceId face = node_.add_face(options);
     if (face == kNoFace) return nullptr;
     link->face = face;
+    link->number = node_.face_number(face);
     if (links_.size() <= face) links_.resize(face + std::size_t{1});
     ++links_by_kind_[static_cast<std::size_t>(link->kind)];
     links_[face] = std::move(link);
@@ -112,6 +113,7 @@ void LinkTable::close(FaceId face, TimePoint now) {
     held_bytes_ -= link->held_bytes;
     std::erase(modelled_, face);
     std::erase(paused_, face);
+    std::erase(refused_, face);
     links_[face].reset();  // closes the descriptor, and so ends its events
     ++counters_.closed;
     --links_by_kind_[static_cast<std::size_t>(kind)];
@@ -357,6 +359,7 @@ std::vector<LinkStatus> LinkTable::status() const {
         if (link == nullptr) continue;
         LinkStatus& status = result.emplace_back();
         status.face = link->face;
+        status.number = link->number;
         status.foreign = link->foreign();
         status.remote_uri = link->description.remote_uri;
         status.face_counters = node_.face_counters(link->face);

@@ -38,7 +38,7 @@ void SocketFaceFactory::create(const management::FaceRequest& request, Done done
 bool SocketFaceFactory::destroy(FaceId face) {
     const Link* link = links_.find(face);
     if (link == nullptr || !link->foreign()) return false;
-    destroyed_.push_back(face);
+    destroyed_.push_back(link->number);
     return true;
 }
 
@@ -62,7 +62,11 @@ std::optional<management::FaceDescription> SocketFaceFactory::describe(FaceId fa
 }
 
 void SocketFaceFactory::run_pending(TimePoint now) {
-    for (const FaceId face : std::exchange(destroyed_, {})) links_.close(face, now);
+    for (const FaceNumber number : std::exchange(destroyed_, {})) {
+        const auto face =
+            links_.find_foreign([&](const Link& link) { return link.number == number; });
+        if (face) links_.close(*face, now);
+    }
     for (Asked& asked : std::exchange(asked_, {})) make(asked, now);
     for (std::size_t i = 0; i < connecting_.size();) {
         if (connecting_[i].deadline > now) {

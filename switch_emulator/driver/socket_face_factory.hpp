@@ -60,7 +60,7 @@ class SocketFaceFactory final : public management::FaceFactory {
     Listeners& listeners_;
     int epoll_fd_;
     std::vector<Asked> asked_;
-    std::vector<FaceId> destroyed_;
+    std::vector<FaceNumber> destroyed_;
     std::vector<Connecting> connecting_;
     std::uint32_t next_number_ = 0;
 };

@@ -16,6 +16,9 @@ inline constexpr FaceId kApplicationFace = 0xfffe;
 inline constexpr FaceId kReducerFace = 0xfffd;
 inline constexpr FaceId kMaxNetworkFace = 0xff00;
 
+/// Which face this is, of all that its node has ever had: never used again, other than a FaceId.
+using FaceNumber = std::uint64_t;
+
 /// NDN's word for where the other end is: `/localhost` names never leave the machine.
 enum class FaceScope : std::uint8_t { kNonLocal, kLocal };
 

@@ -16,6 +16,8 @@ FaceId Node::State::add_face(const FaceOptions& face_options) {
         outbox.resize(faces.size());
     }
     faces[face] = {};
+    faces[face].number = next_face_number++;
+    faces_by_number.emplace(faces[face].number, face);
     faces[face].options = face_options;
     if (face_options.foreign) faces[face].bound_to = jobs::kNoJob;
     liveness.add_face(face, !face_options.foreign);
@@ -25,6 +27,7 @@ FaceId Node::State::add_face(const FaceOptions& face_options) {
 
 void Node::State::on_face_closed(FaceId face, TimePoint now) {
     faces[face].open = false;
+    faces_by_number.erase(faces[face].number);
     fib.remove_face(face);
     if (management != nullptr) management->on_face_closed(face);
     outbox.queue(face).clear();

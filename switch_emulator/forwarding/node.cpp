@@ -60,6 +60,16 @@ void Node::close_face(FaceId face, TimePoint now) {
 
 bool Node::is_open(FaceId face) const { return state_->is_open(face); }
 
+FaceNumber Node::face_number(FaceId face) const {
+    assert(state_->is_open(face));
+    return state_->faces[face].number;
+}
+
+std::optional<FaceId> Node::find_face(FaceNumber number) const {
+    const auto known = state_->faces_by_number.find(number);
+    return known == state_->faces_by_number.end() ? std::nullopt : std::optional(known->second);
+}
+
 const FaceOptions& Node::face_options(FaceId face) const {
     assert(face < state_->faces.size());
     return state_->faces[face].options;

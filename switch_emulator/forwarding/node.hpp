@@ -136,6 +136,10 @@ class Node final : public Forwarder {
     /// asked elsewhere. No effect on a closed one.
     void close_face(FaceId face, TimePoint now);
     bool is_open(FaceId face) const;
+    /// Of an open network face. They count from 0.
+    FaceNumber face_number(FaceId face) const;
+    /// The open face of that number; nothing when it has been closed, or never was.
+    std::optional<FaceId> find_face(FaceNumber number) const;
     const FaceOptions& face_options(FaceId face) const;
     /// Nobody listens behind a face just now: what was asked through it is nacked or asked
     /// elsewhere. The face stays open, for whoever comes back.

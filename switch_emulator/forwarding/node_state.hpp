@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "switch_emulator/forwarding/link_liveness.hpp"
@@ -67,6 +68,7 @@ enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
 struct Node::State final : strategies::StrategyActions {
     struct Face {
         bool open = true;
+        FaceNumber number = 0;
         FaceOptions options;
         std::optional<jobs::JobId> bound_to;     ///< unset: carries names of all
         std::bitset<jobs::kMaxJobIds> admitted;  ///< jobs whose names it carries, too
@@ -173,6 +175,7 @@ struct Node::State final : strategies::StrategyActions {
     /// was refused.
     bool may_send(const tables::PitEntry& entry, FaceId except, FaceId face) const;
     bool may_ask(const strategies::UpstreamRequest& request, FaceId face) const override;
+    FaceNumber faces_so_far() const override { return next_face_number; }
     tables::OutRecord& ask(const strategies::UpstreamRequest& request, FaceId face,
                            strategies::Nonce nonce) override;
     bool ask_elsewhere(tables::PitEntry& entry, TimePoint now);
@@ -205,7 +208,8 @@ struct Node::State final : strategies::StrategyActions {
     std::vector<StrategyChoice> strategy_choices() const;
     void decide(std::uint64_t question, const strategies::StrategyDecision& decision,
                 TimePoint now);
-    void ask_as_decided(tables::PitEntry& entry, const std::vector<FaceId>& chosen, TimePoint now);
+    void ask_as_decided(const strategies::OpenQuestion& question, const std::vector<FaceId>& chosen,
+                        TimePoint now);
     void on_decisions_due(TimePoint now);
     void let_best_route_decide(tables::PitEntry& entry, TimePoint now);
     /// Null for the default strategy, which remembers nothing.
@@ -288,6 +292,8 @@ struct Node::State final : strategies::StrategyActions {
     RequestQueue requests;
     Outbox outbox;
     std::vector<Face> faces;
+    std::unordered_map<FaceNumber, FaceId> faces_by_number;  ///< the open ones
+    FaceNumber next_face_number = 0;
     std::deque<FaceId> free_faces;  ///< numbers of closed faces, the one closed first in front
     NodeCounters counters;
     // Scratch of one pipeline, kept for its capacity: who waits for a name, or for a name with the

@@ -57,26 +57,29 @@ std::vector<StrategyChoice> Node::State::strategy_choices() const {
 
 void Node::State::decide(std::uint64_t question, const strategies::StrategyDecision& decision,
                          TimePoint now) {
-    tables::PitEntry* entry = questions.take(question);
-    if (entry == nullptr) return;
+    const auto open = questions.take(question);
+    if (!open) return;
     switch (decision.kind) {
         case strategies::StrategyDecision::Kind::kAsk:
-            return ask_as_decided(*entry, decision.faces, now);
+            return ask_as_decided(*open, decision.faces, now);
         case strategies::StrategyDecision::Kind::kRefuse:
-            return on_upstreams_exhausted(*entry, decision.reason, now);
+            return on_upstreams_exhausted(*open->entry, decision.reason, now);
         case strategies::StrategyDecision::Kind::kFailed:
             ++strategy_table.counters.decisions_failed;
-            return let_best_route_decide(*entry, now);
+            return let_best_route_decide(*open->entry, now);
     }
 }
 
-void Node::State::ask_as_decided(tables::PitEntry& entry, const std::vector<FaceId>& chosen,
-                                 TimePoint now) {
+void Node::State::ask_as_decided(const strategies::OpenQuestion& question,
+                                 const std::vector<FaceId>& chosen, TimePoint now) {
+    tables::PitEntry& entry = *question.entry;
     const PacketRef packet = kept_interest(entry);
     const auto view = wire::InterestView::parse(packet.bytes());
     std::size_t asked = 0;
     for (const FaceId face : chosen) {
         if (!view || !may_send(entry, first_asker(entry), face)) continue;
+        // Another face, in the place of one that has been closed since.
+        if (faces[face].number >= question.faces_so_far) continue;
         send_upstream(entry, {packet, *view, first_asker(entry), now}, face,
                       strategies::Nonce::kSame);
         if (asked++ > 0) ++strategy_table.counters.copies;
@@ -85,9 +88,9 @@ void Node::State::ask_as_decided(tables::PitEntry& entry, const std::vector<Face
 }
 
 void Node::State::on_decisions_due(TimePoint now) {
-    while (tables::PitEntry* entry = questions.take_due(now)) {
+    while (const auto late = questions.take_due(now)) {
         ++strategy_table.counters.decisions_late;
-        let_best_route_decide(*entry, now);
+        let_best_route_decide(*late->entry, now);
     }
 }
 

@@ -74,7 +74,7 @@ ControlResponse FacesModule::created(ControlParameters parameters,
 
 void FacesModule::fill(ControlParameters& body, FaceId face) const {
     const FaceDescription description = describe(face);
-    body.face_id = shown_face_id(face);
+    body.face_id = shown_face_id(node_, face);
     body.uri = description.remote_uri;
     body.local_uri = description.local_uri;
     body.mtu = description.mtu;
@@ -85,7 +85,7 @@ void FacesModule::fill(ControlParameters& body, FaceId face) const {
 
 ControlResponse FacesModule::update(ControlParameters parameters, const CommandContext& context) {
     const auto face = open_face(node_, parameters.face_id, context.from);
-    parameters.face_id = meant_face_id(parameters.face_id, context.from);
+    parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     if (!face) return {kNotFound, "there is no such face", parameters};
     if (wants_flags(parameters)) return {kConflict, "no face has these flags", parameters};
     if (parameters.mtu) return {kConflict, "the MTU of a face cannot be changed", parameters};
@@ -141,7 +141,7 @@ std::optional<Bytes> FacesModule::dataset(std::string_view verb, wire::ByteView 
     for (std::size_t number = 0; number < node_.faces(); ++number) {
         const auto face = static_cast<FaceId>(number);
         if (!node_.is_open(face)) continue;
-        const FaceStatus status{.face_id = shown_face_id(face),
+        const FaceStatus status{.face_id = shown_face_id(node_, face),
                                 .description = describe(face),
                                 .scope = node_.face_options(face).scope,
                                 .counters = node_.face_counters(face)};

@@ -33,7 +33,7 @@ std::optional<ControlResponse> FibModule::run(std::string_view verb,
 ControlResponse FibModule::add_next_hop(ControlParameters parameters,
                                         const CommandContext& context) {
     const auto face = open_face(node_, parameters.face_id, context.from);
-    parameters.face_id = meant_face_id(parameters.face_id, context.from);
+    parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     parameters.cost = parameters.cost.value_or(0);
     if (parameters.name->view().size() > tables::NamePrefixes::kMaxPrefixComponents) {
         return {kNameTooLong, "a prefix has at most 32 components", parameters};
@@ -49,7 +49,7 @@ ControlResponse FibModule::add_next_hop(ControlParameters parameters,
 ControlResponse FibModule::remove_next_hop(ControlParameters parameters,
                                            const CommandContext& context) {
     const auto face = open_face(node_, parameters.face_id, context.from);
-    parameters.face_id = meant_face_id(parameters.face_id, context.from);
+    parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     if (face) node_.remove_route(*parameters.name, *face);
     return {kOk, "Success", parameters};
 }
@@ -62,7 +62,7 @@ std::optional<Bytes> FibModule::dataset(std::string_view, wire::ByteView, TimePo
     std::map<wire::Name, Message> entries;
     for (const forwarding::Route& route : node_.routes()) {
         Message record;
-        record.number(kFaceId, shown_face_id(route.face));
+        record.number(kFaceId, shown_face_id(node_, route.face));
         record.number(kCost, route.cost);
         const auto [entry, is_new] = entries.try_emplace(route.prefix);
         if (is_new) entry->second.name(route.prefix.view());

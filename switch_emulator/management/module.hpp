@@ -13,11 +13,6 @@
 
 namespace innet::management {
 
-/// Numbers of faces on the wire begin here: NFD keeps those below for itself.
-inline constexpr std::uint64_t kFirstFaceId = 256;
-
-constexpr std::uint64_t shown_face_id(FaceId face) { return kFirstFaceId + face; }
-
 /// Which fields a command must have, and which it may have beside them.
 struct CommandRule {
     std::string_view verb;

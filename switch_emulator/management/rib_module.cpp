@@ -20,9 +20,9 @@ constexpr std::array<CommandRule, 2> kCommands{{
     {"unregister", kNameField, kFaceIdField | kOriginField},
 }};
 
-Message written_route(const RibRoute& route, TimePoint now) {
+Message written_route(const forwarding::Node& node, const RibRoute& route, TimePoint now) {
     Message message;
-    message.number(kFaceId, shown_face_id(route.face));
+    message.number(kFaceId, shown_face_id(node, route.face));
     message.number(kOrigin, route.origin);
     message.number(kCost, route.cost);
     message.number(kFlags, route.flags);
@@ -55,7 +55,7 @@ std::optional<ControlResponse> RibModule::run(std::string_view verb,
 ControlResponse RibModule::register_route(ControlParameters parameters,
                                           const CommandContext& context) {
     const auto face = open_face(node_, parameters.face_id, context.from);
-    parameters.face_id = meant_face_id(parameters.face_id, context.from);
+    parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     parameters.origin = parameters.origin.value_or(0);
     parameters.cost = parameters.cost.value_or(0);
     parameters.flags = parameters.flags.value_or(kChildInherit);
@@ -84,7 +84,7 @@ ControlResponse RibModule::register_route(ControlParameters parameters,
 // A route that is not there is as good as removed: so NFD answers, too.
 ControlResponse RibModule::unregister_route(ControlParameters parameters,
                                             const CommandContext& context) {
-    const std::uint64_t number = meant_face_id(parameters.face_id, context.from);
+    const std::uint64_t number = meant_face_id(node_, parameters.face_id, context.from);
     parameters.face_id = number;
     parameters.origin = parameters.origin.value_or(0);
     if (const auto face = open_face(node_, number, context.from)) {
@@ -102,7 +102,9 @@ std::optional<Bytes> RibModule::dataset(std::string_view, wire::ByteView, TimePo
     rib_.for_each([&](const wire::Name& prefix, const std::vector<RibRoute>& routes) {
         Message entry;
         entry.name(prefix.view());
-        for (const RibRoute& route : routes) entry.nested(kRoute, written_route(route, now));
+        for (const RibRoute& route : routes) {
+            entry.nested(kRoute, written_route(node_, route, now));
+        }
         dataset.nested(kRibEntry, entry);
     });
     return dataset.take();

@@ -4,25 +4,25 @@
 
 namespace innet::forwarding::strategies {
 
-std::uint64_t OpenQuestions::open(tables::PitEntry& entry, TimePoint deadline) {
-    const std::uint64_t question = ++last_;
-    open_[question] = {&entry, by_deadline_.emplace(deadline, question)};
-    by_entry_[&entry] = question;
+std::uint64_t OpenQuestions::open(const OpenQuestion& question, TimePoint deadline) {
+    const std::uint64_t number = ++last_;
+    open_.emplace(number, Place{question, by_deadline_.emplace(deadline, number)});
+    by_entry_[question.entry] = number;
+    return number;
+}
+
+std::optional<OpenQuestion> OpenQuestions::take(std::uint64_t number) {
+    const auto known = open_.find(number);
+    if (known == open_.end()) return std::nullopt;
+    const OpenQuestion question = known->second.question;
+    by_deadline_.erase(known->second.by_deadline);
+    by_entry_.erase(question.entry);
+    open_.erase(known);
     return question;
 }
 
-tables::PitEntry* OpenQuestions::take(std::uint64_t question) {
-    const auto known = open_.find(question);
-    if (known == open_.end()) return nullptr;
-    tables::PitEntry* entry = known->second.entry;
-    by_deadline_.erase(known->second.place);
-    by_entry_.erase(entry);
-    open_.erase(known);
-    return entry;
-}
-
-tables::PitEntry* OpenQuestions::take_due(TimePoint now) {
-    return next_deadline() <= now ? take(by_deadline_.begin()->second) : nullptr;
+std::optional<OpenQuestion> OpenQuestions::take_due(TimePoint now) {
+    return next_deadline() <= now ? take(by_deadline_.begin()->second) : std::nullopt;
 }
 
 void OpenQuestions::close(const tables::PitEntry& entry) {
@@ -39,7 +39,8 @@ Outcome Outside::after_receive_interest(const UpstreamRequest& request, Strategy
 
 bool Outside::put_question(const UpstreamRequest& request, const StrategyActions& actions) {
     if (!questions_.has_room()) return false;
-    StrategyEvent event{.question = questions_.open(request.entry, request.now + patience_),
+    const OpenQuestion question{&request.entry, actions.faces_so_far()};
+    StrategyEvent event{.question = questions_.open(question, request.now + patience_),
                         .name = wire::Name(request.entry.key.name),
                         .face = request.except,
                         .repeated = request.repeated};

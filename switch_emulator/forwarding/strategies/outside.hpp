@@ -38,6 +38,12 @@ struct StrategyDecision {
     wire::NackReason reason = wire::NackReason::kNoRoute;  ///< kRefuse
 };
 
+/// An Interest whose next hop somebody outside decides.
+struct OpenQuestion {
+    tables::PitEntry* entry;
+    FaceNumber faces_so_far;  ///< those that came later cannot have been meant
+};
+
 /// Interests whose next hop is being decided outside. A bounded number of them are open at a time,
 /// each until its deadline.
 class OpenQuestions {
@@ -46,23 +52,23 @@ class OpenQuestions {
 
     bool is_open(const tables::PitEntry& entry) const { return by_entry_.contains(&entry); }
     bool has_room() const { return open_.size() < kCapacity; }
-    std::uint64_t open(tables::PitEntry& entry, TimePoint deadline);
-    /// Closes it; null when it is not open (any more).
-    tables::PitEntry* take(std::uint64_t question);
-    /// Closes the first one whose deadline has come; null when there is none.
-    tables::PitEntry* take_due(TimePoint now);
+    std::uint64_t open(const OpenQuestion& question, TimePoint deadline);
+    /// Closes it; nothing when it is not open (any more).
+    std::optional<OpenQuestion> take(std::uint64_t number);
+    /// Closes the first one whose deadline has come; nothing when there is none.
+    std::optional<OpenQuestion> take_due(TimePoint now);
     void close(const tables::PitEntry& entry);
     TimePoint next_deadline() const {
         return by_deadline_.empty() ? kNever : by_deadline_.begin()->first;
     }
 
   private:
-    struct Question {
-        tables::PitEntry* entry;
-        std::multimap<TimePoint, std::uint64_t>::iterator place;
+    struct Place {
+        OpenQuestion question;
+        std::multimap<TimePoint, std::uint64_t>::iterator by_deadline;
     };
 
-    std::unordered_map<std::uint64_t, Question> open_;
+    std::unordered_map<std::uint64_t, Place> open_;
     std::unordered_map<const tables::PitEntry*, std::uint64_t> by_entry_;
     std::multimap<TimePoint, std::uint64_t> by_deadline_;
     std::uint64_t last_ = 0;

@@ -35,6 +35,8 @@ class StrategyActions {
     /// Whether the Interest may go there: not back, an open face that may carry the name, and has
     /// not refused it.
     virtual bool may_ask(const UpstreamRequest& request, FaceId face) const = 0;
+    /// How many faces there have been by now: one whose number is not below came later.
+    virtual FaceNumber faces_so_far() const = 0;
     /// Sends it there; the record of it.
     virtual tables::OutRecord& ask(const UpstreamRequest& request, FaceId face, Nonce nonce) = 0;
 };

@@ -44,6 +44,18 @@ TEST_CASE("a closed face's number is another's, which hears nothing of what the 
     CHECK(it.node.face_counters(kNear).interests_in == 0);
 }
 
+TEST_CASE("a face can be told from whoever had its number before") {
+    Crossing it;
+    const FaceNumber first = it.node.face_number(kNear);
+    CHECK(it.node.find_face(first) == kNear);
+    it.node.close_face(kNear, it.now);
+    CHECK_FALSE(it.node.find_face(first));
+    REQUIRE(it.node.add_face(kNearOptions) == kNear);
+    CHECK_FALSE(it.node.find_face(first));
+    CHECK(it.node.face_number(kNear) > it.node.face_number(kProducer));
+    CHECK(it.node.find_face(it.node.face_number(kNear)) == kNear);
+}
+
 TEST_CASE("of several closed faces, the one closed first gives its number first") {
     Crossing it;
     it.node.close_face(kFar, it.now);

@@ -119,6 +119,24 @@ TEST_CASE("a face is destroyed, unless it is not a client's; one that is not the
     CHECK(managed.command(2, "faces/destroy", face(260)).code == 409);
 }
 
+TEST_CASE("a command that comes late does not mean the face that came in its face's place") {
+    ManagedNode managed;
+    managed.node.node.close_face(3, managed.node.now);
+    REQUIRE(managed.node.node.add_face({.foreign = true, .scope = FaceScope::kLocal}) == 3);
+    ControlParameters next_hop = named("/late");
+    next_hop.face_id = 259;
+    CHECK(managed.command(2, "fib/add-nexthop", next_hop).code == 410);
+    CHECK(managed.command(2, "rib/register", next_hop).code == 410);
+    CHECK(managed.command(2, "faces/update", face(259)).code == 404);
+    CHECK(managed.command(2, "faces/destroy", face(259)).code == 200);
+    CHECK(managed.factory.destroyed.empty());
+    CHECK(managed.routes().empty());
+    CHECK(managed.command(3, "faces/update", {}).body.face_id == 265);  // the tenth of all
+    next_hop.face_id = 265;
+    CHECK(managed.command(2, "fib/add-nexthop", next_hop).code == 200);
+    CHECK(managed.routes() == std::vector<std::string>{"/late>3/0"});
+}
+
 TEST_CASE("the content store is made smaller and larger, and told not to keep or not to serve") {
     ManagedNode managed;
     let_data_pass(managed, 40, 5100);

@@ -96,6 +96,22 @@ TEST_CASE(
     CHECK(test.node.counters().strategy_crowded_out == 1);
 }
 
+TEST_CASE("a decision that comes late means no face that was opened since") {
+    Outside test;
+    test.receive_interest(0, "/a/x", 7);
+    const auto asked = test.events->next().question;
+    test.node.close_face(3, test.now);
+    REQUIRE(test.node.add_face() == 3);
+    test.decide(asked, {3, 2});
+    CHECK(test.sent(3).empty());
+    CHECK(test.sent(2).size() == 1);
+
+    test.receive_interest(0, "/a/y", 8);  // asked about the newcomer, it is meant
+    test.node.add_route(name("/a"), 3, 1);
+    test.decide(test.events->next().question, {3});
+    CHECK(test.sent(3).size() == 1);
+}
+
 TEST_CASE("a decision can refuse, and one that names nobody who may be asked does") {
     Outside test;
     test.receive_interest(0, "/a/x", 7);
