@@ -9,12 +9,15 @@ import pytest
 
 from innet.ndn import Client, Name, encode_data
 from innet.ndn.objects import discover_version, fetch, publish
+from innet.ndn.sync import SyncGroup, SyncTiming
 from tests.interop.ndnts_peer import NdntsPeer, missing
+from tests.interop.nodes import listening_node
 from tests.interop.run import ALSO_IN_A_RUN
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 TEXT = "".join(random.Random(5).choices("abcdefgh", k=20_500))
+TELLING_AT_ONCE = SyncTiming(suppression_s=0.0)
 
 
 async def test_what_we_register_ndnts_gets(route):
@@ -48,3 +51,23 @@ async def test_ndnts_discovers_and_gets_an_object_that_we_publish(route):
     assert fetched["size"] == len(TEXT)
     assert fetched["sha256"] == hashlib.sha256(TEXT.encode()).hexdigest()
     assert fetched["name"].endswith("/54=%09")
+
+
+async def test_members_of_both_houses_learn_from_each_other_by_state_vector_sync(tmp_path):
+    with listening_node(f"unix://{tmp_path}/h0.ndn") as (_, uri):
+        async with (
+            Client(uri) as client,
+            NdntsPeer(uri) as peer,
+            SyncGroup(client, "/interop/room", "/interop/ours", timing=TELLING_AT_ONCE) as group,
+        ):
+            group.publish(b"before they came")
+            await peer.do("join", group="/interop/room", node="/interop/theirs")
+            await peer.do("publish", text="theirs")
+            update = await anext(aiter(group.updates()))
+            assert update.member.node == Name("/interop/theirs")
+            assert [data.content for data in await group.fetch(update)] == [b"theirs"]
+            # Who is behind is told.
+            ours = "/8=interop/8=ours"
+            assert await peer.do("hear") == {"node": ours, "texts": ["before they came"]}
+            group.publish(b"while they listen")
+            assert await peer.do("hear") == {"node": ours, "texts": ["while they listen"]}

@@ -109,7 +109,9 @@ class SyncGroup:
         self._protocol = SyncProtocol(
             self.member, self._timing, random.random, self._now_s(), self._earlier
         )
-        await self._client.register(self._sync_name, self._on_sync_interest)
+        # Of its whole name, as NDNts does: beside a route of `<group>/v=3`, one of `<group>` would
+        # be passed over by a forwarder whose members are of both kinds.
+        await self._client.register(self.group, self._on_sync_interest)
         self._arm_timer()
 
     async def close(self) -> None:
@@ -118,7 +120,7 @@ class SyncGroup:
         self._news.set()
         if self._timer is not None:
             self._timer.cancel()
-        for prefix in (self._sync_name, self._publication_prefix):
+        for prefix in (self.group, self._publication_prefix):
             await self._client.unregister(prefix)
 
     @property
@@ -174,6 +176,8 @@ class SyncGroup:
             )  # fmt: skip
 
     async def _on_sync_interest(self, interest: ReceivedInterest) -> Answer:
+        if not self._sync_name.is_prefix_of(interest.name):
+            return None
         try:
             data = wire.parse_data(interest.parameters or b"")
             if data.name != self._sync_name:

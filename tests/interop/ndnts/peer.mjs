@@ -3,6 +3,9 @@
 //   {"do": "serve", "name": "/a", "version": 7, "text": "…", "chunk": 1000}
 //   {"do": "fetch", "name": "/a"}        discovers the version by RDR metadata
 //   {"do": "peek", "name": "/a/b"}
+//   {"do": "join", "group": "/room", "node": "/alice"}     State Vector Sync, version 3
+//   {"do": "publish", "text": "…"}       as that member
+//   {"do": "hear"}                       the next update of another member, and what it says
 //
 // Usage: node peer.mjs (unix:/path | tcp:host:port | udp:host:port) [KEY]
 //
@@ -21,6 +24,8 @@ import { TcpTransport, UdpTransport, UnixTransport } from "@ndn/node-transport";
 import { Name, digestSigning } from "@ndn/packet";
 import { Metadata, retrieveMetadata, serveMetadata } from "@ndn/rdr";
 import { BufferChunkSource, fetch, serve } from "@ndn/segmented-object";
+
+import { Membership } from "./membership.mjs";
 
 async function connect(address) {
   const [scheme, ...rest] = address.split(":");
@@ -43,18 +48,26 @@ function tellWhenRegistered(registration) {
   };
 }
 
+/** Ask for word that a prefix is registered. */
+function registrationOf(prefix) {
+  const registered = Promise.withResolvers();
+  waiting.set(prefix.toString(), registered);
+  return registered.promise;
+}
+
+let membership;
+
 const commands = {
   async serve({ name, version, text, chunk }) {
     const prefix = new Name(name);
     const versioned = prefix.append(Version, version);
-    const registered = Promise.withResolvers();
-    waiting.set(prefix.toString(), registered);
+    const registered = registrationOf(prefix);
     serve(versioned, new BufferChunkSource(Buffer.from(text), { chunkSize: chunk }), {
       signer: digestSigning,
       pOpts: { announcement: prefix },
     });
     serveMetadata(new Metadata(versioned), { prefix, signer: digestSigning });
-    await registered.promise;
+    await registered;
     return { name: versioned.toString() };
   },
 
@@ -74,6 +87,21 @@ const commands = {
   async peek({ name }) {
     const data = await consume(name, { retx: 2, verifier: digestSigning });
     return { name: data.name.toString(), text: Buffer.from(data.content).toString() };
+  },
+
+  async join({ group, node }) {
+    const registered = registrationOf(new Name(group));
+    membership = await Membership.join(group, node);
+    await Promise.all([registered, registrationOf(membership.prefix)]);
+    return {};
+  },
+
+  async publish({ text }) {
+    return { name: membership.publish(text).toString() };
+  },
+
+  async hear() {
+    return membership.hear();
   },
 };
 
