@@ -18,8 +18,8 @@ def missing() -> str | None:
     """Why NDNts cannot run here; ``None`` when it can."""
     if shutil.which("node") is None:
         return "Node.js is not installed (apt-get install nodejs npm)"
-    if not (_FOLDER / "node_modules" / "@ndn").is_dir():
-        return "NDNts is not installed (make interop)"
+    if not (_FOLDER / "node_modules" / "@ndn" / "svs").is_dir():
+        return "NDNts is not installed, or an older part of it (make interop)"
     return None
 
 

@@ -36,11 +36,11 @@ class Function(Generic[_Parameters, _Result]):
     async def run(self, args: list[Any], kwargs: dict[str, Any], timeout_s: float) -> Outcome:
         """What it returns, or the exception that it raises, without holding up the event loop."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as limit:
                 return Outcome(await self._result(args, kwargs))
-        except TimeoutError:
-            return Outcome(error=f"{self.name}: it has not ended within {timeout_s:g} s")
         except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
+                return Outcome(error=f"{self.name}: it has not ended within {timeout_s:g} s")
             _log.warning("%s failed", self.name, exc_info=error)
             return Outcome(error=f"{self.name}: {type(error).__name__}: {error}")
 

@@ -76,6 +76,15 @@ async def test_a_function_that_takes_too_long_is_stopped() -> None:
     await stopped.wait()
 
 
+async def test_a_timeout_inside_the_function_is_an_error_of_its_own() -> None:
+    @innet.function("/asks-elsewhere")
+    async def asks_elsewhere() -> None:
+        raise TimeoutError("the database is silent")
+
+    with pytest.raises(FunctionError, match="TimeoutError: the database is silent"):
+        await _call(asks_elsewhere)
+
+
 async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
     threads = []
 
