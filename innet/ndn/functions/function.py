@@ -35,8 +35,9 @@ class Function(Generic[_Parameters, _Result]):
 
     async def run(self, args: list[Any], kwargs: dict[str, Any], timeout_s: float) -> Outcome:
         """What it returns, or the exception that it raises, without holding up the event loop."""
+        limit = asyncio.timeout(timeout_s)
         try:
-            async with asyncio.timeout(timeout_s) as limit:
+            async with limit:
                 return Outcome(await self._result(args, kwargs))
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():

@@ -16,7 +16,7 @@ from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
 from innet.ndn.functions.reflexive import reflexive_name_of
 from innet.ndn.functions.repetitions import Repetitions
-from innet.ndn.functions.stage import FLOW, Stage, item_name
+from innet.ndn.functions.stage import Stage, item_name, output_below
 from innet.ndn.functions.transfer import fetch_content, publication_of
 from innet.ndn.names import Name, as_name, with_component
 from innet.ndn.production import Answer, Refusal
@@ -133,14 +133,19 @@ class FunctionServer:
         return Outcome()
 
     async def _answer_of_stage(self, interest: ReceivedInterest) -> Answer:
-        function = next((n for n in self._functions if n.is_prefix_of(interest.name)), None)
-        if function is None or interest.name[len(function)][1] != FLOW:
+        output = self._output_of(interest.name)
+        if output is None:
             return Refusal(NackReason.NO_DATA)
         try:
-            stage = await self._opened(interest.name.prefix(len(function) + 2))
+            stage = await self._opened(output)
         except FunctionError:
             return Refusal(NackReason.NO_DATA)
         return await stage.answer(interest)
+
+    def _output_of(self, name: Name) -> Name | None:
+        """The output of one of these functions, open or not yet, that ``name`` is of."""
+        outputs = (output_below(function, name) for function in self._functions)
+        return max((output for output in outputs if output is not None), key=len, default=None)
 
     async def _opened(self, output: Name) -> Stage:
         """Its consumer may be faster than whoever opens it."""
@@ -167,8 +172,8 @@ class FunctionServer:
                 patience_s=part.item_timeout_s,
             )
 
-        is_own = any(name.is_prefix_of(prefix) for name in self._functions)
-        return from_here if is_own else from_elsewhere
+        own = self._output_of(prefix)
+        return from_elsewhere if own is None or own != prefix else from_here
 
     def _publish(self, function: Name, content: bytes) -> Name:
         name = with_component(with_component(function, _RESULT), secrets.token_hex(16).encode())

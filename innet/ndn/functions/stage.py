@@ -53,8 +53,8 @@ class Stage:
         take: Callable[[int], Awaitable[bytes]],
     ) -> None:
         self.output = as_name(part.output_prefix)
-        own = with_component(function.name, FLOW)
-        if not own.is_prefix_of(self.output) or len(self.output) != len(own) + 1:
+        own = output_below(function.name, self.output)
+        if own is None or own != self.output:
             raise FunctionError(f"{self.output} is not an output of {function.name}")
         self._client = client
         self._function = function
@@ -93,8 +93,7 @@ class Stage:
     async def answer(self, interest: ReceivedInterest) -> Answer:
         """A segment of an item, once it is there."""
         self.keep()
-        below = interest.name[len(self.output)]
-        if below[1] == END:
+        if with_component(self.output, END).is_prefix_of(interest.name):
             self.end()
             return None
         number = number_at(interest.name, len(self.output), ComponentType.SEQUENCE_NUM)
@@ -157,6 +156,12 @@ class Stage:
         if came.last or came.error:
             return came
         return await self._function.run([came.value], {}, self._timeout_s)
+
+
+def output_below(function: Name, name: Name) -> Name | None:
+    """The output ``<function>/flow/<id>`` that ``name`` is of; ``None`` when it is of none."""
+    own = with_component(function, FLOW)
+    return name.prefix(len(own) + 1) if own.is_prefix_of(name) and len(name) > len(own) else None
 
 
 def item_name(prefix: Name, number: int) -> Name:

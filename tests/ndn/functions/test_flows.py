@@ -11,7 +11,9 @@ import pytest
 
 import innet
 from innet.errors import FunctionError
+from innet.ndn import NackReason, Refusal, encode_interest
 from innet.ndn.functions import stage
+from innet.ndn.wire import parse_interest
 from tests.ndn.direct_client import DirectClient
 
 
@@ -37,6 +39,43 @@ async def test_items_pass_through_every_function_in_order() -> None:
 
 async def test_a_function_can_be_in_a_flow_twice() -> None:
     assert await _flow([1, 2], "/double", "/double") == [4, 8]
+
+
+@innet.function("/double/add-one")
+async def add_one_below(value: Any) -> Any:
+    return value + 1
+
+
+async def test_functions_may_have_names_that_begin_with_another_s() -> None:
+    for functions in ((double, add_one_below), (add_one_below, double)):
+        client = DirectClient()
+        async with innet.serving(*functions, client=client):
+            for chain in (("/double", "/double/add-one"), ("/double/add-one", "/double")):
+                values = [value async for value in innet.flow([1], *chain, client=client)]
+                assert values == [3 if chain[0] == "/double" else 4]
+
+
+async def test_a_function_below_another_s_name_may_be_served_elsewhere() -> None:
+    client = DirectClient()
+    async with (
+        innet.serving(double, client=client),
+        innet.serving(add_one_below, client=client),
+    ):
+        results = innet.flow([1, 2], "/double/add-one", "/double", client=client)
+        assert [value async for value in results] == [4, 6]
+
+
+async def test_names_without_what_an_item_s_has_are_refused() -> None:
+    client = DirectClient()
+    async with innet.serving(double, client=client) as server:
+        async with asyncio.timeout(20):
+            results = innet.flow([1, 2], "/double", client=client)
+            await anext(results)
+            (output,) = server._stages
+            for name in ("/double", "/double/flow", "/double/elsewhere", str(output)):
+                interest = parse_interest(encode_interest(name))
+                assert await server._answer(interest) == Refusal(NackReason.NO_DATA)
+            await results.aclose()
 
 
 async def test_large_items_and_a_window_of_one() -> None:
