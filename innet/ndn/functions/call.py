@@ -9,7 +9,7 @@ from innet.errors import FunctionError
 from innet.ndn.client import Client
 from innet.ndn.functions.messages import Arguments, Outcome
 from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
-from innet.ndn.functions.transfer import fetch_content, publication_of
+from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content, publication_of
 from innet.ndn.names import Name, as_name
 from innet.ndn.validation import Validator
 
@@ -24,6 +24,7 @@ async def call(
     client: Client | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     validator: Validator | None = None,
+    most_bytes: int = DEFAULT_MOST_BYTES,
     **kwargs: Any,
 ) -> Any:
     """Call the function of that name with these arguments, and wait for its result.
@@ -36,13 +37,15 @@ async def call(
         client: by default one of its own, connected for this call.
         timeout_s: how long the call may take; the function is stopped after it as well.
         validator: of the result; the client's by default.
+        most_bytes: of the result; a larger one is refused.
 
     Raises:
         FunctionError: the function raised an exception, whose text the message has, or an argument
-            cannot be sent.
+            cannot be sent, or the result is none.
         InterestTimeout: no result in time.
         InterestRefused: nobody serves that name.
         SecurityError: the result may not be believed.
+        TransportError: it did not come, or is too large.
 
     Example::
 
@@ -53,7 +56,9 @@ async def call(
     async with AsyncExitStack() as stack:
         if client is None:
             client = await stack.enter_async_context(Client())
-        outcome = await outcome_of(client, function, arguments, validator or client.validator)
+        outcome = await outcome_of(
+            client, function, arguments, validator or client.validator, most_bytes=most_bytes
+        )
     if outcome.error:
         raise FunctionError(outcome.error)
     return outcome.value
@@ -65,6 +70,7 @@ async def outcome_of(
     arguments: Arguments,
     validator: Validator,
     reflexive: Name | None = None,
+    most_bytes: int = DEFAULT_MOST_BYTES,
 ) -> Outcome:
     """How that call ended. ``reflexive`` is where the caller can be asked back.
 
@@ -73,6 +79,7 @@ async def outcome_of(
         InterestTimeout: no result in time.
         InterestRefused: nobody serves that name.
         SecurityError: the result may not be believed.
+        TransportError: it did not come, or is too large.
     """
     back = reflexive or new_reflexive_name()
     content = publication_of(client, back, arguments.encode())
@@ -91,8 +98,20 @@ async def outcome_of(
         return outcome
     large = await fetch_content(
         client,
-        as_name(outcome.object_name),
+        _result_of(function, outcome),
         validator=validator,
         patience_s=arguments.timeout_s,
+        most_bytes=most_bytes,
     )
     return Outcome.decode(large)
+
+
+def _result_of(function: Name, outcome: Outcome) -> Name:
+    """Where its result is: below the function's name, so that it sends nobody elsewhere."""
+    try:
+        name = as_name(outcome.object_name)
+    except ValueError as error:
+        raise FunctionError(f"{function} says that its result is nowhere: {error}") from error
+    if not function.is_prefix_of(name):
+        raise FunctionError(f"{function} says that its result is {name}, which is not below it")
+    return name

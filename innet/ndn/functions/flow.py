@@ -17,11 +17,11 @@ from innet.errors import FunctionError
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.call import DEFAULT_TIMEOUT_S, outcome_of
-from innet.ndn.functions.messages import MAX_TIMEOUT_S, Arguments, FlowPart, Outcome
+from innet.ndn.functions.messages import MAX_TIMEOUT_S, MAX_WINDOW, Arguments, FlowPart, Outcome
 from innet.ndn.functions.reflexive import new_reflexive_name
 from innet.ndn.functions.source import ItemSource
 from innet.ndn.functions.stage import END, FLOW, item_name
-from innet.ndn.functions.transfer import fetch_content
+from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content
 from innet.ndn.names import Name, as_name, with_component
 from innet.ndn.validation import Validator
 
@@ -35,6 +35,7 @@ async def flow(
     window: int = 8,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     validator: Validator | None = None,
+    most_bytes: int = DEFAULT_MOST_BYTES,
 ) -> AsyncGenerator[Any, None]:
     """What the last of the functions makes of each item, in order.
 
@@ -48,24 +49,26 @@ async def flow(
         window: items on their way at once, at most.
         timeout_s: how long one item may take at each function.
         validator: of the last function's items; the client's by default.
+        most_bytes: of each of them; a larger one ends the flow.
 
     Raises:
         FunctionError: a function, or ``items``, has raised an exception; the message has its text.
         InterestRefused: nobody serves one of the functions.
         ObjectIncomplete: an item did not come in time.
-        ValueError: no function, or a window below 1.
+        TransportError: an item is too large.
+        ValueError: no function, or a window that is not between 1 and 1024.
 
     Example::
 
         async for face in innet.flow(frames, "/resize", "/detect"):
             show(face)
     """
-    if not functions or window < 1:
-        raise ValueError("a flow needs a function and a window of at least 1")
+    if not functions or not 1 <= window <= MAX_WINDOW:
+        raise ValueError(f"a flow needs a function and a window between 1 and {MAX_WINDOW}")
     async with AsyncExitStack() as stack:
         if client is None:
             client = await stack.enter_async_context(Client())
-        opened = _Flow(client, [as_name(name) for name in functions], window, timeout_s)
+        opened = _Flow(client, [as_name(name) for name in functions], window, timeout_s, most_bytes)
         source = ItemSource(client, items, with_component(opened.reflexive, _ITEMS), 4 * window)
         stack.push_async_callback(opened.close)
         stack.callback(client.stop_producing, source.prefix)
@@ -79,12 +82,18 @@ class _Flow:
     """The stages of one flow, opened from here, and the window of the consumer."""
 
     def __init__(
-        self, client: Client, functions: list[Name], window: int, timeout_s: float
+        self,
+        client: Client,
+        functions: list[Name],
+        window: int,
+        timeout_s: float,
+        most_bytes: int,
     ) -> None:
         self._client = client
         self._functions = functions
         self._window = window
         self._timeout_s = timeout_s
+        self._most_bytes = most_bytes
         self._outputs = [
             with_component(with_component(name, FLOW), secrets.token_hex(16).encode())
             for name in functions
@@ -97,9 +106,7 @@ class _Flow:
         """Open every stage; each stays open until the flow ends."""
         inputs = [source, *self._outputs]
         for number, function in enumerate(self._functions):
-            part = FlowPart(
-                str(inputs[number]), str(self._outputs[number]), self._window, self._timeout_s
-            )
+            part = FlowPart(inputs[number], self._outputs[number], self._window, self._timeout_s)
             reflexive = self.reflexive if number == 0 else new_reflexive_name()
             self._stages.append(
                 asyncio.get_running_loop().create_task(
@@ -150,6 +157,7 @@ class _Flow:
             item_name(self._outputs[-1], number),
             validator=validator,
             patience_s=self._timeout_s * len(self._functions),
+            most_bytes=self._most_bytes,
         )
         return Outcome.decode(content)
 

@@ -7,8 +7,13 @@ from typing import Any
 
 from innet.errors import FunctionError
 from innet.ndn.functions.values import decode_value, encode_value
+from innet.ndn.names import Name, as_name
 
 MAX_TIMEOUT_S = 86400.0
+MAX_WINDOW = 1024
+"""Of a flow, in items: each function keeps a few windows of them."""
+
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class Arguments:
         }
         if self.flow is not None:
             message["flow"] = {
-                "input": self.flow.input_prefix,
-                "output": self.flow.output_prefix,
+                "input": str(self.flow.input_prefix),
+                "output": str(self.flow.output_prefix),
                 "window": self.flow.window,
                 "item_timeout_s": self.flow.item_timeout_s,
             }
@@ -49,19 +54,10 @@ class Arguments:
         message = decode_value(encoded)
         try:
             part = message.get("flow")
-            flow = None
-            if part is not None:
-                flow = FlowPart(
-                    str(part["input"]),
-                    str(part["output"]),
-                    int(part["window"]),
-                    float(part["item_timeout_s"]),
-                )
-            timeout_s = float(message["timeout_s"])
-            if not (0 < timeout_s <= MAX_TIMEOUT_S and (flow is None or flow.window > 0)):
-                raise ValueError("a time or a window is out of range")
+            flow = None if part is None else FlowPart.of(part)
+            timeout_s = _time_s(message["timeout_s"])
             return cls(list(message["args"]), dict(message["kwargs"]), timeout_s, flow)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except _MALFORMED as error:
             raise FunctionError(f"what came are no arguments of a call: {error!r}") from error
 
 
@@ -76,10 +72,23 @@ class FlowPart:
         item_timeout_s: how long one item may take here.
     """
 
-    input_prefix: str
-    output_prefix: str
+    input_prefix: Name
+    output_prefix: Name
     window: int
     item_timeout_s: float
+
+    @classmethod
+    def of(cls, message: dict[str, Any]) -> FlowPart:
+        """What arguments say of it."""
+        window = int(message["window"])
+        if not 0 < window <= MAX_WINDOW:
+            raise ValueError(f"a window of {window} is out of range")
+        return cls(
+            as_name(str(message["input"])),
+            as_name(str(message["output"])),
+            window,
+            _time_s(message["item_timeout_s"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,17 @@ class Outcome:
         message = decode_value(encoded)
         try:
             return cls(
-                message["value"], str(message["error"]), str(message["object"]), message["last"]
+                message["value"],
+                str(message["error"]),
+                str(message["object"]),
+                bool(message["last"]),
             )
-        except (KeyError, TypeError) as error:
+        except _MALFORMED as error:
             raise FunctionError(f"what came is no result of a call: {error!r}") from error
+
+
+def _time_s(said: Any) -> float:
+    time_s = float(said)
+    if not 0 < time_s <= MAX_TIMEOUT_S:
+        raise ValueError(f"a time of {time_s:g} s is out of range")
+    return time_s

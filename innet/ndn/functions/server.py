@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
@@ -16,17 +15,18 @@ from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
 from innet.ndn.functions.reflexive import reflexive_name_of
 from innet.ndn.functions.repetitions import Repetitions
+from innet.ndn.functions.results import Results
 from innet.ndn.functions.stage import Stage, item_name, output_below
-from innet.ndn.functions.transfer import fetch_content, publication_of
-from innet.ndn.names import Name, as_name, with_component
+from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content
+from innet.ndn.names import Name
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.validation import Validator
 from innet.ndn.wire import ReceivedInterest
 from innet.packets.numbers import NackReason
 
-_RESULT = b"result"
 _LARGEST_IN_ANSWER_BYTES = 7000
-_RESULT_KEPT_S = 60.0
+_RESULTS_KEPT = 4
+"""Of the largest size at once."""
 _PATIENCE_S = 8.0
 """How long the caller may take to answer for a segment of the arguments."""
 _STAGE_OPENS_S = 4.0
@@ -39,6 +39,7 @@ class FunctionServer:
         client: connected; functions are registered with its forwarder.
         validator: of arguments: who may call. The client's by default, which lets everybody.
         most_calls: at once; more are refused as congestion, and come again by themselves.
+        most_bytes: of the arguments of a call, and of an item of a flow; larger ones are refused.
     """
 
     def __init__(
@@ -47,12 +48,15 @@ class FunctionServer:
         *functions: Function[..., Any],
         validator: Validator | None = None,
         most_calls: int = 64,
+        most_bytes: int = DEFAULT_MOST_BYTES,
     ) -> None:
         self._client = client
         self._functions = {function.name: function for function in functions}
         self._validator = validator or client.validator
         self._most_calls = most_calls
+        self._most_bytes = most_bytes
         self._calls = Repetitions()
+        self._results = Results(client, _RESULTS_KEPT * most_bytes)
         self._stages: dict[Name, Stage] = {}
         self._triggers: dict[Name, Stage] = {}
         self._stage_opened = asyncio.Event()
@@ -74,6 +78,7 @@ class FunctionServer:
     ) -> None:
         await self._withdraw()
         self._calls.close()
+        self._results.close()
         for stage in list(self._stages.values()):
             stage.end()
 
@@ -103,7 +108,9 @@ class FunctionServer:
         except (FunctionError, TransportError, SecurityError) as error:
             content = Outcome(error=f"{function.name}: {error}").encode()
         if len(content) > _LARGEST_IN_ANSWER_BYTES:
-            content = Outcome(object_name=str(self._publish(function.name, content))).encode()
+            content = Outcome(
+                object_name=str(self._results.publish(function.name, content))
+            ).encode()
         return wire.encode_data(trigger, content, signer=self._client.signer)
 
     async def _outcome(
@@ -111,7 +118,11 @@ class FunctionServer:
     ) -> Outcome:
         arguments = Arguments.decode(
             await fetch_content(
-                self._client, reflexive, validator=self._validator, patience_s=_PATIENCE_S
+                self._client,
+                reflexive,
+                validator=self._validator,
+                patience_s=_PATIENCE_S,
+                most_bytes=self._most_bytes,
             )
         )
         if arguments.flow is not None:
@@ -158,7 +169,7 @@ class FunctionServer:
         return self._stages[output]
 
     def _taker(self, part: FlowPart) -> Callable[[int], Awaitable[bytes]]:
-        prefix = as_name(part.input_prefix)
+        prefix = part.input_prefix
 
         # No forwarder sends Interests back to the client that they come from.
         async def from_here(number: int) -> bytes:
@@ -170,16 +181,11 @@ class FunctionServer:
                 item_name(prefix, number),
                 validator=self._validator,
                 patience_s=part.item_timeout_s,
+                most_bytes=self._most_bytes,
             )
 
         own = self._output_of(prefix)
         return from_elsewhere if own is None or own != prefix else from_here
-
-    def _publish(self, function: Name, content: bytes) -> Name:
-        name = with_component(with_component(function, _RESULT), secrets.token_hex(16).encode())
-        self._client.produce(name, publication_of(self._client, name, content).answer)
-        asyncio.get_running_loop().call_later(_RESULT_KEPT_S, self._client.stop_producing, name)
-        return name
 
 
 @asynccontextmanager
@@ -188,6 +194,7 @@ async def serving(
     client: Client | None = None,
     validator: Validator | None = None,
     most_calls: int = 64,
+    most_bytes: int = DEFAULT_MOST_BYTES,
 ) -> AsyncIterator[FunctionServer]:
     """Serve functions while the block runs, by a client of its own if none is given.
 
@@ -203,7 +210,13 @@ async def serving(
     async with AsyncExitStack() as stack:
         if client is None:
             client = await stack.enter_async_context(Client())
-        server = FunctionServer(client, *functions, validator=validator, most_calls=most_calls)
+        server = FunctionServer(
+            client,
+            *functions,
+            validator=validator,
+            most_calls=most_calls,
+            most_bytes=most_bytes,
+        )
         yield await stack.enter_async_context(server)
 
 

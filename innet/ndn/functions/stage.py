@@ -16,7 +16,7 @@ from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import FlowPart, Outcome
 from innet.ndn.functions.repetitions import Repetitions
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import Name, as_name, number_at, with_component
+from innet.ndn.names import Name, number_at, with_component
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
@@ -52,7 +52,7 @@ class Stage:
         part: FlowPart,
         take: Callable[[int], Awaitable[bytes]],
     ) -> None:
-        self.output = as_name(part.output_prefix)
+        self.output = part.output_prefix
         own = output_below(function.name, self.output)
         if own is None or own != self.output:
             raise FunctionError(f"{self.output} is not an output of {function.name}")

@@ -13,6 +13,8 @@ from innet.ndn.validation import Validator
 _VERSION = 1
 _SEGMENT_BYTES = 8000
 _FRESHNESS_S = 4.0
+DEFAULT_MOST_BYTES = 64 << 20
+"""Of the arguments of a call, of its result, and of an item of a flow."""
 
 
 def publication_of(client: Client, name: Name, content: bytes) -> Publication:
@@ -22,13 +24,14 @@ def publication_of(client: Client, name: Name, content: bytes) -> Publication:
 
 
 async def fetch_content(
-    client: Client, name: Name, *, validator: Validator, patience_s: float
+    client: Client, name: Name, *, validator: Validator, patience_s: float, most_bytes: int
 ) -> bytes:
     """What :func:`publication_of` was given, elsewhere.
 
     Raises:
         ObjectIncomplete: some of it did not come; the message says why.
         SecurityError: a segment may not be believed.
+        TransportError: it has more than ``most_bytes``.
     """
     fetch = ObjectFetch(
         client,
@@ -36,5 +39,6 @@ async def fetch_content(
         MemorySink(),
         validator=validator,
         patience_s=patience_s,
+        most_bytes=most_bytes,
     )
     return (await fetch.run()).content

@@ -7,12 +7,17 @@ escaped), and then the bytes of those buffers, in the order of ``i``::
     4 bytes   length of the JSON document, big-endian
     n bytes   {"value": ..., "sizes": [bytes of each buffer]}
     ...       the buffers
+
+Each buffer stands for one value, so that a small document cannot ask for many copies of a large
+buffer; and a document, which takes some forty times its size once it is read, has a bound of its
+own.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,14 +29,20 @@ from innet.errors import FunctionError
 _LENGTH = struct.Struct(">I")
 _KINDS = "biufc"
 """Of NumPy's types: truth values, integers and floats; no objects, no strings."""
+_DTYPE = re.compile(f"[<|][{_KINDS}][0-9]{{1,2}}")
 _MAX_DEPTH = 64
+_MAX_DIMENSIONS = 64
+_MAX_LENGTH = (1 << 63) - 1
+"""Of an array in one dimension; longer numbers only take time to multiply."""
+MAX_DOCUMENT_BYTES = 8 << 20
+"""Of JSON: everything but bytes and arrays."""
 
 
 def encode_value(value: object) -> bytes:
     """``value`` as bytes.
 
     Raises:
-        FunctionError: something in it is none of these types.
+        FunctionError: something in it is none of these types, or there is too much of JSON.
     """
     buffers: list[bytes] = []
     try:
@@ -44,6 +55,11 @@ def encode_value(value: object) -> bytes:
             f"{error}: arguments and results are what JSON can say, bytes and NumPy arrays of "
             "numbers; convert it, with .tolist() or str() for example"
         ) from error
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise FunctionError(
+            f"more than {MAX_DOCUMENT_BYTES} bytes of JSON: send numbers as NumPy arrays, and long "
+            "texts as bytes"
+        )
     return b"".join((_LENGTH.pack(len(document)), document, *buffers))
 
 
@@ -55,22 +71,48 @@ def decode_value(encoded: bytes) -> Any:
     """
     try:
         (size,) = _LENGTH.unpack_from(encoded)
+        if size > MAX_DOCUMENT_BYTES:
+            raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes of JSON")
         start = _LENGTH.size + size
         document = json.loads(encoded[_LENGTH.size : start])
-        buffers = []
-        for buffer_size in document["sizes"]:
-            if not (isinstance(buffer_size, int) and 0 <= buffer_size <= len(encoded) - start):
-                raise ValueError("a buffer is cut off")
-            buffers.append(encoded[start : start + buffer_size])
-            start += buffer_size
-        if start != len(encoded):
-            raise ValueError("bytes are left over")
+        buffers = _Buffers(memoryview(encoded)[start:], document["sizes"])
         return _decode(document["value"], buffers, 0)
-    except (ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError) as error:
+    except _MALFORMED as error:
         raise FunctionError(
             f"what came is no value of a function ({error}); do both ends run the same version of "
             "innet?"
         ) from error
+
+
+_MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What Python says of a document that is not of the form above."""
+
+
+class _Buffers:
+    """The buffers behind a document. Each is taken once, and none is left over."""
+
+    def __init__(self, encoded: memoryview, sizes: list[Any]) -> None:
+        self._buffers: dict[object, memoryview] = {}
+        for number, size in enumerate(sizes):
+            if not (isinstance(size, int) and 0 <= size <= len(encoded)):
+                raise ValueError("a buffer is cut off")
+            self._buffers[number] = encoded[:size]
+            encoded = encoded[size:]
+        if encoded:
+            raise ValueError("bytes are left over")
+
+    def take(self, number: object) -> memoryview:
+        if type(number) is not int or number not in self._buffers:
+            raise ValueError("a buffer's number is none, or stands twice")
+        return self._buffers.pop(number)
 
 
 def _encode(value: object, buffers: list[bytes], depth: int) -> object:
@@ -107,7 +149,7 @@ def _encode_mapping(value: Mapping[Any, Any], buffers: list[bytes], depth: int) 
     return {"$dict": items} if any(key.startswith("$") for key in items) else items
 
 
-def _decode(tree: Any, buffers: list[bytes], depth: int) -> Any:
+def _decode(tree: Any, buffers: _Buffers, depth: int) -> Any:
     if depth > 2 * _MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(tree, list):
@@ -115,24 +157,20 @@ def _decode(tree: Any, buffers: list[bytes], depth: int) -> Any:
     if not isinstance(tree, dict):
         return tree
     if "$bytes" in tree:
-        return buffers[_index(tree["$bytes"])]
+        return bytes(buffers.take(tree["$bytes"]))
     if "$array" in tree:
-        return _decode_array(tree, buffers[_index(tree["$array"])])
+        return _decode_array(tree, buffers.take(tree["$array"]))
     items = tree.get("$dict", tree)
     return {key: _decode(item, buffers, depth + 1) for key, item in items.items()}
 
 
-def _index(number: object) -> int:
-    if not isinstance(number, int) or number < 0:
-        raise ValueError("a buffer's number is none")
-    return number
-
-
-def _decode_array(tree: dict[str, Any], buffer: bytes) -> np.ndarray[Any, Any]:
-    dtype = np.dtype(str(tree["dtype"]))
-    shape = tuple(tree["shape"])
-    if dtype.kind not in _KINDS or not all(isinstance(n, int) and n >= 0 for n in shape):
-        raise ValueError(f"an array of {dtype} and shape {shape} is not taken")
+def _decode_array(tree: dict[str, Any], buffer: memoryview) -> np.ndarray[Any, Any]:
+    name, shape = tree["dtype"], tree["shape"]
+    if _DTYPE.fullmatch(name) is None or len(shape) > _MAX_DIMENSIONS:
+        raise ValueError("an array of this type or shape is not taken")
+    dtype = np.dtype(name)
+    if not all(type(n) is int and 0 <= n <= _MAX_LENGTH for n in shape):
+        raise ValueError("an array of this shape is not taken")
     if math.prod(shape) * dtype.itemsize != len(buffer):
         raise ValueError(f"an array of shape {shape} does not have {len(buffer)} bytes")
     return np.frombuffer(buffer, dtype).reshape(shape).copy()

@@ -24,6 +24,7 @@ async def fetch(
     exact: bool = False,
     validator: Validator | None = None,
     patience_s: float = 8.0,
+    most_bytes: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> FetchedObject:
     """Fetch an object, of whatever house's making.
@@ -35,6 +36,7 @@ async def fetch(
         exact: the segments are right below ``name``, which has no version.
         validator: in place of the client's: of metadata and segments, or of the root manifest.
         patience_s: how long a packet may go unanswered.
+        most_bytes: of content; a larger object is refused as soon as it shows.
         on_progress: told after every segment.
 
     Raises:
@@ -43,7 +45,7 @@ async def fetch(
         ObjectIncomplete: some segments did not come. Its ``missing`` says which; ``resume()`` goes
             on from there.
         SecurityError: something may not be believed.
-        TransportError: the file cannot be written.
+        TransportError: the file cannot be written, or the object is too large.
     """
     believed = validator or client.validator
     place = await locate(
@@ -65,5 +67,6 @@ async def fetch(
         sink,
         validator=believed,
         patience_s=patience_s,
+        most_bytes=most_bytes,
         on_progress=on_progress,
     ).run()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from innet.errors import InterestRefused, InterestTimeout, ObjectIncomplete
+from innet.errors import InterestRefused, InterestTimeout, ObjectIncomplete, TransportError
 from innet.ndn import wire
 from innet.ndn.names import Name, with_digest, with_segment
 from innet.ndn.objects.manifests import Manifests
@@ -69,6 +69,7 @@ class ObjectFetch:
         sink: gets the bytes.
         validator: of segments, or of the root manifest.
         patience_s: how long one segment may go unanswered.
+        most_bytes: of content; more is refused as soon as it shows. Any number by default.
         on_progress: told after every segment.
     """
 
@@ -80,6 +81,7 @@ class ObjectFetch:
         *,
         validator: Validator,
         patience_s: float,
+        most_bytes: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self._client = client
@@ -87,6 +89,8 @@ class ObjectFetch:
         self._sink = sink
         self._validator = validator
         self._patience_s = patience_s
+        self._most_bytes = most_bytes
+        self._arrived_bytes = 0
         self._on_progress = on_progress
         self._queue = SegmentQueue()
         self._window = CongestionWindow()
@@ -101,8 +105,6 @@ class ObjectFetch:
 
         Raises:
             ObjectIncomplete: nobody answered for a segment.
-            SecurityError: a segment may not be believed.
-            TransportError: the sink cannot take it.
         """
         self._failure = None
         try:
@@ -137,8 +139,8 @@ class ObjectFetch:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         self._moved.set()
-        if not task.cancelled() and self._failure is None:
-            self._failure = task.exception()
+        if not task.cancelled() and (failure := task.exception()) and self._failure is None:
+            self._failure = failure
 
     async def _stop(self) -> None:
         for task in self._under_way:
@@ -151,10 +153,21 @@ class ObjectFetch:
         except BaseException:
             self._queue.lost(segment)
             raise
-        self._queue.arrived(segment, data.content)
+        if self._queue.arrived(segment, data.content):
+            self._arrived_bytes += len(data.content)
         if self._queue.total is None and data.final_segment is not None:
             self._queue.set_total(data.final_segment + 1)
+        self._check_size()
         self._report()
+
+    def _check_size(self) -> None:
+        """Refuse what is too large, or says that it will be: a segment has at least one byte."""
+        total = self._queue.total or 1
+        if self._most_bytes is not None and max(self._arrived_bytes, total - 1) > self._most_bytes:
+            raise TransportError(
+                f"{self._name} is larger than the {self._most_bytes} bytes that are taken here: "
+                "send less, or raise most_bytes where it is fetched"
+            )
 
     async def _segment_data(self, segment: int) -> ReceivedData:
         name = with_segment(self._name, segment)

@@ -19,7 +19,8 @@ class Sink(Protocol):
         size_bytes: how many it has taken.
     """
 
-    size_bytes: int
+    @property
+    def size_bytes(self) -> int: ...
 
     async def write(self, contents: list[bytes]) -> None:
         """Take what follows."""
@@ -32,15 +33,17 @@ class MemorySink:
     """Keeps the object in memory."""
 
     def __init__(self) -> None:
-        self._contents: list[bytes] = []
-        self.size_bytes = 0
+        self._content = bytearray()  # not the segments: tiny ones would take many times their size
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._content)
 
     async def write(self, contents: list[bytes]) -> None:
-        self._contents += contents
-        self.size_bytes += sum(map(len, contents))
+        self._content += b"".join(contents)
 
     async def finish(self) -> bytes | None:
-        return b"".join(self._contents)
+        return bytes(self._content)
 
 
 class FileSink:

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import innet
-from innet.errors import FunctionError, InterestTimeout
-from innet.ndn import Name
+from innet.errors import FunctionError, InterestTimeout, TransportError
+from innet.ndn import Name, encode_data
 from innet.ndn.functions.function import Function
+from innet.ndn.functions.messages import Outcome
+from innet.ndn.functions.results import Results
 from tests.ndn.direct_client import DirectClient
 
 
@@ -41,6 +43,47 @@ async def test_arguments_and_results_larger_than_a_packet_travel_in_segments() -
     values = np.random.default_rng(1).random(20_000)
     (back,) = await _call(echo, values)
     np.testing.assert_array_equal(back, values)
+
+
+async def test_arguments_and_results_that_are_too_large_are_refused() -> None:
+    client = DirectClient()
+    async with innet.serving(echo, client=client, most_bytes=20_000):
+        assert await innet.call("/echo", bytes(9_000), client=client) == [bytes(9_000)]
+        with pytest.raises(FunctionError, match=r"larger than the 20000 bytes .* most_bytes"):
+            await innet.call("/echo", bytes(90_000), client=client)
+        fetched = len(client.asked)
+        with pytest.raises(FunctionError, match="larger than the 20000 bytes"):
+            await innet.call("/echo", bytes(9_000_000), client=client)
+        assert len(client.asked) < fetched + 100  # and not when all of it has come
+        with pytest.raises(TransportError, match="larger than the 8000 bytes"):
+            await innet.call("/echo", bytes(9_000), client=client, most_bytes=8_000)
+        results = innet.flow([bytes(30_000)], "/echo", client=client)
+        with pytest.raises(FunctionError, match="larger than the 20000 bytes"):
+            await anext(results)
+
+
+async def test_results_that_wait_for_their_callers_are_bounded() -> None:
+    client = DirectClient()
+    results = Results(client, most_bytes=100)
+    names = [results.publish(Name("/echo"), bytes(40)) for _ in range(3)]
+
+    def kept() -> list[bool]:
+        return [client._producers.handler_of(name) is not None for name in names]
+
+    assert kept() == [False, True, True]
+    names.append(results.publish(Name("/echo"), bytes(1000)))
+    assert kept() == [False, False, False, True]
+    results.close()
+    assert not any(kept())
+
+
+@pytest.mark.parametrize("result", ["/elsewhere/result", "/ec%zz"])
+async def test_a_function_cannot_send_its_callers_elsewhere(result: str) -> None:
+    client = DirectClient()
+    outcome = Outcome(object_name=result).encode()
+    client.produce("/echo", lambda interest: encode_data(interest.name, outcome))
+    with pytest.raises(FunctionError, match="says that its result is"):
+        await innet.call("/echo", client=client)
 
 
 async def test_what_the_function_raises_comes_back_with_its_text() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import innet
 from innet.errors import FunctionError
-from innet.ndn import NackReason, Refusal, encode_interest
+from innet.ndn import NackReason, Name, Refusal, encode_interest
 from innet.ndn.functions import stage
 from innet.ndn.wire import parse_interest
 from tests.ndn.direct_client import DirectClient
@@ -169,7 +169,7 @@ async def test_a_flow_through_another_function_s_names_is_refused() -> None:
         from innet.ndn.functions.call import outcome_of
         from innet.ndn.functions.messages import Arguments, FlowPart
 
-        part = FlowPart("/x", "/victim/flow/1", 4, 1.0)
+        part = FlowPart(Name("/x"), Name("/victim/flow/1"), 4, 1.0)
         outcome = await outcome_of(
             client, double.name, Arguments([], {}, 1.0, part), client.validator
         )
@@ -177,6 +177,6 @@ async def test_a_flow_through_another_function_s_names_is_refused() -> None:
 
 
 async def test_a_flow_needs_a_function_and_a_window() -> None:
-    for functions, window in (((), 8), (("/double",), 0)):
+    for functions, window in (((), 8), (("/double",), 0), (("/double",), 1025)):
         with pytest.raises(ValueError, match="needs a function"):
             await _flow([1], *functions, window=window)

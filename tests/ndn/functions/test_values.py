@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from innet.errors import FunctionError
 from innet.ndn.functions.messages import Arguments, Outcome
-from innet.ndn.functions.values import decode_value, encode_value
+from innet.ndn.functions.values import MAX_DOCUMENT_BYTES, decode_value, encode_value
 
 _LEAVES = (
     st.none()
@@ -59,6 +60,75 @@ def test_bytes_that_are_no_value_are_refused(encoded: bytes) -> None:
         decode_value(encoded)
 
 
+def message_of(document: object, buffers: bytes = b"") -> bytes:
+    text = json.dumps(document).encode()
+    return struct.pack(">I", len(text)) + text + buffers
+
+
+NUMBERS = st.integers(-1, 3) | st.sampled_from([2**31, 2**64, 10**400]) | st.floats() | st.none()
+ANYTHING = st.recursive(
+    NUMBERS | st.booleans() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.fixed_dictionaries({"$bytes": inner})
+        | st.fixed_dictionaries({"$dict": inner})
+        | st.fixed_dictionaries(
+            {
+                "$array": inner,
+                "dtype": st.sampled_from(["<f4", "|b1", "<c32", "<f3", "O", "f4,f4"]) | inner,
+                "shape": st.lists(NUMBERS, max_size=4) | inner,
+            }
+        )
+    ),
+    max_leaves=10,
+)
+MESSAGES = (
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "args": ANYTHING, "kwargs": ANYTHING, "timeout_s": NUMBERS, "value": ANYTHING,
+            "error": ANYTHING, "object": ANYTHING, "last": ANYTHING,
+            "flow": ANYTHING | st.fixed_dictionaries(
+                {"input": ANYTHING, "output": ANYTHING, "window": NUMBERS,
+                 "item_timeout_s": NUMBERS}
+            ),
+        },
+    )
+    | ANYTHING
+)  # fmt: skip
+
+
+@given(ANYTHING, MESSAGES, st.lists(st.integers(-1, 9) | ANYTHING, max_size=3), st.binary())
+def test_a_hostile_message_is_a_value_or_an_error_of_ours(
+    document: object, message: object, sizes: list[object], buffers: bytes
+) -> None:
+    for hostile in (document, {"value": message, "sizes": sizes}):
+        for decode in (decode_value, Arguments.decode, Outcome.decode):
+            with contextlib.suppress(FunctionError):
+                decode(message_of(hostile, buffers))
+
+
+def test_a_small_message_cannot_ask_for_many_copies_of_a_large_buffer() -> None:
+    array = {"$array": 0, "dtype": "|i1", "shape": [1 << 20]}
+    for tree in ([array] * 1000, [array, {"$bytes": 0}], [{"$bytes": 0}] * 2):
+        encoded = message_of({"value": tree, "sizes": [1 << 20]}, bytes(1 << 20))
+        tracemalloc.start()
+        try:
+            with pytest.raises(FunctionError, match="twice"):
+                decode_value(encoded)
+            assert tracemalloc.get_traced_memory()[1] < 4 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_document_is_bounded_at_both_ends() -> None:
+    with pytest.raises(FunctionError, match="bytes of JSON: send numbers as NumPy arrays"):
+        encode_value("x" * MAX_DOCUMENT_BYTES)
+    text = b'{"value":0,"sizes":[]}' + b" " * MAX_DOCUMENT_BYTES
+    with pytest.raises(FunctionError, match="bytes of JSON"):
+        decode_value(struct.pack(">I", len(text)) + text)
+
+
 @pytest.mark.parametrize(
     ("tree", "sizes", "buffers"),
     [
@@ -66,16 +136,19 @@ def test_bytes_that_are_no_value_are_refused(encoded: bytes) -> None:
         ({"$array": 0, "dtype": "<f4", "shape": [3]}, [8], b"12345678"),
         ({"$array": 0, "dtype": "<f4", "shape": [-2, -1]}, [8], b"12345678"),
         ({"$array": 0, "dtype": "f4,f4", "shape": [1]}, [8], b"12345678"),
+        ({"$array": 0, "dtype": "<f4", "shape": [0] + [2**63] * 40}, [0], b""),
+        ({"$array": 0, "dtype": "|i1", "shape": [1] * 65}, [1], b"1"),
+        ({"$dict": 1}, [], b""),
         ({"$bytes": 1}, [1], b"1"),
+        ({"$bytes": False}, [1], b"1"),
         ({"$bytes": -1}, [1], b"1"),
         (None, [2], b"1"),
         (None, [], b"1"),
     ],
 )
 def test_a_document_that_lies_is_refused(tree: object, sizes: list[int], buffers: bytes) -> None:
-    document = json.dumps({"value": tree, "sizes": sizes}).encode()
     with pytest.raises(FunctionError):
-        decode_value(struct.pack(">I", len(document)) + document + buffers)
+        decode_value(message_of({"value": tree, "sizes": sizes}, buffers))
 
 
 def test_messages_of_another_form_are_refused() -> None:

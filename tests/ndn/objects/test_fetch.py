@@ -166,3 +166,16 @@ def test_metadata_are_what_rdr_says():
     assert packet.content == bytes.fromhex("0706 080178 360109".replace(" ", ""))
     assert packet.final_segment == 0
     assert packet.freshness_s > 0
+
+
+async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come():
+    client = DirectClient()
+    async with await publish(client, "/x", content_of(50_000), segment_bytes=100):
+        assert (await fetch(client, "/x", most_bytes=50_000)).size_bytes == 50_000
+        for most_bytes in (49_999, 499, 498, 0):
+            asked = len(client.asked)
+            with pytest.raises(TransportError, match=f"larger than the {most_bytes} bytes"):
+                await fetch(client, "/x", most_bytes=most_bytes)
+            assert len(client.asked) - asked < (600 if most_bytes == 49_999 else 100)
+    async with await publish(client, "/empty", b""):
+        assert (await fetch(client, "/empty", most_bytes=0)).size_bytes == 0

@@ -1,0 +1,46 @@
+"""Results that are larger than a packet, until their callers have fetched them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+
+from innet.ndn.client import Client
+from innet.ndn.functions.transfer import publication_of
+from innet.ndn.names import Name, with_component
+
+RESULT = b"result"
+_KEPT_S = 60.0
+
+
+class Results:
+    """Serves each for a minute; under load, when there is no room, the oldest for less.
+
+    Args:
+        most_bytes: that are kept; the latest result always is.
+    """
+
+    def __init__(self, client: Client, most_bytes: int) -> None:
+        self._client = client
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[Name, int] = OrderedDict()
+
+    def publish(self, function: Name, content: bytes) -> Name:
+        """The name by which it can be fetched: nobody can guess it."""
+        name = with_component(with_component(function, RESULT), secrets.token_hex(16).encode())
+        self._client.produce(name, publication_of(self._client, name, content).answer)
+        self._kept[name] = len(content)
+        while len(self._kept) > 1 and sum(self._kept.values()) > self._most_bytes:
+            self._drop(next(iter(self._kept)))
+        asyncio.get_running_loop().call_later(_KEPT_S, self._drop, name)
+        return name
+
+    def close(self) -> None:
+        """Serve none any more."""
+        for name in list(self._kept):
+            self._drop(name)
+
+    def _drop(self, name: Name) -> None:
+        if self._kept.pop(name, None) is not None:
+            self._client.stop_producing(name)
