@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from innet.backoff import Backoff
-from innet.errors import TransportError
+from innet.errors import SecurityError, TransportError
 from innet.ndn import control
 from innet.ndn.control import ControlParameters
 from innet.ndn.management import Management
@@ -31,7 +31,10 @@ class Registrations:
     def __init__(self, management: Management) -> None:
         self._management = management
         self._wanted: dict[Name, _Wanted] = {}
+        self._forgotten: set[Name] = set()
+        self._restarts = 0
         self._renewing = False
+        self._restarted = asyncio.Event()
 
     async def add(self, prefix: Name, *, cost: int) -> None:
         """Register ``prefix``, now and whenever the forwarder may have forgotten it."""
@@ -60,13 +63,24 @@ class Registrations:
             await self._management.command("rib", "unregister", wanted.unregister)
 
     async def renew(self) -> None:
-        """Register everything again, until each is done: the forwarder was away."""
+        """Register everything again, until each is done: the forwarder was away.
+
+        Called again meanwhile, for it was away once more, it begins anew with all of them.
+        """
+        self._restarts += 1
+        self._forgotten.update(self._wanted)
+        self._restarted.set()
         if self._renewing:
             return
         self._renewing = True
+        backoff = Backoff(variation=0)
         try:
-            for prefix in list(self._wanted):
-                await self._renew(prefix)
+            while self._forgotten:
+                self._restarted.clear()
+                for prefix in list(self._forgotten):
+                    await self._renew(prefix)
+                if self._forgotten and await self._restarts_within(backoff.next_s()):
+                    backoff.reset()
         finally:
             self._renewing = False
 
@@ -89,11 +103,22 @@ class Registrations:
         self._wanted[prefix] = _Wanted(register, ControlParameters(name=prefix, origin=origin))
 
     async def _renew(self, prefix: Name) -> None:
-        backoff = Backoff(variation=0)
-        while (wanted := self._wanted.get(prefix)) is not None:
+        """Try it once; one that is refused holds up none of the others."""
+        wanted = self._wanted.get(prefix)
+        restarts = self._restarts
+        if wanted is not None:
             try:
                 await wanted.register()
-                return
-            except TransportError as error:
+            except (TransportError, SecurityError) as error:
                 _log.warning("cannot register %s again yet: %s", prefix, error)
-                await asyncio.sleep(backoff.next_s())
+                return
+        if restarts == self._restarts:
+            self._forgotten.discard(prefix)
+
+    async def _restarts_within(self, pause_s: float) -> bool:
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._restarted.wait()
+        except TimeoutError:
+            return False
+        return True

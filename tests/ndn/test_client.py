@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from innet._native import _core
 from innet.errors import (
     CommandRefused,
     InterestRefused,
@@ -168,6 +169,50 @@ async def test_a_forwarder_that_comes_back_learns_everything_again(client, forwa
     await forwarder.until(lambda: forwarder.command_names == ["rib/register"])
     forwarder.send(encode_interest("/p/x"))
     assert parse_data(await forwarder.received.get()).content == b"mine"
+
+
+def prefixes_registered(forwarder, response=control_response):
+    """What is registered from now on, in order; commands are answered by ``response``."""
+    prefixes = []
+
+    def obey(interest):
+        parameters = dict(_core.read_elements(interest.name[4][1]))[0x68]
+        prefix = str(Name.from_value(dict(_core.read_elements(parameters))[0x07]))
+        answer = response(interest, 403 if prefix == "/refused" else 200)
+        if answer:
+            prefixes.append(prefix)
+        return answer
+
+    forwarder.commands = obey
+    return prefixes
+
+
+async def test_a_refused_prefix_does_not_keep_others_from_being_registered_again(client, forwarder):
+    for prefix in ("/refused", "/p", "/q"):
+        await client.register(prefix, lambda interest: None)
+    prefixes = prefixes_registered(forwarder)
+    await forwarder.stop()
+    await forwarder.listen()
+    await forwarder.until(lambda: {"/refused", "/p", "/q"} <= set(prefixes))
+
+
+async def test_what_a_second_restart_has_forgotten_is_registered_again(client, forwarder):
+    for prefix in ("/p", "/q"):
+        await client.register(prefix, lambda interest: None)
+    answers_one = iter([True])
+    prefixes = prefixes_registered(
+        forwarder, lambda *said: control_response(*said) if next(answers_one, False) else None
+    )
+    await forwarder.stop()
+    await forwarder.listen()
+    commands = len(forwarder.interests)
+    await forwarder.until(lambda: len(forwarder.interests) == commands + 2)
+    (renewed,) = prefixes  # and the other one is under way: the forwarder restarts now
+    prefixes = prefixes_registered(forwarder)
+    await forwarder.stop()
+    await forwarder.listen()
+    await forwarder.until(lambda: {"/p", "/q"} <= set(prefixes))
+    assert renewed in prefixes
 
 
 async def test_closing_takes_prefixes_back_and_ends_what_waits(forwarder):
