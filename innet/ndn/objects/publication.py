@@ -51,6 +51,7 @@ class Publication:
         self.segments = max(1, -(-source.size_bytes // cut.segment_bytes))
         self._metadata = encode_metadata(name, self.versioned, version, signer)
         self._manifests: list[bytes] = []
+        self._closed = False
 
     async def seal(self) -> None:
         """Sign the object once: its segments carry no signature, and manifests list their digests.
@@ -92,7 +93,7 @@ class Publication:
         below = name.parent()
         number = number_at(name, -1, ComponentType.SEGMENT)
         if below == self.versioned and number is not None:
-            return await self._segment(number) if number < self.segments else None
+            return await self._segment_answer(number)
         if below == with_keyword(self.versioned, MANIFEST) and number is not None:
             return self._manifests[number] if number < len(self._manifests) else None
         return await self._discovered(name, interest.can_be_prefix)
@@ -103,8 +104,16 @@ class Publication:
         if name == metadata_name or (can_be_prefix and metadata.is_prefix_of(name)):
             return self._metadata if name.is_prefix_of(metadata_name) else None
         if can_be_prefix and name.is_prefix_of(self.versioned):
-            return await self._segment(0)
+            return await self._segment_answer(0)
         return None
+
+    async def _segment_answer(self, segment: int) -> Answer:
+        try:
+            return await self._segment(segment) if segment < self.segments else None
+        except TransportError:
+            if self._closed:  # while it was read
+                return None
+            raise
 
     async def _segment(self, segment: int) -> bytes:
         size = self._cut.segment_bytes
@@ -118,6 +127,7 @@ class Publication:
 
     def close(self) -> None:
         """Read no more."""
+        self._closed = True
         self._source.close()
 
 

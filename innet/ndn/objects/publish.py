@@ -42,9 +42,9 @@ class PublishedObject:
     async def withdraw(self) -> None:
         """Answer no more for it; of its name neither, unless a later version has taken it over."""
         self._client.stop_producing(self.versioned)
+        self._publication.close()
         if self._client.produces(self.name, self._publication.answer):
             await self._client.unregister(self.name)
-        self._publication.close()
 
 
 async def publish(
