@@ -12,7 +12,15 @@ Source: State Vector Sync specification, version 3 (named-data.github.io/StateVe
 """
 
 from innet.ndn.sync.group import SyncGroup
-from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update
+from innet.ndn.sync.protocol import SyncLimits, SyncProtocol, SyncTiming, Update
 from innet.ndn.sync.state_vector import Member, StateVector
 
-__all__ = ["Member", "StateVector", "SyncGroup", "SyncProtocol", "SyncTiming", "Update"]
+__all__ = [
+    "Member",
+    "StateVector",
+    "SyncGroup",
+    "SyncLimits",
+    "SyncProtocol",
+    "SyncTiming",
+    "Update",
+]

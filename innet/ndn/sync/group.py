@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 import time
-from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
@@ -18,7 +17,7 @@ from innet.ndn.control import ControlParameters
 from innet.ndn.names import Name, as_name, number_at, with_version
 from innet.ndn.production import Answer
 from innet.ndn.signers import Signer
-from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update, publication_name
+from innet.ndn.sync.protocol import SyncLimits, SyncProtocol, SyncTiming, Update, publication_name
 from innet.ndn.sync.state_vector import Member, StateVector
 from innet.ndn.validation import Validator
 from innet.ndn.wire import ReceivedData, ReceivedInterest
@@ -27,6 +26,7 @@ from innet.packets.numbers import ComponentType
 _VERSION = 3
 _INTEREST_LIFETIME_S = 1.0
 _FRESHNESS_S = 60.0
+_FETCH_WINDOW = 16
 _MULTICAST = "/localhost/nfd/strategy/multicast"
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class SyncGroup:
         signer: signs publications and what is said of them; the client's by default.
         validator: decides whom to believe; the client's by default.
         timing: the group's timers.
+        limits: of what others may say.
         choose_strategy: ask the forwarder for the multicast strategy, as a local one allows.
     """
 
@@ -61,6 +62,7 @@ class SyncGroup:
         signer: Signer | None = None,
         validator: Validator | None = None,
         timing: SyncTiming | None = None,
+        limits: SyncLimits | None = None,
         choose_strategy: bool = True,
     ) -> None:
         self.group = as_name(group)
@@ -71,6 +73,7 @@ class SyncGroup:
         self._signer = signer or client.signer
         self._validator = validator or client.validator
         self._timing = timing or SyncTiming()
+        self._limits = limits
         self._earlier = earlier
         self._choose_strategy = choose_strategy
         self._sync_name = with_version(self.group, _VERSION)
@@ -78,7 +81,7 @@ class SyncGroup:
             len(self.member.node) + len(self.group)
         )
         self._published: dict[int, bytes] = {}
-        self._unread: deque[Update] = deque()
+        self._unread: dict[Member, Update] = {}
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -107,7 +110,7 @@ class SyncGroup:
             await self._ask_for_multicast()
         await self._client.register(self._publication_prefix, self._on_publication_interest)
         self._protocol = SyncProtocol(
-            self.member, self._timing, random.random, self._now_s(), self._earlier
+            self.member, self._timing, random.random, self._now_s(), self._earlier, self._limits
         )
         # Of its whole name, as NDNts does: beside a route of `<group>/v=3`, one of `<group>` would
         # be passed over by a forwarder whose members are of both kinds.
@@ -146,7 +149,7 @@ class SyncGroup:
         """What others publish, as one hears of it, until the group is closed."""
         while True:
             while self._unread:
-                yield self._unread.popleft()
+                yield self._unread.pop(next(iter(self._unread)))
             if self._closed:
                 return
             self._news.clear()
@@ -155,15 +158,30 @@ class SyncGroup:
     async def fetch(self, update: Update, *, deadline_s: float = 4.0) -> list[ReceivedData]:
         """The publications of an update, validated, oldest first.
 
+        A few are asked for at once, and none any more after one has failed: what somebody says
+        that a member has published is not there for certain.
+
         Raises:
             InterestTimeout: one of them was not to be had in time.
             SecurityError: one of them may not be believed.
         """
-        fetches = [
-            self._client.express(name, deadline_s=deadline_s, validator=self._validator)
-            for name in update.names(self.group)
-        ]
-        return list(await asyncio.gather(*fetches))
+        names = iter(enumerate(update.names(self.group)))
+        fetched: dict[int, ReceivedData] = {}
+
+        async def fetch_more() -> None:
+            for number, name in names:
+                fetched[number] = await self._client.express(
+                    name, deadline_s=deadline_s, validator=self._validator
+                )
+
+        fetches = [asyncio.ensure_future(fetch_more()) for _ in range(_FETCH_WINDOW)]
+        try:
+            await asyncio.gather(*fetches)
+        finally:
+            for fetch in fetches:
+                fetch.cancel()
+            await asyncio.gather(*fetches, return_exceptions=True)
+        return [fetched[number] for number in sorted(fetched)]
 
     async def _ask_for_multicast(self) -> None:
         choice = ControlParameters(name=self.group, strategy=as_name(_MULTICAST))
@@ -184,15 +202,26 @@ class SyncGroup:
                 raise MalformedPacket(f"{data.name} is not {self._sync_name}")
             await self._validator.check(str(data.name), data)
             received = StateVector.decode(data.content)
+            updates = self._running().on_vector(received, self._now_s(), time.time())
         except (MalformedPacket, SecurityError) as error:
             _log.warning("ignored a state vector for %s: %s", self.group, error)
             return None
-        updates = self._running().on_vector(received, self._now_s(), time.time())
-        self._unread.extend(update for update in updates if update.member != self.member)
-        if self._unread:
-            self._news.set()
+        if received[self.member] > self.vector[self.member]:
+            _log.warning(
+                "others in %s believe that %s has published %d times, and it has %d: somebody "
+                "forges, or two programs are this member; join again, as another life, to be heard",
+                self.group, self.member.node, received[self.member], self.vector[self.member],
+            )  # fmt: skip
+        for update in updates:
+            self._add(update)
         self._arm_timer()
         return None
+
+    def _add(self, update: Update) -> None:
+        """Put it behind what nobody has asked for yet, one per member."""
+        earlier = self._unread.get(update.member, update)
+        self._unread[update.member] = Update(update.member, earlier.low, update.high)
+        self._news.set()
 
     def _on_publication_interest(self, interest: ReceivedInterest) -> Answer:
         seq = number_at(interest.name, -1, ComponentType.SEQUENCE_NUM)

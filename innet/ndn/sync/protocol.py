@@ -6,12 +6,29 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from innet.errors import MalformedPacket
 from innet.ndn.names import Name
 from innet.ndn.sync.state_vector import Member, StateVector
 from innet.packets.numbers import ComponentType
 
 _MAX_CLOCK_ERROR_S = 86_400
 _DECAY = 10.0
+
+
+@dataclass(frozen=True)
+class SyncLimits:
+    """What a vector may say; one that says more is ignored as a whole.
+
+    Whoever may sign a vector may say anything of every member, and nobody can take a number back:
+    a member of whom too much was said once is not heard any more.
+
+    Attributes:
+        most_new: publications of one life of a member that nobody here has heard of before.
+        vector_bytes: of everything that is known together, encoded: it has to fit into a packet.
+    """
+
+    most_new: int = 1_000_000
+    vector_bytes: int = 8000
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,7 @@ class SyncProtocol:
         random: gives numbers in [0, 1).
         now_s: the time.
         vector: what is known from an earlier run, if anything.
+        limits: of what others may say.
     """
 
     def __init__(
@@ -69,10 +87,12 @@ class SyncProtocol:
         random: Callable[[], float],
         now_s: float,
         vector: StateVector | None = None,
+        limits: SyncLimits | None = None,
     ) -> None:
         self.member = member
         self.vector = StateVector() if vector is None else vector
         self._timing = timing
+        self._limits = limits or SyncLimits()
         self._random = random
         self._updated_s: dict[Member, float] = {}
         self._heard: StateVector | None = None
@@ -99,16 +119,20 @@ class SyncProtocol:
     def on_vector(self, received: StateVector, now_s: float, wall_time_s: float) -> list[Update]:
         """Take in what another member knows; what is new to this one.
 
-        A vector with a life that begins more than a day after ``wall_time_s`` (seconds since
-        1970) is ignored.
+        What it says of this member beyond its publications is not so, and is left out: nobody
+        else makes them. Times are seconds since 1970 in ``wall_time_s``.
+
+        Raises:
+            MalformedPacket: it is ignored, for it has a life that begins more than a day after
+                ``wall_time_s``, or exceeds the limits.
         """
-        if any(member.bootstrap_s > wall_time_s + _MAX_CLOCK_ERROR_S for member in received):
-            return []
+        received = self._without_own(received)
+        merged = self._checked(received, wall_time_s)
         updates = [
             Update(member, self.vector[member] + 1, received[member])
             for member in self.vector.outdated_members(received)
         ]
-        self.vector = self.vector.merged(received)
+        self.vector = merged
         for update in updates:
             self._updated_s[update.member] = now_s
         if self._heard is not None:
@@ -119,6 +143,30 @@ class SyncProtocol:
             self._heard = received
             self._deadline_s = now_s + self._suppression_timeout_s()
         return updates
+
+    def _without_own(self, received: StateVector) -> StateVector:
+        own = self.vector[self.member]
+        if received[self.member] <= own:
+            return received
+        return received.with_number(self.member, own)
+
+    def _checked(self, received: StateVector, wall_time_s: float) -> StateVector:
+        """What both know together, if it may be."""
+        most_new = self._limits.most_new
+        for member in received:
+            if member.bootstrap_s > wall_time_s + _MAX_CLOCK_ERROR_S:
+                raise MalformedPacket(f"{member.node} begins in the future")
+            if received[member] > self.vector[member] + most_new:
+                raise MalformedPacket(
+                    f"{member.node} is said to have published {received[member]} times, which is "
+                    f"more than {most_new} above what is known (SyncLimits)"
+                )
+        merged = self.vector.merged(received)
+        if len(merged) > len(self.vector) and len(merged.encode()) > self._limits.vector_bytes:
+            raise MalformedPacket(
+                "with its members a vector does not fit into a packet (SyncLimits)"
+            )
+        return merged
 
     def on_timer(self, now_s: float) -> bool:
         """Whether to send the vector now, which is due at :attr:`deadline_s`."""

@@ -45,6 +45,7 @@ class MediumClient:
                 self._medium.start(other.serve(packet))
 
     async def express(self, name: Name, *, deadline_s: float, validator: Any) -> Any:
+        self._medium.asked.append(name)
         for other in self._medium.clients:
             answer = await other.serve(wire.encode_interest(name))
             if isinstance(answer, bytes):
@@ -70,6 +71,7 @@ class SharedMedium:
         self.refuses = refuses
         self.clients: list[MediumClient] = []
         self.sent: list[bytes] = []
+        self.asked: list[Name] = []
         self.commands: list[tuple[str, str, str, str]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -77,6 +79,11 @@ class SharedMedium:
         client = MediumClient(self)
         self.clients.append(client)
         return client
+
+    async def quiet(self) -> None:
+        """Everybody has got what was sent."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
 
     def start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

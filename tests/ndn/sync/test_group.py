@@ -131,6 +131,56 @@ def test_vectors_that_nobody_may_believe_are_ignored(caplog: pytest.LogCaptureFi
     assert caplog.text.count("ignored a state vector for /room") == 6
 
 
+def test_a_forged_vector_silences_nobody_and_a_fetch_of_what_is_not_there_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        medium = SharedMedium()
+
+        async def forge(at: int, numbers: dict[Member, int]) -> None:
+            vector = encode_data("/room/v=3", StateVector(numbers).encode())
+            await medium.clients[at].serve(encode_interest("/room/v=3", parameters=vector))
+
+        async with (
+            SyncGroup(medium.connect(), "/room", "/alice", timing=EAGER) as alice,
+            SyncGroup(medium.connect(), "/room", "/bob", timing=EAGER) as bob,
+        ):
+            await forge(0, {alice.member: 2**64 - 1})
+            await forge(1, {alice.member: 2**64 - 1})
+            alice.publish(b"one")
+            assert await next_update(bob) == Update(alice.member, 1, 1)
+
+            await forge(1, {alice.member: 1_000_000})
+            update = await next_update(bob)
+            assert update == Update(alice.member, 2, 1_000_000)
+            with pytest.raises(InterestTimeout):
+                await bob.fetch(update)
+            assert len(medium.asked) < 100
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(run())
+    assert "others in /room believe that /alice has published" in caplog.text
+    assert "ignored a state vector for /room: /alice is said to" in caplog.text
+
+
+def test_what_nobody_has_asked_for_yet_is_one_update_per_member() -> None:
+    async def run() -> None:
+        medium = SharedMedium()
+        async with (
+            SyncGroup(medium.connect(), "/room", "/alice", timing=EAGER) as alice,
+            SyncGroup(medium.connect(), "/room", "/bob", timing=EAGER) as bob,
+        ):
+            for number in range(100):
+                alice.publish(b"%d" % number)
+                await medium.quiet()
+            update = await next_update(bob)
+            assert update == Update(alice.member, 1, 100)
+            contents = [data.content for data in await bob.fetch(update)]
+            assert contents == [b"%d" % number for number in range(100)]
+
+    asyncio.run(run())
+
+
 def test_the_forwarder_is_asked_for_multicast_and_may_refuse(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -1,13 +1,15 @@
 """The state machine, by hand: what the specification's sections 4 and 5 say."""
 
+import contextlib
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from innet.errors import MalformedPacket
 from innet.ndn import Name
-from innet.ndn.sync import Member, StateVector, SyncProtocol, SyncTiming, Update
+from innet.ndn.sync import Member, StateVector, SyncLimits, SyncProtocol, SyncTiming, Update
 from tests.ndn.sync.strategies import vectors
 
 WALL_S = 1_700_000_000.0
@@ -15,9 +17,11 @@ TIMING = SyncTiming(period_s=30.0, suppression_s=0.2)
 A, B, C = (Member(Name(f"/{name}"), 1_636_266_330) for name in "ABC")
 
 
-def member(who: Member = B, vector: StateVector | None = None) -> SyncProtocol:
+def member(
+    who: Member = B, vector: StateVector | None = None, limits: SyncLimits | None = None
+) -> SyncProtocol:
     """A member that has joined at 0 and asked what there is."""
-    protocol = SyncProtocol(who, TIMING, lambda: 0.5, 0.0, vector)
+    protocol = SyncProtocol(who, TIMING, lambda: 0.5, 0.0, vector, limits)
     assert protocol.deadline_s == 0.0
     assert protocol.on_timer(0.0)
     return protocol
@@ -110,9 +114,41 @@ def test_a_life_of_the_future_is_not_believed() -> None:
     protocol = member()
     at_the_edge = Member(A.node, int(WALL_S) + 86_400)
     beyond = Member(A.node, int(WALL_S) + 86_401)
-    assert hear(protocol, StateVector({beyond: 1, C: 1}), 1.0) == []
+    with pytest.raises(MalformedPacket, match="in the future"):
+        hear(protocol, StateVector({beyond: 1, C: 1}), 1.0)
     assert protocol.vector == StateVector()
     assert hear(protocol, StateVector({at_the_edge: 1}), 1.0)
+
+
+def test_nobody_else_counts_a_member_s_publications() -> None:
+    protocol = member(A)
+    protocol.publish(1.0)
+    assert hear(protocol, StateVector({A: 2**64 - 1, C: 1}), 10.0) == [Update(C, 1, 1)]
+    assert protocol.vector == StateVector({A: 1, C: 1})
+    assert not protocol.suppressed  # nobody is told what he would not believe
+    assert protocol.publish(11.0) == 2
+
+
+@pytest.mark.parametrize("number", [1_000_006, 2**64 - 1])
+def test_a_number_that_cannot_be_silences_nobody(number: int) -> None:
+    protocol = member(vector=StateVector({A: 5}))
+    before = protocol.deadline_s
+    with pytest.raises(MalformedPacket, match="more than 1000000 above"):
+        hear(protocol, StateVector({A: number, C: 1}), 1.0)
+    assert (protocol.vector, protocol.deadline_s) == (StateVector({A: 5}), before)
+    assert hear(protocol, StateVector({A: 6}), 2.0) == [Update(A, 6, 6)]
+    assert hear(protocol, StateVector({A: 1_000_006}), 3.0) == [Update(A, 7, 1_000_006)]
+
+
+def test_members_that_are_made_up_leave_room_in_the_packet() -> None:
+    protocol = member(limits=SyncLimits(vector_bytes=500))
+    for i in range(200):
+        with contextlib.suppress(MalformedPacket):
+            hear(protocol, StateVector({Member(Name(f"/made-up/{i}"), 1): 1}), 1.0)
+    assert len(protocol.vector) > 10
+    assert len(protocol.vector.encode()) <= 500
+    (known, *_) = protocol.vector
+    assert hear(protocol, StateVector({known: 2}), 2.0) == [Update(known, 2, 2)]
 
 
 @given(st.floats(0, 1, exclude_max=True))
@@ -128,7 +164,7 @@ def test_suppression_takes_at_most_its_period(draw: float) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("pht"), vectors), max_size=12))
 def test_nothing_known_is_ever_forgotten(events: list[tuple[str, StateVector]]) -> None:
-    protocol = member()
+    protocol = member(limits=SyncLimits(most_new=2**34))
     now_s = 0.0
     for kind, vector in events:
         now_s += 0.07
