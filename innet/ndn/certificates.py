@@ -67,10 +67,15 @@ def stored_signer(
 async def serve_certificates(client: Client, certificates: Sequence[Certificate]) -> None:
     """Register the names of the certificates' keys, and answer with the certificates.
 
+    Who asks for a key's name gets that of its certificates which counts for longest.
+
     Raises:
         CommandRefused: the forwarder does not let this client serve them.
     """
-    by_name = {_name_of(certificate): certificate.wire for certificate in certificates}
+    by_name = {
+        _name_of(certificate): certificate.wire
+        for certificate in sorted(certificates, key=lambda it: it.validity.not_after, reverse=True)
+    }
 
     def serve(interest: ReceivedInterest) -> Answer:
         name = interest.name
@@ -92,7 +97,10 @@ def certificate_fetch(client: Client) -> Callable[[str, bool], Awaitable[bytes]]
 
     async def fetch(name: str, can_be_prefix: bool) -> bytes:
         data = await client.express(
-            name, can_be_prefix=can_be_prefix, validator=IntegrityValidator()
+            name,
+            can_be_prefix=can_be_prefix,
+            must_be_fresh=can_be_prefix,  # a cache may have one that was renewed since
+            validator=IntegrityValidator(),
         )
         return data.wire
 

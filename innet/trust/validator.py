@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
 from innet.errors import InnetError, SecurityError
@@ -29,6 +29,8 @@ Clock: TypeAlias = Callable[[], datetime]
 MAX_DEPTH = 6
 """Certificates between a packet and its anchor, at most."""
 _MAX_CACHED = 1024
+_RENEWAL_PAUSE = timedelta(seconds=30)
+"""Between questions for a certificate in place of one that has expired."""
 
 
 class HasWire(Protocol):
@@ -55,6 +57,19 @@ class Verdict:
     chain: tuple[Certificate, ...] = ()
 
 
+@dataclass
+class _Believed:
+    """What is known of a locator.
+
+    Attributes:
+        chain: the certificate that it means, and those above it.
+        asked: when it was last looked for.
+    """
+
+    chain: tuple[Certificate, ...]
+    asked: datetime
+
+
 class Refusal(SecurityError):
     """A packet is refused.
 
@@ -71,7 +86,8 @@ class Validator:
     """Judges packets by a policy and its anchors. For one event loop.
 
     Certificates that are not here are fetched by name, once, and kept. Periods and revocations are
-    looked at each time, so that a certificate that expires or is revoked counts no longer at once.
+    looked at each time, so that a certificate that expires or is revoked counts no longer at once;
+    in place of one that has expired, another one of the same key is asked for.
 
     Example:
         >>> validator = Validator(                                         # doctest: +SKIP
@@ -119,7 +135,7 @@ class Validator:
         self._asks_for_revocations = asks_for_revocations
         self._max_depth = max_depth
         self._known = {certificate.name: certificate for certificate in certificates}
-        self._believed: OrderedDict[Name, tuple[Certificate, ...]] = OrderedDict()
+        self._believed: OrderedDict[Name, _Believed] = OrderedDict()
         self._fetching: dict[Name, asyncio.Task[Certificate]] = {}
         self._revocations: dict[Name, list[Revocation]] = {}
         for record in revocations:
@@ -172,22 +188,49 @@ class Validator:
 
     async def _believe(self, locator: Name, above: tuple[Name, ...]) -> tuple[Certificate, ...]:
         """The certificate that ``locator`` means and those above it, up to an anchor."""
-        for anchor in self._anchors:
-            if anchor.name[: len(locator)] == locator:
-                return (anchor,)
-        if locator in self._believed:
+        if (anchor := self._best(self._anchors, locator)) is not None:
+            return (anchor,)
+        believed = self._believed.get(locator)
+        if believed is not None:
             self._believed.move_to_end(locator)
-            return self._believed[locator]
+            if not self._may_be_renewed(believed):
+                return believed.chain
         if locator in above or len(above) == self._max_depth:
             raise SecurityError(
                 f"the certificates above {uri_of(above[0])} lead to no anchor within "
                 f"{self._max_depth} steps"
             )
-        chain = await self._follow(await self._certificate(locator), (*above, locator))
-        self._believed[locator] = chain
+        try:
+            if believed is not None and is_certificate_name(locator):
+                certificate = believed.chain[0]  # there is no other; its issuer may have one
+            else:
+                certificate = await self._certificate(locator)
+            chain = await self._follow(certificate, (*above, locator))
+        except SecurityError:
+            if believed is None:
+                raise
+            believed.asked = self._now()
+            return believed.chain  # which says what has expired
+        self._believed[locator] = _Believed(chain, self._now())
         if len(self._believed) > _MAX_CACHED:
             self._believed.popitem(last=False)
         return chain
+
+    def _may_be_renewed(self, believed: _Believed) -> bool:
+        """Whether to look for another certificate in place of one that has expired."""
+        now = self._now()
+        has_expired = any(now > certificate.validity.not_after for certificate in believed.chain)
+        return has_expired and now - believed.asked >= _RENEWAL_PAUSE
+
+    def _best(self, certificates: Iterable[Certificate], locator: Name) -> Certificate | None:
+        """The one that ``locator`` means: one that counts now, and for longest."""
+        now = self._now()
+        meant = (known for known in certificates if known.name[: len(locator)] == locator)
+        return max(
+            meant,
+            key=lambda known: (known.validity.covers(now), known.validity.not_after),
+            default=None,
+        )
 
     async def _follow(
         self, certificate: Certificate, above: tuple[Name, ...]
@@ -202,9 +245,19 @@ class Validator:
         return certificate, *verdict.chain
 
     async def _certificate(self, locator: Name) -> Certificate:
-        for name, known in self._known.items():
-            if name[: len(locator)] == locator:
-                return known
+        known = self._best(self._known.values(), locator)
+        if known is not None and (
+            is_certificate_name(locator) or known.validity.not_after >= self._now()
+        ):
+            return known
+        try:
+            return await self._fetched_once(locator)
+        except SecurityError:
+            if known is None:
+                raise
+            return known  # which says when it has expired
+
+    async def _fetched_once(self, locator: Name) -> Certificate:
         if (task := self._fetching.get(locator)) is None:
             task = asyncio.create_task(self._fetched(locator))
             self._fetching[locator] = task

@@ -59,7 +59,9 @@ class Lab:
         self.anchor = Certificate.self_signed(name_of("/lab/KEY/0"), self.root, period, version=1)
         self.certificate = self.certify("/lab/alice/KEY/1")
 
-    def certify(self, key: str, days: int = 10, **changes: object) -> Certificate:
+    def certify(
+        self, key: str, days: int = 10, of: PrivateKey | None = None, **changes: object
+    ) -> Certificate:
         arguments: dict[str, object] = {
             "version": 1,
             "issuer": self.root,
@@ -68,7 +70,8 @@ class Lab:
             **changes,
         }
         period = Validity(NOW - DAY, NOW + days * DAY)
-        made = Certificate.issue(name_of(key), self.alice.public, period, **arguments)  # type: ignore[arg-type]
+        public = (of or self.alice).public
+        made = Certificate.issue(name_of(key), public, period, **arguments)  # type: ignore[arg-type]
         self.network.add(made.data)
         return made
 
@@ -139,6 +142,61 @@ async def test_an_expired_certificate_counts_no_longer_also_when_it_was_believed
     assert "is not valid before" in (await validator.judge(lab.file())).reason
     lab.network.time = NOW + 101 * DAY
     assert not (await validator.judge(lab.file(by=lab.anchor.name))).is_valid
+
+
+async def test_a_renewed_certificate_is_fetched_when_the_old_one_has_expired(lab: Lab) -> None:
+    packet = lab.file(by=name_of("/lab/alice/KEY/1"))
+    validator = lab.validator(certificates=[lab.certificate])
+    assert (await validator.judge(packet)).is_valid
+    lab.network.time = NOW + 11 * DAY
+    for _ in range(3):
+        assert "has expired on" in (await validator.judge(packet)).reason
+    assert lab.network.asked == {"/lab/alice/KEY/1": 1}  # not for each packet
+    lab.network.packets.clear()
+    renewed = lab.certify("/lab/alice/KEY/1", days=90, version=2)
+    lab.network.time += timedelta(minutes=1)
+    verdicts = await asyncio.gather(*(validator.judge(packet) for _ in range(3)))
+    assert [verdict.chain[0].name for verdict in verdicts] == [renewed.name] * 3
+    assert all(verdict.is_valid for verdict in verdicts)
+    assert lab.network.asked == {"/lab/alice/KEY/1": 2}
+
+
+async def test_a_renewed_certificate_of_an_issuer_is_found_as_well(lab: Lab) -> None:
+    policy = Policy.of_text(
+        '#file: "lab"/"file" <= #user\n#user: "lab"/"user"/"KEY"/_/_/_ <= #desk\n'
+        '#desk: "lab"/"desk"/"KEY"/_/_/_ <= #anchor\n#anchor: "lab"/"KEY"/_/_/_\n'
+    )
+    desk = PrivateKey.generate()
+    lab.certify("/lab/desk/KEY/1", of=desk)
+    user = lab.certify(
+        "/lab/user/KEY/1", days=90, issuer=desk, issuer_locator=name_of("/lab/desk/KEY/1")
+    )
+    packet = lab.file("/lab/file", by=user.name)
+    validator = Validator(
+        policy, [lab.anchor], fetch=lab.network.fetch, now=lambda: lab.network.time
+    )
+    assert (await validator.judge(packet)).is_valid
+    lab.network.packets.clear()
+    lab.certify("/lab/desk/KEY/1", days=90, of=desk, version=2)
+    lab.network.time = NOW + 11 * DAY
+    verdict = await validator.judge(packet)
+    assert verdict.is_valid, verdict.reason
+    assert lab.network.asked == {uri_of(user.name): 1, "/lab/desk/KEY/1": 2}
+
+
+async def test_of_several_anchors_of_a_key_the_one_counts_that_has_not_expired(lab: Lab) -> None:
+    period = Validity(NOW, NOW + 300 * DAY)
+    renewed = Certificate.self_signed(name_of("/lab/KEY/0"), lab.root, period, version=2)
+    lab.certificate = lab.certify(
+        "/lab/alice/KEY/1", days=200, issuer_locator=name_of("/lab/KEY/0")
+    )
+    validator = Validator(
+        Policy.load("store"), [lab.anchor, renewed], fetch=lab.network.fetch,
+        now=lambda: lab.network.time,
+    )  # fmt: skip
+    for days in (1, 150):
+        lab.network.time = NOW + days * DAY
+        assert (await validator.judge(lab.file())).is_valid
 
 
 async def test_a_certificate_by_somebody_else_is_refused(lab: Lab) -> None:
