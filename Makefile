@@ -54,9 +54,10 @@ build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 
 test: lint native-tests sanitize pytest
 
-# Tests of one file stay together: they share what is dear to start.
+# Tests of one file stay together: they share what is dear to start. The few that fail beside the
+# others are tried once more, alone.
 pytest: build
-	@$(PYTHON_BIN) -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
@@ -108,7 +109,7 @@ $(NDNTS)/node_modules/.ready: $(NDNTS)/package-lock.json
 interop: build $(NDNTS)/node_modules/.ready
 	@$(PYTHON_BIN) -m pytest tests/interop $(PYTEST_FLAGS)
 
-native-tests: $(VENV)/.ready
+native-tests: build
 	@scripts/native-tests.sh native
 
 sanitize: $(VENV)/.ready

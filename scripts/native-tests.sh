@@ -1,25 +1,31 @@
 #!/usr/bin/env bash
-# native-tests.sh native|sanitize [doctest arguments]: builds the C++ unit tests in build/<kind>
-# and runs them.
+# native-tests.sh native|sanitize [doctest arguments]: builds the C++ unit tests and runs them.
+# The native ones are a further target of the extension's build, and link its libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=$1
 shift
 
+export PATH="$PWD/.venv/bin:$PATH"
 options=(-DINNET_BUILD_TESTS=ON)
 case $kind in
-    native) options+=(-DCMAKE_BUILD_TYPE=Release) ;;
-    sanitize) options+=(-DCMAKE_BUILD_TYPE=Debug -DINNET_SANITIZE=ON) ;;
+    native)
+        folder=build/$(python -c 'import sys; print(sys.implementation.cache_tag)')
+        [[ -f $folder/CMakeCache.txt ]] || scripts/build-extension.sh
+        ;;
+    sanitize)
+        folder=build/sanitize
+        options+=(-DCMAKE_BUILD_TYPE=Debug -DINNET_SANITIZE=ON)
+        ;;
     *)
         echo "native-tests.sh: unknown kind '$kind'; say native or sanitize" >&2
         exit 2
         ;;
 esac
 
-export PATH="$PWD/.venv/bin:$PATH"
-cmake -S . -B "build/$kind" -G Ninja "${options[@]}" --log-level=WARNING
-cmake --build "build/$kind" --target innet_native_tests
+cmake -S . -B "$folder" -G Ninja "${options[@]}" --log-level=WARNING
+cmake --build "$folder" --target innet_native_tests
 # Memory that cannot be had is null, as without the sanitizer: what then happens is tested.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-exec "build/$kind/tests/native/innet_native_tests" "$@"
+exec "$folder/tests/native/innet_native_tests" "$@"

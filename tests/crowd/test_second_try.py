@@ -1,0 +1,82 @@
+"""A test that a crowd upsets gets a second try alone; nothing else is forgiven."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.crowd import __main__ as crowd
+from tests.crowd.outcome import Outcome
+
+ROOT = Path(__file__).parents[2]
+
+# What fails in a worker of xdist and passes in a process of its own, and what kills the worker.
+UPSET = "import os\ndef test_upset():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
+CRASHING = UPSET.replace("    assert", "    alone =") + "    alone or os.kill(os.getpid(), 9)\n"
+
+
+def run(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Runs the crowd over a file of tests with ``text``."""
+    (directory / "test_file.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "tests.crowd", "-n", "1", "-p", "no:cacheprovider"]
+        + ["--rootdir", str(directory), str(directory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_what_passes_alone_is_named_and_forgiven(tmp_path: Path) -> None:
+    ended = run(tmp_path, UPSET)
+    assert ended.returncode == 0, ended.stdout
+    assert "Passed alone, failed beside others: 1 test: test_file.py::test_upset" in ended.stdout
+
+
+def test_a_test_that_ends_its_process_is_not_tried_again(tmp_path: Path) -> None:
+    ended = run(tmp_path, CRASHING)
+    assert ended.returncode == 1, ended.stdout
+    assert "1 test ended the process: test_file.py::test_upset" in ended.stdout
+    assert "Once more" not in ended.stdout
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+    """The outcomes that the next runs of pytest have."""
+    outcomes: list[Outcome] = []
+
+    def next_outcome(flags: Sequence[str], outcome: Path, only: Path | None = None) -> Outcome:
+        return outcomes.pop(0)
+
+    monkeypatch.setattr(crowd, "_run", next_outcome)
+    return outcomes
+
+
+@pytest.mark.parametrize("again", [Outcome(1, failed=["a"]), Outcome(5), Outcome(0), Outcome(3)])
+def test_what_does_not_pass_alone_fails(runs: list[Outcome], again: Outcome) -> None:
+    runs += [Outcome(1, failed=["a"]), again]
+    assert crowd.main([]) != 0
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(1, failed=list("abcdef")),
+        Outcome(1),
+        Outcome(2, failed=["a"]),
+        Outcome(3, failed=["a"]),
+        Outcome(-9),
+    ],
+    ids=["many", "unnamed", "interrupted or not collected", "internal error", "killed"],
+)
+def test_what_no_crowd_explains_is_not_tried_again(
+    runs: list[Outcome], outcome: Outcome
+) -> None:
+    runs.append(outcome)
+    assert crowd.main([]) == outcome.status
