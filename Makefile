@@ -23,7 +23,7 @@ help:
 	@echo "make build         rebuild the compiled module after a change in C++"
 	@echo "make demo          train over an emulated network, compare the algorithms"
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
-	@echo "make pytest        the Python tests alone; PYTEST_FLAGS=\"-k name\" selects"
+	@echo "make pytest        the Python tests; PYTEST_FLAGS=\"-k name\" selects; the few that fail, again and alone"
 	@echo "make faults        processes and links that die and hang, all of these tests"
 	@echo "make soak          trains while everything fails now and then; MINUTES=30 SEED=7"
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
