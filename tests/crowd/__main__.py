@@ -25,7 +25,8 @@ MAX_SECOND_TRIES = 5
 
 def main(flags: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="innet-tests-") as directory:
-        beside_others = _run(flags, Path(directory, "beside_others.json"))
+        first, second = Path(directory, "beside_others.json"), Path(directory, "alone.json")
+        beside_others = _run(flags, first)
         if beside_others.status != pytest.ExitCode.TESTS_FAILED:
             return beside_others.status
         obstacle = _why_not_again(beside_others)
@@ -34,19 +35,15 @@ def main(flags: Sequence[str]) -> int:
             return beside_others.status
         failed = beside_others.failed
         print(f"\nOnce more, alone: {_count(failed)} that failed beside others.", flush=True)
-        alone = _run(
-            [*flags, "-n", "0"], Path(directory, "alone.json"), only=Path(directory, "beside_others.json")
-        )
-        return _verdict(failed, alone)
+        return _verdict(failed, _run([*flags, "-n", "0"], second, only=first))
 
 
 def _run(flags: Sequence[str], outcome: Path, only: Path | None = None) -> Outcome:
-    """Runs pytest in a process of its own: modules of a first run would be left over in a second."""
+    """Runs pytest in a process of its own: a second run finds no modules of the first."""
+    pytest_command = [sys.executable, "-m", "pytest", "-p", "tests.crowd.outcome"]
     selection = [] if only is None else [f"--only-failed-of={only}"]
     status = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.crowd.outcome"]
-        + [*flags, f"--outcome={outcome}", *selection],
-        check=False,
+        [*pytest_command, *flags, f"--outcome={outcome}", *selection], check=False
     ).returncode
     return Outcome.read(outcome, status)
 
@@ -64,7 +61,8 @@ def _why_not_again(outcome: Outcome) -> str:
 def _verdict(failed: Sequence[str], alone: Outcome) -> int:
     again = [test for test in failed if test not in alone.passed]
     if again or alone.status != pytest.ExitCode.OK:
-        print(f"\nFailed beside others and alone: {', '.join(again) or 'the run itself'}", flush=True)
+        what = ", ".join(again) or "the run itself"
+        print(f"\nFailed beside others and alone: {what}", flush=True)
         return alone.status or int(pytest.ExitCode.TESTS_FAILED)
     print(
         f"\nPassed alone, failed beside others: {_count(failed)}: {', '.join(failed)}\n"

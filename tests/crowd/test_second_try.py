@@ -22,9 +22,9 @@ CRASHING = UPSET.replace("    assert", "    alone =") + "    alone or os.kill(os
 def run(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Runs the crowd over a file of tests with ``text``."""
     (directory / "test_file.py").write_text(text)
+    flags = ["-n", "1", "-p", "no:cacheprovider", "--rootdir", str(directory), str(directory)]
     return subprocess.run(
-        [sys.executable, "-m", "tests.crowd", "-n", "1", "-p", "no:cacheprovider"]
-        + ["--rootdir", str(directory), str(directory)],
+        [sys.executable, "-m", "tests.crowd", *flags],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -75,8 +75,6 @@ def test_what_does_not_pass_alone_fails(runs: list[Outcome], again: Outcome) -> 
     ],
     ids=["many", "unnamed", "interrupted or not collected", "internal error", "killed"],
 )
-def test_what_no_crowd_explains_is_not_tried_again(
-    runs: list[Outcome], outcome: Outcome
-) -> None:
+def test_what_no_crowd_explains_is_not_tried_again(runs: list[Outcome], outcome: Outcome) -> None:
     runs.append(outcome)
     assert crowd.main([]) == outcome.status
