@@ -31,14 +31,11 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
     fib.remove_face(face);
     if (management != nullptr) management->on_face_closed(face);
     outbox.queue(face).clear();
-    if (pit.face_records().waiting(face) != 0) {
-        std::vector<tables::PitEntry*> entries;
-        pit.collect_all(entries);
-        for (tables::PitEntry* entry : entries) {
-            pit.erase_in_record(*entry, face);
-            if (entry->way_back && entry->way_back->face == face) remove_way_back(*entry);
-            if (entry->in_records().empty()) finish(*entry);
-        }
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_waiting(face, entries);
+    for (tables::PitEntry* entry : entries) {
+        erase_in_record(*entry, face);
+        if (entry->in_records().empty()) finish(*entry);
     }
     on_peer_gone(face, now);
     forget_upstream(face);
@@ -47,12 +44,11 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
 }
 
 void Node::State::on_peer_gone(FaceId face, TimePoint now) {
-    if (pit.face_records().asked(face) == 0) return;
     std::vector<tables::PitEntry*> entries;
-    pit.collect_all(entries);
+    pit.collect_asked(face, entries);
     for (tables::PitEntry* entry : entries) {
         tables::OutRecord* upstream = entry->find_out_record(face);
-        if (upstream != nullptr && !upstream->nacked) {
+        if (!upstream->nacked) {
             on_upstream_lost(*entry, *upstream, wire::NackReason::kNoRoute, now);
         }
     }
@@ -60,15 +56,18 @@ void Node::State::on_peer_gone(FaceId face, TimePoint now) {
 
 // The face's number will be another's, which was asked for none of this.
 void Node::State::forget_upstream(FaceId face) {
-    if (pit.face_records().asked(face) == 0) return;
     std::vector<tables::PitEntry*> entries;
-    pit.collect_all(entries);
+    pit.collect_asked(face, entries);
     for (tables::PitEntry* entry : entries) {
-        const tables::OutRecord* upstream = entry->find_out_record(face);
-        if (upstream == nullptr) continue;
-        dead_nonces.add(entry->key.hash, upstream->nonce);
+        dead_nonces.add(entry->key.hash, entry->find_out_record(face)->nonce);
         pit.erase_out_record(*entry, face);
     }
+}
+
+// Nobody is asked back who waits no more: the face's number may be another's by then.
+void Node::State::erase_in_record(tables::PitEntry& entry, FaceId face) {
+    pit.erase_in_record(entry, face);
+    if (entry.way_back != nullptr && entry.way_back->face == face) remove_way_back(entry);
 }
 
 bool Node::State::may_go(NameScope scope, FaceId from, FaceId to) const {

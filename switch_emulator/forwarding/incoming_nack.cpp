@@ -56,7 +56,7 @@ void Node::State::refuse_asker(tables::PitEntry& entry, std::uint32_t nonce,
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.nonce != nonce) continue;
         reject(entry, record, reason, now);
-        pit.erase_in_record(entry, record.face);
+        erase_in_record(entry, record.face);
         break;
     }
     if (entry.in_records().empty()) finish(entry);

@@ -65,7 +65,7 @@ void Node::State::on_express(FaceId face, wire::NameView name, wire::NameView hi
 void Node::State::on_cancel(FaceId face, wire::NameView name) {
     tables::PitEntry* entry = pit.find({.name = name, .hash = name.hash()});
     if (entry == nullptr) return;
-    pit.erase_in_record(*entry, face);
+    erase_in_record(*entry, face);
     if (entry->in_records().empty()) finish(*entry);
 }
 

@@ -83,6 +83,7 @@ struct Node::State final : strategies::StrategyActions {
     void on_face_closed(FaceId face, TimePoint now);
     void on_peer_gone(FaceId face, TimePoint now);
     void forget_upstream(FaceId face);
+    void erase_in_record(tables::PitEntry& entry, FaceId face);
     bool is_open(FaceId face) const { return face < faces.size() && faces[face].open; }
     static bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
     bool is_foreign(FaceId face) const { return is_network(face) && faces[face].options.foreign; }

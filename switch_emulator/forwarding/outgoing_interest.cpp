@@ -39,7 +39,7 @@ void Node::State::on_reduction_refused(const IncomingInterest& interest, tables:
 
 void Node::State::on_hop_limit_exceeded(const IncomingInterest& interest, tables::PitEntry& entry) {
     ++counters.hop_limit_exceeded;
-    pit.erase_in_record(entry, interest.face);
+    erase_in_record(entry, interest.face);
     if (entry.in_records().empty()) finish(entry);
 }
 
@@ -60,7 +60,7 @@ void Node::State::on_interest_unanswerable(const IncomingInterest& interest,
                                            tables::PitEntry& entry, wire::NackReason reason) {
     if (!entry.has_live_upstream()) return on_upstreams_exhausted(entry, reason, interest.now);
     reject(entry, *entry.find_in_record(interest.face), reason, interest.now);
-    pit.erase_in_record(entry, interest.face);
+    erase_in_record(entry, interest.face);
     if (entry.in_records().empty()) finish(entry);
 }
 

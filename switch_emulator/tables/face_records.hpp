@@ -1,12 +1,45 @@
 #pragma once
-// How many records each face has in the pending Interest table, and how many more it may have.
+// The records that each face has in the pending Interest table, and how many more it may have.
 
 #include <cstddef>
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/tables/pit_records.hpp"
 
 namespace innet::tables {
+
+/// The records of one face, so that they are found without a look through the table.
+template <typename Record>
+class RecordsOfFace {
+  public:
+    void add(Record& record) {
+        record.previous_of_face = nullptr;
+        record.next_of_face = first_;
+        if (first_ != nullptr) first_->previous_of_face = &record;
+        first_ = &record;
+        ++size_;
+    }
+    void remove(const Record& record) {
+        (record.previous_of_face == nullptr ? first_ : record.previous_of_face->next_of_face) =
+            record.next_of_face;
+        if (record.next_of_face != nullptr) {
+            record.next_of_face->previous_of_face = record.previous_of_face;
+        }
+        --size_;
+    }
+    std::size_t size() const { return size_; }
+    template <typename Visit>
+    void for_each(Visit&& visit) const {
+        for (Record* record = first_; record != nullptr; record = record->next_of_face) {
+            visit(*record);
+        }
+    }
+
+  private:
+    Record* first_ = nullptr;
+    std::size_t size_ = 0;
+};
 
 /// Foreign faces share a part of the table by dynamic thresholds: each may have as many records as
 /// that part has left (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for
@@ -20,41 +53,44 @@ class FaceRecords {
     /// A face comes; an earlier one of that number has no records any more.
     void add_face(FaceId face, bool foreign) {
         if (face >= faces_.size()) faces_.resize(face + std::size_t{1});
-        faces_[face] = {.foreign = foreign};
+        faces_[face] = {.waiting = {}, .asked = {}, .foreign = foreign};
     }
 
-    void on_waiting(FaceId face) { count_waiting(face, 1); }
-    void on_waiting_no_more(FaceId face) { count_waiting(face, -1); }
-    void on_asked(FaceId face) {
-        if (face < faces_.size()) ++faces_[face].asked;
+    void add(InRecord& record) {
+        if (record.face >= faces_.size()) return;  // the application's, or the reducer's
+        Face& face = faces_[record.face];
+        face.waiting.add(record);
+        if (face.foreign) ++foreign_waiting_;
     }
-    void on_asked_no_more(FaceId face) {
-        if (face < faces_.size()) --faces_[face].asked;
+    void remove(const InRecord& record) {
+        if (record.face >= faces_.size()) return;
+        Face& face = faces_[record.face];
+        face.waiting.remove(record);
+        if (face.foreign) --foreign_waiting_;
+    }
+    void add(OutRecord& record) {
+        if (record.face < faces_.size()) faces_[record.face].asked.add(record);
+    }
+    void remove(const OutRecord& record) {
+        if (record.face < faces_.size()) faces_[record.face].asked.remove(record);
     }
 
     /// Whether the face may wait for one thing more. Always, but for foreign ones.
     bool may_wait(FaceId face) const {
         return face >= faces_.size() || !faces_[face].foreign ||
-               faces_[face].waiting < foreign_capacity_ - foreign_waiting_;
+               faces_[face].waiting.size() < foreign_capacity_ - foreign_waiting_;
     }
-    /// How many Interests of the face are pending.
-    std::size_t waiting(FaceId face) const { return faces_[face].waiting; }
-    /// How many it was asked for. Both are 0 for a face that needs no look through the table.
-    std::size_t asked(FaceId face) const { return faces_[face].asked; }
+    /// What waits of a face that was added, and what it was asked for.
+    const RecordsOfFace<InRecord>& waiting(FaceId face) const { return faces_[face].waiting; }
+    const RecordsOfFace<OutRecord>& asked(FaceId face) const { return faces_[face].asked; }
+    std::size_t faces() const { return faces_.size(); }
 
   private:
     struct Face {
-        std::size_t waiting = 0;
-        std::size_t asked = 0;
+        RecordsOfFace<InRecord> waiting;
+        RecordsOfFace<OutRecord> asked;
         bool foreign = false;
     };
-
-    void count_waiting(FaceId face, int change) {
-        if (face >= faces_.size()) return;  // the application's, or the reducer's
-        const auto by = static_cast<std::size_t>(change);
-        faces_[face].waiting += by;
-        if (faces_[face].foreign) foreign_waiting_ += by;
-    }
 
     std::size_t foreign_capacity_;
     std::size_t foreign_waiting_ = 0;

@@ -26,7 +26,10 @@ class Fib {
     /// Adds a next hop, or changes its cost.
     void add(const wire::Name& prefix, FaceId face, std::uint32_t cost);
     void remove(const wire::Name& prefix, FaceId face);
+    /// Takes no time when no next hop is that face.
     void remove_face(FaceId face);
+    bool contains(const wire::Name& prefix, FaceId face);
+    std::size_t next_hops() const { return next_hops_; }
 
     /// The longest prefix that has next hops; null when there is no route.
     const FibEntry* longest_prefix_entry(const NamePrefixes& name) const {
@@ -41,9 +44,11 @@ class Fib {
     }
 
   private:
-    void drop_empty_entries();
+    void erase_hop(FibEntry& entry, FaceId face);
 
     PrefixTable<FibEntry> entries_;
+    std::size_t next_hops_ = 0;
+    std::vector<std::size_t> next_hops_of_face_;
 };
 
 }  // namespace innet::tables

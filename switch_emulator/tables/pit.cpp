@@ -21,24 +21,17 @@ Record* find_record(Record* record, FaceId face) {
 }
 
 // Records stay in the order of their first arrival, so that answers leave in the order of asking.
-void count_new(FaceRecords& faces, const InRecord& record) { faces.on_waiting(record.face); }
-void count_new(FaceRecords& faces, const OutRecord& record) { faces.on_asked(record.face); }
-void count_gone(FaceRecords& faces, const InRecord& record) {
-    faces.on_waiting_no_more(record.face);
-}
-void count_gone(FaceRecords& faces, const OutRecord& record) {
-    faces.on_asked_no_more(record.face);
-}
-
 template <typename Record>
-Record& put_record(Record*& first, Slab<Record>& slab, FaceRecords& faces, FaceId face) {
+Record& put_record(PitEntry& entry, Record*& first, Slab<Record>& slab, FaceRecords& faces,
+                   FaceId face) {
     Record** link = &first;
     while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
     if (*link == nullptr) {
         *link = &slab.take();
         **link = Record{};
         (*link)->face = face;
-        count_new(faces, **link);
+        (*link)->entry = &entry;
+        faces.add(**link);
     }
     return **link;
 }
@@ -50,7 +43,7 @@ void erase_record(Record*& first, Slab<Record>& slab, FaceRecords& faces, FaceId
     if (*link == nullptr) return;
     Record& record = **link;
     *link = record.next;
-    count_gone(faces, record);
+    faces.remove(record);
     slab.give(record);
 }
 
@@ -59,7 +52,7 @@ void erase_records(Record*& first, Slab<Record>& slab, FaceRecords& faces) {
     while (first != nullptr) {
         Record& record = *first;
         first = record.next;
-        count_gone(faces, record);
+        faces.remove(record);
         slab.give(record);
     }
 }
@@ -141,11 +134,11 @@ void Pit::grow_buckets() {
 }
 
 InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
-    return put_record(entry.first_in, in_records_, face_records_, face);
+    return put_record(entry, entry.first_in, in_records_, face_records_, face);
 }
 
 OutRecord& Pit::put_out_record(PitEntry& entry, FaceId face) {
-    return put_record(entry.first_out, out_records_, face_records_, face);
+    return put_record(entry, entry.first_out, out_records_, face_records_, face);
 }
 
 void Pit::erase_in_record(PitEntry& entry, FaceId face) {
@@ -203,17 +196,36 @@ void Pit::collect_all(std::vector<PitEntry*>& into) const {
     }
 }
 
+void Pit::collect_waiting(FaceId face, std::vector<PitEntry*>& into) const {
+    face_records_.waiting(face).for_each([&](InRecord& record) { into.push_back(record.entry); });
+}
+
+void Pit::collect_asked(FaceId face, std::vector<PitEntry*>& into) const {
+    face_records_.asked(face).for_each([&](OutRecord& record) { into.push_back(record.entry); });
+}
+
 void Pit::audit(AuditReport& report) const {
     std::vector<PitEntry*> entries;
     collect_all(entries);
     std::array<std::size_t, jobs::kMaxJobIds> of_job{};
+    std::vector<std::size_t> waiting(face_records_.faces());
+    std::vector<std::size_t> asked(face_records_.faces());
     for (const PitEntry* entry : entries) {
         ++of_job[entry->job];
         report.expect(!entry->in_records().empty(), "somebody waits for each pending Interest");
         report.expect(entry->scheduled(), "each pending Interest ends by a timer");
         for (const InRecord& record : entry->in_records()) {
             report.expect(record.expiry <= entry->expiry, "an entry outlives its records");
+            if (record.face < waiting.size()) ++waiting[record.face];
         }
+        for (const OutRecord& record : entry->out_records()) {
+            if (record.face < asked.size()) ++asked[record.face];
+        }
+    }
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+        const auto face = static_cast<FaceId>(i);
+        report.expect_equal(face_records_.waiting(face).size(), waiting[i], "a face's Interests");
+        report.expect_equal(face_records_.asked(face).size(), asked[i], "what a face was asked");
     }
     report.expect_equal(shares_.used(), entries.size(), "pending Interests");
     report.expect_at_most(entries.size(), shares_.capacity(), "pending Interests");

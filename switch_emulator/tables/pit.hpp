@@ -12,6 +12,7 @@
 #include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/tables/face_records.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
+#include "switch_emulator/tables/pit_records.hpp"
 #include "switch_emulator/tables/reflexive_routes.hpp"
 #include "switch_emulator/tables/slab.hpp"
 #include "switch_emulator/tables/strategy_choice.hpp"
@@ -24,46 +25,6 @@
 
 namespace innet::tables {
 
-/// A few bytes with their length, stored in place.
-template <std::size_t kCapacity>
-class ShortBytes {
-  public:
-    /// Keeps the first `kCapacity` bytes.
-    void assign(wire::ByteView bytes) {
-        size_ = static_cast<std::uint8_t>(std::min(bytes.size(), kCapacity));
-        if (size_ != 0) std::memcpy(bytes_.data(), bytes.data(), size_);
-    }
-    wire::ByteView view() const { return {bytes_.data(), size_}; }
-
-  private:
-    static_assert(kCapacity <= 255);
-    std::array<std::uint8_t, kCapacity> bytes_{};
-    std::uint8_t size_ = 0;
-};
-
-/// Somebody who waits.
-struct InRecord {
-    InRecord* next = nullptr;
-    FaceId face = kNoFace;
-    bool told_of_hold = false;  ///< has heard of the entry's Hold since its last Interest
-    std::uint32_t nonce = 0;
-    TimePoint arrived;  ///< its last Interest
-    TimePoint expiry;
-    ShortBytes<wire::kMaxPitTokenSize> token;
-};
-
-/// Somebody we asked.
-struct OutRecord {
-    OutRecord* next = nullptr;
-    FaceId face = kNoFace;
-    std::optional<wire::NackReason> nacked;
-    std::uint32_t nonce = 0;
-    bool repeated = false;  ///< sent more than once
-    TimePoint sent;         ///< the last time
-    /// The prefix among whose measurements the answer belongs; 0: it is not measured.
-    wire::NameHash measured_under = 0;
-};
-
 /// What an Interest asks for; two with the same key share an entry. The forwarding hint is not part
 /// of it.
 struct PitKey {
@@ -72,33 +33,6 @@ struct PitKey {
     bool can_be_prefix = false;
     bool must_be_fresh = false;
     bool ends_with_digest = false;  ///< follows from the name
-};
-
-/// A forward range over an intrusive list of records.
-template <typename Record>
-class RecordRange {
-  public:
-    class Iterator {
-      public:
-        explicit Iterator(Record* record) : record_(record) {}
-        Record& operator*() const { return *record_; }
-        Iterator& operator++() {
-            record_ = record_->next;
-            return *this;
-        }
-        bool operator==(const Iterator& other) const = default;
-
-      private:
-        Record* record_;
-    };
-
-    explicit RecordRange(Record* first) : first_(first) {}
-    Iterator begin() const { return Iterator(first_); }
-    Iterator end() const { return Iterator(nullptr); }
-    bool empty() const { return first_ == nullptr; }
-
-  private:
-    Record* first_;
 };
 
 /// What a look-up reads comes first: a cache line tells most entries of a bucket apart.
@@ -179,6 +113,9 @@ class Pit {
     /// All entries of exactly this name.
     void collect_named(wire::NameView name, std::vector<PitEntry*>& into) const;
     void collect_all(std::vector<PitEntry*>& into) const;
+    /// Entries that `face` waits for, and those that it was asked for. Takes no time for others'.
+    void collect_waiting(FaceId face, std::vector<PitEntry*>& into) const;
+    void collect_asked(FaceId face, std::vector<PitEntry*>& into) const;
 
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
     const jobs::WeightedShares& shares() const { return shares_; }

@@ -1,0 +1,94 @@
+#pragma once
+// Records of the pending Interest table: who waits, and who was asked.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "switch_emulator/forwarding/face.hpp"
+#include "transport/time.hpp"
+#include "transport/wire/lp.hpp"
+#include "transport/wire/name.hpp"
+
+namespace innet::tables {
+
+struct PitEntry;
+
+/// A few bytes with their length, stored in place.
+template <std::size_t kCapacity>
+class ShortBytes {
+  public:
+    /// Keeps the first `kCapacity` bytes.
+    void assign(wire::ByteView bytes) {
+        size_ = static_cast<std::uint8_t>(std::min(bytes.size(), kCapacity));
+        if (size_ != 0) std::memcpy(bytes_.data(), bytes.data(), size_);
+    }
+    wire::ByteView view() const { return {bytes_.data(), size_}; }
+
+  private:
+    static_assert(kCapacity <= 255);
+    std::array<std::uint8_t, kCapacity> bytes_{};
+    std::uint8_t size_ = 0;
+};
+
+/// What records of both kinds have in common: they stand in the list of their entry, and in that
+/// of their face.
+template <typename Record>
+struct RecordLinks {
+    Record* next = nullptr;  ///< of the entry
+    Record* next_of_face = nullptr;
+    Record* previous_of_face = nullptr;
+    PitEntry* entry = nullptr;
+};
+
+/// Somebody who waits.
+struct InRecord : RecordLinks<InRecord> {
+    FaceId face = kNoFace;
+    bool told_of_hold = false;  ///< has heard of the entry's Hold since its last Interest
+    std::uint32_t nonce = 0;
+    TimePoint arrived;  ///< its last Interest
+    TimePoint expiry;
+    ShortBytes<wire::kMaxPitTokenSize> token;
+};
+
+/// Somebody we asked.
+struct OutRecord : RecordLinks<OutRecord> {
+    FaceId face = kNoFace;
+    std::optional<wire::NackReason> nacked;
+    std::uint32_t nonce = 0;
+    bool repeated = false;  ///< sent more than once
+    TimePoint sent;         ///< the last time
+    /// The prefix among whose measurements the answer belongs; 0: it is not measured.
+    wire::NameHash measured_under = 0;
+};
+
+/// A forward range over an intrusive list of records.
+template <typename Record>
+class RecordRange {
+  public:
+    class Iterator {
+      public:
+        explicit Iterator(Record* record) : record_(record) {}
+        Record& operator*() const { return *record_; }
+        Iterator& operator++() {
+            record_ = record_->next;
+            return *this;
+        }
+        bool operator==(const Iterator& other) const = default;
+
+      private:
+        Record* record_;
+    };
+
+    explicit RecordRange(Record* first) : first_(first) {}
+    Iterator begin() const { return Iterator(first_); }
+    Iterator end() const { return Iterator(nullptr); }
+    bool empty() const { return first_ == nullptr; }
+
+  private:
+    Record* first_;
+};
+
+}  // namespace innet::tables
