@@ -124,6 +124,12 @@ void Node::decide(std::uint64_t question, const strategies::StrategyDecision& de
 
 bool Node::unset_strategy(const wire::Name& prefix) { return state_->unset_strategy(prefix); }
 
+bool Node::has_strategy_choice(const wire::Name& prefix) const {
+    return state_->strategy_table.contains(prefix);
+}
+
+std::size_t Node::strategy_choice_count() const { return state_->strategy_table.size(); }
+
 std::vector<StrategyChoice> Node::strategies() const { return state_->strategy_choices(); }
 
 std::vector<Route> Node::routes() const {
@@ -138,6 +144,12 @@ std::vector<Route> Node::routes() const {
     });
     return routes;
 }
+
+bool Node::has_route(const wire::Name& prefix, FaceId face) const {
+    return state_->fib.contains(prefix, face);
+}
+
+std::size_t Node::route_count() const { return state_->fib.next_hops(); }
 
 wire::NameView Node::last_unroutable() const {
     return wire::NameView::trusted(state_->last_unroutable);

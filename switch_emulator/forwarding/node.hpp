@@ -167,6 +167,9 @@ class Node final : public Forwarder {
     void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);
     void remove_route(const wire::Name& prefix, FaceId face);
     std::vector<Route> routes() const;
+    bool has_route(const wire::Name& prefix, FaceId face) const;
+    /// How many of them there are.
+    std::size_t route_count() const;
     /// It outlives the node; null (the start) means that the routes added are all there are.
     void set_route_source(RouteSource* source);
     /// Where the last Interest that was refused as NoRoute wanted to go (its hint, or else its
@@ -186,6 +189,9 @@ class Node final : public Forwarder {
                 TimePoint now);
     /// Takes `set_strategy` back. False when nothing was set for exactly that prefix.
     bool unset_strategy(const wire::Name& prefix);
+    /// Whether something was set for exactly that prefix, and for how many prefixes.
+    bool has_strategy_choice(const wire::Name& prefix) const;
+    std::size_t strategy_choice_count() const;
     /// All that was set, with their full names, and what decides for all other names.
     std::vector<StrategyChoice> strategies() const;
     /// Takes the group's rules and slots away, and what is cached below its prefix: the group is

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "switch_emulator/management/face_ids.hpp"
-#include "switch_emulator/tables/name_prefixes.hpp"
 
 namespace innet::management {
 
@@ -35,13 +34,14 @@ ControlResponse FibModule::add_next_hop(ControlParameters parameters,
     const auto face = open_face(node_, parameters.face_id, context.from);
     parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     parameters.cost = parameters.cost.value_or(0);
-    if (parameters.name->view().size() > tables::NamePrefixes::kMaxPrefixComponents) {
-        return {kNameTooLong, "a prefix has at most 32 components", parameters};
-    }
+    if (is_too_long(*parameters.name)) return {kNameTooLong, std::string(kTooLong), parameters};
     if (*parameters.cost > std::numeric_limits<std::uint32_t>::max()) {
         return {kBadRequest, "Cost is above 4294967295", parameters};
     }
     if (!face) return {kGone, "there is no such face", parameters};
+    if (node_.route_count() >= max_next_hops_ && !node_.has_route(*parameters.name, *face)) {
+        return {kFull, "this node has too many next hops", parameters};
+    }
     node_.add_route(*parameters.name, *face, static_cast<std::uint32_t>(*parameters.cost));
     return {kOk, "Success", parameters};
 }

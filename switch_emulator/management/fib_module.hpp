@@ -8,7 +8,9 @@ namespace innet::management {
 
 class FibModule final : public Module {
   public:
-    explicit FibModule(forwarding::Node& node) : node_(node) {}
+    /// With `max_next_hops` in the FIB, whoever put them there, more are refused with 503.
+    FibModule(forwarding::Node& node, std::size_t max_next_hops)
+        : node_(node), max_next_hops_(max_next_hops) {}
 
     std::string_view name() const override { return "fib"; }
     std::span<const CommandRule> commands() const override;
@@ -23,6 +25,7 @@ class FibModule final : public Module {
     ControlResponse remove_next_hop(ControlParameters parameters, const CommandContext& context);
 
     forwarding::Node& node_;
+    std::size_t max_next_hops_;
 };
 
 }  // namespace innet::management

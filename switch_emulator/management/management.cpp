@@ -59,10 +59,10 @@ Management::Management(forwarding::Node& node, PacketPool& pool, const Managemen
     : node_(node),
       packets_(pool),
       authorisation_(options.authorisation),
-      rib_(node, options.max_routes),
+      rib_(node, options.max_routes, options.max_next_hops),
       faces_(node),
-      fib_(node),
-      strategies_(node),
+      fib_(node, options.max_next_hops),
+      strategies_(node, options.max_strategy_choices),
       cs_(node),
       status_(node, options.wall_time_at_zero_ms, options.started_ms),
       modules_{&rib_, &faces_, &fib_, &strategies_, &cs_, &status_} {}
@@ -162,6 +162,7 @@ Production Management::carry_out(const Question& question, Module& module, const
         .from = question.from, .now = question.now, .defer = [this, name] { return defer(name); }};
     auto response = module.run(rule.verb, parameters, context);
     if (!response) return {.kind = Production::Kind::kPending, .data = {}, .missing = {}};
+    if (response->code == kFull) ++counters_.full;
     return respond(name, *std::move(response));
 }
 

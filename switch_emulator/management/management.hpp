@@ -27,6 +27,10 @@ struct ManagementOptions {
     std::int64_t wall_time_at_zero_ms = 0;
     std::uint64_t started_ms = 0;      ///< likewise since 1970: when the node was started
     std::size_t max_routes = 262'144;  ///< of clients, together
+    /// In the FIB, whoever put them there, with those that longer prefixes inherit: beyond, clients
+    /// add no more.
+    std::size_t max_next_hops = 1'048'576;
+    std::size_t max_strategy_choices = 4096;
 };
 
 struct ManagementCounters {
@@ -34,6 +38,7 @@ struct ManagementCounters {
     std::uint64_t malformed = 0;  ///< answered with 400: could not be read
     std::uint64_t forbidden = 0;  ///< answered with 403, replayed ones included
     std::uint64_t replayed = 0;
+    std::uint64_t full = 0;      ///< answered with 503: this node keeps no more of that
     std::uint64_t datasets = 0;  ///< Interests for datasets and their segments
     std::uint64_t routes = 0;    ///< registered now
 };

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "switch_emulator/tables/name_prefixes.hpp"
+
 namespace innet::management {
 
 namespace {
@@ -34,6 +36,12 @@ std::string first_of(FieldSet fields) {
 }
 
 }  // namespace
+
+bool is_too_long(const wire::Name& prefix) {
+    constexpr std::size_t kMaxPrefixBytes = 1024;
+    return prefix.view().size() > tables::NamePrefixes::kMaxPrefixComponents ||
+           prefix.view().value().size() > kMaxPrefixBytes;
+}
 
 std::string violation(const ControlParameters& parameters, const CommandRule& rule) {
     const FieldSet present = parameters.present();

@@ -52,6 +52,10 @@ class Module {
                                          TimePoint now) const = 0;
 };
 
+/// What a prefix has at most that clients put into a table, in components and bytes.
+bool is_too_long(const wire::Name& prefix);
+inline constexpr std::string_view kTooLong = "a prefix has at most 32 components and 1024 bytes";
+
 /// What is wrong with the parameters of a command; empty when nothing is.
 std::string violation(const ControlParameters& parameters, const CommandRule& rule);
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "switch_emulator/management/face_ids.hpp"
-#include "switch_emulator/tables/name_prefixes.hpp"
 #include "transport/wire/milliseconds.hpp"
 
 namespace innet::management {
@@ -40,8 +39,8 @@ TimePoint after(TimePoint now, std::uint64_t period_ms) {
 
 }  // namespace
 
-RibModule::RibModule(forwarding::Node& node, std::size_t max_routes)
-    : node_(node), max_routes_(max_routes), rib_(*this) {}
+RibModule::RibModule(forwarding::Node& node, std::size_t max_routes, std::size_t max_next_hops)
+    : node_(node), max_routes_(max_routes), max_next_hops_(max_next_hops), rib_(*this) {}
 
 std::span<const CommandRule> RibModule::commands() const { return kCommands; }
 
@@ -59,15 +58,12 @@ ControlResponse RibModule::register_route(ControlParameters parameters,
     parameters.origin = parameters.origin.value_or(0);
     parameters.cost = parameters.cost.value_or(0);
     parameters.flags = parameters.flags.value_or(kChildInherit);
-    if (parameters.name->view().size() > tables::NamePrefixes::kMaxPrefixComponents) {
-        return {kNameTooLong, "a prefix has at most 32 components", parameters};
-    }
+    if (is_too_long(*parameters.name)) return {kNameTooLong, std::string(kTooLong), parameters};
     if (*parameters.cost > std::numeric_limits<std::uint32_t>::max()) {
         return {kBadRequest, "Cost is above 4294967295", parameters};
     }
     if (!face) return {kGone, "there is no such face", parameters};
-    if (rib_.routes() >= max_routes_ &&
-        !rib_.contains(*parameters.name, *face, *parameters.origin)) {
+    if (!has_room() && !rib_.contains(*parameters.name, *face, *parameters.origin)) {
         return {kFull, "this node has too many routes", parameters};
     }
     RibRoute route{.face = *face,

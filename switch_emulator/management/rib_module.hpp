@@ -9,8 +9,9 @@ namespace innet::management {
 
 class RibModule final : public Module, private NextHopSink {
   public:
-    /// More routes than `max_routes` are refused with 503.
-    RibModule(forwarding::Node& node, std::size_t max_routes);
+    /// More routes than `max_routes` are refused with 503; so are more next hops in the FIB than
+    /// `max_next_hops`, of which one route may have many (longer prefixes inherit).
+    RibModule(forwarding::Node& node, std::size_t max_routes, std::size_t max_next_hops);
 
     std::string_view name() const override { return "rib"; }
     std::span<const CommandRule> commands() const override;
@@ -26,6 +27,9 @@ class RibModule final : public Module, private NextHopSink {
     std::size_t routes() const { return rib_.routes(); }
 
   private:
+    bool has_room() const {
+        return rib_.routes() < max_routes_ && node_.route_count() < max_next_hops_;
+    }
     ControlResponse register_route(ControlParameters parameters, const CommandContext& context);
     ControlResponse unregister_route(ControlParameters parameters, const CommandContext& context);
     void add_next_hop(const wire::Name& prefix, FaceId face, std::uint32_t cost) override;
@@ -33,6 +37,7 @@ class RibModule final : public Module, private NextHopSink {
 
     forwarding::Node& node_;
     std::size_t max_routes_;
+    std::size_t max_next_hops_;
     Rib rib_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "switch_emulator/tables/name_prefixes.hpp"
 
 namespace innet::management {
 
@@ -27,8 +26,10 @@ std::optional<ControlResponse> StrategyModule::run(std::string_view verb,
 }
 
 ControlResponse StrategyModule::set(ControlParameters parameters) {
-    if (parameters.name->view().size() > tables::NamePrefixes::kMaxPrefixComponents) {
-        return {kNameTooLong, "a prefix has at most 32 components", parameters};
+    if (is_too_long(*parameters.name)) return {kNameTooLong, std::string(kTooLong), parameters};
+    if (node_.strategy_choice_count() >= max_choices_ &&
+        !node_.has_strategy_choice(*parameters.name)) {
+        return {kFull, "this node has too many choices of strategies", parameters};
     }
     if (!node_.set_strategy(*parameters.name, *parameters.strategy)) {
         return {kNotFound, "this node has no such strategy", parameters};

@@ -8,7 +8,9 @@ namespace innet::management {
 
 class StrategyModule final : public Module {
   public:
-    explicit StrategyModule(forwarding::Node& node) : node_(node) {}
+    /// Choices for more prefixes than `max_choices` are refused with 503.
+    StrategyModule(forwarding::Node& node, std::size_t max_choices)
+        : node_(node), max_choices_(max_choices) {}
 
     std::string_view name() const override { return "strategy-choice"; }
     std::span<const CommandRule> commands() const override;
@@ -23,6 +25,7 @@ class StrategyModule final : public Module {
     ControlResponse unset(ControlParameters parameters);
 
     forwarding::Node& node_;
+    std::size_t max_choices_;
 };
 
 }  // namespace innet::management

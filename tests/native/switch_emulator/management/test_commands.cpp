@@ -232,7 +232,7 @@ TEST_CASE("a name too long to be answered twice is not echoed") {
     ControlParameters parameters;
     parameters.name = prefix;
     const Response response = managed.command(2, "rib/register", parameters);
-    CHECK(response.code == 200);
+    CHECK(response.code == 414);
     CHECK_FALSE(response.body.name);
     CHECK(response.body.face_id == 258);
 }
