@@ -76,6 +76,7 @@ nb::dict management_dict(const management::ManagementCounters& c) {
     d["malformed"] = c.malformed;
     d["forbidden"] = c.forbidden;
     d["replayed"] = c.replayed;
+    d["stale"] = c.stale;
     d["full"] = c.full;
     d["datasets"] = c.datasets;
     d["routes"] = c.routes;

@@ -140,6 +140,7 @@ OF_NODE: tuple[Family, ...] = (
         ("commands_malformed", "malformed", "Management commands that could not be read"),
         ("commands_forbidden", "forbidden", "Management commands of who may not give them"),
         ("commands_replayed", "replayed", "Of these, commands that were given before"),
+        ("commands_stale", "stale", "Likewise of those, commands that bear another time than now"),
         ("commands_without_room", "full", "Management commands refused: a table was full"),
         ("dataset_requests", "datasets", "Interests for management's datasets"),
     ),

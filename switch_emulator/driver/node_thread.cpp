@@ -16,16 +16,24 @@ namespace {
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr int kMaxEvents = 64;
 
-/// Management tells clients the time of the day; the engine's clock knows none.
+/// How often the wall clock is looked at, which may be set, and goes on while the machine sleeps.
+constexpr Duration kWallClockInterval = std::chrono::seconds(1);
+
+std::int64_t in_ms(std::chrono::system_clock::duration duration) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+/// Management knows the time of the day, and the engine's clock none: what it was when that said 0.
+std::int64_t wall_time_at_zero_ms(TimePoint now) {
+    return in_ms(std::chrono::system_clock::now().time_since_epoch()) -
+           in_ms(now.time_since_epoch());
+}
+
 management::ManagementOptions management_options(TimePoint now) {
-    using std::chrono::duration_cast;
-    using std::chrono::milliseconds;
-    const auto wall_ms =
-        duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     management::ManagementOptions options;
-    options.wall_time_at_zero_ms =
-        wall_ms - duration_cast<milliseconds>(now.time_since_epoch()).count();
-    options.started_ms = static_cast<std::uint64_t>(wall_ms);
+    options.wall_time_at_zero_ms = wall_time_at_zero_ms(now);
+    options.started_ms =
+        static_cast<std::uint64_t>(in_ms(std::chrono::system_clock::now().time_since_epoch()));
     return options;
 }
 
@@ -191,6 +199,10 @@ void NodeThread::wait_for_events() {
     }
     const int count = ::epoll_pwait2(epoll_.get(), events.data(), kMaxEvents, limit, nullptr);
     now_ = clock_now();
+    if (now_ >= next_wall_clock_look_) {
+        next_wall_clock_look_ = now_ + kWallClockInterval;
+        stack_.management().set_wall_time_at_zero(wall_time_at_zero_ms(now_));
+    }
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         on_event(event.data.u64, event.events);

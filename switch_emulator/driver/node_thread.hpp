@@ -101,6 +101,7 @@ class NodeThread {
     bool stopping_ = false;
     std::string stop_reason_;
     TimePoint now_{};
+    TimePoint next_wall_clock_look_{};
     std::atomic<bool> wake_pending_ = false;
     std::thread thread_;
 };

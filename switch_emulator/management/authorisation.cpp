@@ -13,14 +13,14 @@ Bytes joined(const std::array<wire::ByteView, 2>& parts) {
     return whole;
 }
 
-bool is_dated(const wire::InterestSignatureInfo& info) {
-    return info.time_ms || info.sequence || !info.nonce.empty();
-}
-
 }  // namespace
 
-Authorisation::Authorisation(const AuthorisationOptions& options)
-    : localhop_rib_(options.localhop_rib) {
+Authorisation::Authorisation(const AuthorisationOptions& options, ReplayGuard& replays)
+    : localhop_rib_(options.localhop_rib), replays_(&replays) {
+    if (localhop_rib_ && options.keys.empty()) {
+        throw std::invalid_argument(
+            "commands from one hop away are obeyed by their keys alone: name at least one key");
+    }
     for (const AllowedKey& key : options.keys) {
         if (!keyring_.add(key.type, key.name, key.key)) {
             throw std::invalid_argument("the key " + key.name.view().to_uri() +
@@ -42,8 +42,15 @@ Authorisation::Ruling Authorisation::judge(const Request& request) {
     if (ruling != Ruling::kAllowed) return ruling;
     // A key that nobody has verified must not be able to use up the times of the true one.
     const FaceId signer_face = verified_key ? kNoFace : request.from;
-    return replays_.admit(signer_face, request.signature->info) ? Ruling::kAllowed
-                                                                : Ruling::kReplayed;
+    switch (replays_->admit(signer_face, request.signature->info, request.wall_time_ms)) {
+        case ReplayGuard::Ruling::kFresh:
+            return Ruling::kAllowed;
+        case ReplayGuard::Ruling::kStale:
+            return Ruling::kStale;
+        case ReplayGuard::Ruling::kReplayed:
+            break;
+    }
+    return Ruling::kReplayed;
 }
 
 Authorisation::Ruling Authorisation::check_signature(const Request& request, bool& verified_key) {
@@ -61,7 +68,8 @@ Authorisation::Ruling Authorisation::check_signature(const Request& request, boo
             return name.view().is_prefix_of(claim.key_name);
         });
         if (is_digest || key == key_names_.end()) return Ruling::kUnknownKey;
-        if (!is_dated(signature.info)) return Ruling::kReplayed;  // or might be, for all we know
+        // Nonces and sequence numbers are forgotten when the node ends.
+        if (!signature.info.time_ms) return Ruling::kUntimed;
         claim.key_name = key->view();
         verified_key = true;
     }
@@ -83,6 +91,10 @@ std::string_view describe(Authorisation::Ruling ruling) {
             return "this key may not command this node";
         case Authorisation::Ruling::kBadSignature:
             return "the signature is wrong";
+        case Authorisation::Ruling::kUntimed:
+            return "a command that a key signs must bear its time";
+        case Authorisation::Ruling::kStale:
+            return "its time is not within two minutes of this node's, or before its start";
         case Authorisation::Ruling::kReplayed:
             return "not newer than this signer's last command";
     }

@@ -22,14 +22,16 @@ struct AllowedKey {
 struct AuthorisationOptions {
     /// Empty: whoever reaches this node by a local face, and signs, by whatever key or none.
     std::vector<AllowedKey> keys;
-    /// Whether `/localhop/nfd/rib` commands are obeyed, from faces that are not local, too.
+    /// Whether `/localhop/nfd/rib` commands of these keys are obeyed, from faces that are not
+    /// local, too.
     bool localhop_rib = false;
 };
 
 class Authorisation {
   public:
-    /// Throws std::invalid_argument for a malformed key.
-    explicit Authorisation(const AuthorisationOptions& options);
+    /// `replays` outlives it. Throws std::invalid_argument for a malformed key, and without any
+    /// when `localhop_rib` is set: signatures that nobody verifies say nothing of who is far away.
+    Authorisation(const AuthorisationOptions& options, ReplayGuard& replays);
 
     struct Request {
         FaceId from = kNoFace;
@@ -37,6 +39,7 @@ class Authorisation {
         std::string_view module;
         wire::NameView interest_name;
         const std::optional<wire::InterestSignature>& signature;
+        std::uint64_t wall_time_ms = 0;  ///< since 1970
     };
     enum class Ruling : std::uint8_t {
         kAllowed,
@@ -44,11 +47,12 @@ class Authorisation {
         kNotLocalhop,   ///< this is not commanded from one hop away
         kUnknownKey,    ///< not one of the keys
         kBadSignature,  ///< not what this key, or the digest, gives
+        kUntimed,       ///< signed by a key, and without a time
+        kStale,         ///< its time is not near this node's
         kReplayed,      ///< not newer than the signer's last
     };
     /// An allowed command counts as seen: a second time it is a replay.
     Ruling judge(const Request& request);
-    void on_face_closed(FaceId face) { replays_.on_face_closed(face); }
 
   private:
     Ruling check_signature(const Request& request, bool& verified_key);
@@ -56,7 +60,7 @@ class Authorisation {
     bool localhop_rib_;
     std::vector<wire::Name> key_names_;
     security::Keyring keyring_;
-    ReplayGuard replays_;
+    ReplayGuard* replays_;
 };
 
 /// What a client is told.

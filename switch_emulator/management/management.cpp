@@ -58,7 +58,8 @@ std::optional<wire::ByteView> read_filter(wire::NameView dataset, Module::Datase
 Management::Management(forwarding::Node& node, PacketPool& pool, const ManagementOptions& options)
     : node_(node),
       packets_(pool),
-      authorisation_(options.authorisation),
+      replays_(options.started_ms),
+      authorisation_(options.authorisation, replays_),
       rib_(node, options.max_routes, options.max_next_hops),
       faces_(node),
       fib_(node, options.max_next_hops),
@@ -68,7 +69,7 @@ Management::Management(forwarding::Node& node, PacketPool& pool, const Managemen
       modules_{&rib_, &faces_, &fib_, &strategies_, &cs_, &status_} {}
 
 void Management::authorise(const AuthorisationOptions& options) {
-    authorisation_ = Authorisation(options);
+    authorisation_ = Authorisation(options, replays_);
 }
 
 ManagementCounters Management::counters() const {
@@ -79,7 +80,7 @@ ManagementCounters Management::counters() const {
 
 void Management::on_face_closed(FaceId face) {
     rib_.on_face_closed(face);
-    authorisation_.on_face_closed(face);
+    replays_.on_face_closed(face);
     status_.on_face_closed(face);
 }
 
@@ -143,10 +144,12 @@ std::optional<ControlResponse> Management::refusal(const Question& question, con
                               .localhop = question.address.localhop,
                               .module = question.address.module,
                               .interest_name = question.interest.name(),
-                              .signature = command.signature});
+                              .signature = command.signature,
+                              .wall_time_ms = status_.wall_time_ms(question.now)});
     if (ruling == Authorisation::Ruling::kAllowed) return std::nullopt;
     ++counters_.forbidden;
     if (ruling == Authorisation::Ruling::kReplayed) ++counters_.replayed;
+    if (ruling == Authorisation::Ruling::kStale) ++counters_.stale;
     return ControlResponse{kForbidden, std::string(describe(ruling)), parameters};
 }
 

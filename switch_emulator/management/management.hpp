@@ -38,7 +38,8 @@ struct ManagementCounters {
     std::uint64_t malformed = 0;  ///< answered with 400: could not be read
     std::uint64_t forbidden = 0;  ///< answered with 403, replayed ones included
     std::uint64_t replayed = 0;
-    std::uint64_t full = 0;      ///< answered with 503: this node keeps no more of that
+    std::uint64_t stale = 0;  ///< likewise of those forbidden: their time is not near this node's
+    std::uint64_t full = 0;   ///< answered with 503: this node keeps no more of that
     std::uint64_t datasets = 0;  ///< Interests for datasets and their segments
     std::uint64_t routes = 0;    ///< registered now
 };
@@ -50,10 +51,11 @@ class Management final : public forwarding::LocalService {
 
     /// It outlives the management; null: no faces are made.
     void set_face_factory(FaceFactory* factory) { faces_.set_factory(factory); }
-    /// From now on others are obeyed. Throws std::invalid_argument for a malformed key, and then
-    /// nothing has changed.
+    /// From now on others are obeyed. Throws as `Authorisation` does, and then nothing has changed.
     void authorise(const AuthorisationOptions& options);
     ManagementCounters counters() const;
+    /// The wall clock may be set, or the machine have slept: as `ManagementOptions` has it.
+    void set_wall_time_at_zero(std::int64_t ms) { status_.set_wall_time_at_zero(ms); }
 
     Production answer(FaceId from, const wire::InterestView& interest, TimePoint now) override;
     void on_face_closed(FaceId face) override;
@@ -87,6 +89,7 @@ class Management final : public forwarding::LocalService {
 
     forwarding::Node& node_;
     AnswerPackets packets_;
+    ReplayGuard replays_;
     Authorisation authorisation_;
     RibModule rib_;
     FacesModule faces_;

@@ -1,22 +1,49 @@
 #include "switch_emulator/management/replay_guard.hpp"
 
+#include <algorithm>
+
 namespace innet::management {
 
 namespace {
 
 /// Without times, old nonces cannot be told from new ones otherwise than by remembering them.
 constexpr std::size_t kMaxNonces = 1024;
-
-std::string text_of(wire::ByteView view) { return {view.begin(), view.end()}; }
+/// Of a nonce: more tell two apart no better, and cost memory.
+constexpr std::size_t kMaxNonceBytes = 32;
 
 }  // namespace
 
-bool ReplayGuard::admit(FaceId face, const wire::InterestSignatureInfo& info) {
-    if (!info.time_ms && info.nonce.empty() && !info.sequence) return true;
+std::string ReplayGuard::Nonces::kept_of(wire::ByteView nonce) {
+    const wire::ByteView kept = nonce.first(std::min(nonce.size(), kMaxNonceBytes));
+    return {kept.begin(), kept.end()};
+}
+
+void ReplayGuard::Nonces::add(wire::ByteView nonce) {
+    by_age_.push_back(known_.insert(kept_of(nonce)).first);
+    if (by_age_.size() <= kMaxNonces) return;
+    known_.erase(by_age_.front());
+    by_age_.pop_front();
+}
+
+void ReplayGuard::Nonces::clear() {
+    by_age_.clear();
+    known_.clear();
+}
+
+ReplayGuard::Ruling ReplayGuard::admit(FaceId face, const wire::InterestSignatureInfo& info,
+                                       std::uint64_t now_ms) {
+    if (!info.time_ms && info.nonce.empty() && !info.sequence) return Ruling::kFresh;
+    if (info.time_ms && is_stale(face, *info.time_ms, now_ms)) return Ruling::kStale;
     Newest& newest = newest_of({face, wire::Name(info.key_name)});
-    if (!is_newer(newest, info)) return false;
+    if (!is_newer(newest, info)) return Ruling::kReplayed;
     remember(newest, info);
-    return true;
+    return Ruling::kFresh;
+}
+
+bool ReplayGuard::is_stale(FaceId face, std::uint64_t time_ms, std::uint64_t now_ms) const {
+    const std::uint64_t apart_ms = std::max(time_ms, now_ms) - std::min(time_ms, now_ms);
+    // A face has no past: what was signed for it came by it.
+    return apart_ms > kGracePeriodMs || (face == kNoFace && time_ms < started_ms_);
 }
 
 void ReplayGuard::on_face_closed(FaceId face) {
@@ -45,25 +72,22 @@ ReplayGuard::Newest& ReplayGuard::newest_of(const Signer& signer) {
 
 bool ReplayGuard::is_newer(const Newest& newest, const wire::InterestSignatureInfo& info) {
     if (info.sequence && newest.sequence && *info.sequence <= *newest.sequence) return false;
-    const std::uint64_t time_ms = info.time_ms.value_or(newest.time_ms);
-    if (time_ms != newest.time_ms) return time_ms > newest.time_ms;
-    if (info.nonce.empty()) return info.sequence.has_value();
-    return !newest.nonces.contains(text_of(info.nonce));
+    if (!info.time_ms) {
+        return info.nonce.empty() ? info.sequence.has_value()
+                                  : !newest.untimed.contains(info.nonce);
+    }
+    if (*info.time_ms != newest.time_ms) return *info.time_ms > newest.time_ms;
+    return info.nonce.empty() ? info.sequence.has_value() : !newest.of_time.contains(info.nonce);
 }
 
 void ReplayGuard::remember(Newest& newest, const wire::InterestSignatureInfo& info) {
     if (info.sequence) newest.sequence = info.sequence;
     if (info.time_ms && *info.time_ms != newest.time_ms) {
         newest.time_ms = *info.time_ms;
-        newest.nonces_by_age.clear();
-        newest.nonces.clear();
+        newest.of_time.clear();
     }
     if (info.nonce.empty()) return;
-    newest.nonces_by_age.push_back(newest.nonces.insert(text_of(info.nonce)).first);
-    if (newest.nonces_by_age.size() > kMaxNonces) {
-        newest.nonces.erase(newest.nonces_by_age.front());
-        newest.nonces_by_age.pop_front();
-    }
+    (info.time_ms ? newest.of_time : newest.untimed).add(info.nonce);
 }
 
 }  // namespace innet::management

@@ -20,6 +20,7 @@ class StatusModule final : public Module {
     std::optional<Bytes> dataset(std::string_view verb, wire::ByteView filter,
                                  TimePoint now) const override;
 
+    void set_wall_time_at_zero(std::int64_t ms) { wall_time_at_zero_ms_ = ms; }
     /// Since 1970.
     std::uint64_t wall_time_ms(TimePoint now) const;
     /// What a face has counted stays in the sums after it is gone.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "transport/security/sha256.hpp"
 
 namespace innet::testing {
@@ -15,12 +17,16 @@ using test::tlv;
 
 Bytes bytes_of(wire::ByteView view) { return {view.begin(), view.end()}; }
 
+}  // namespace
+
 Bytes number(std::uint32_t type, std::uint64_t value) {
     Bytes element(wire::element_size(type, wire::nonnegative_size(value)));
     wire::Writer writer{std::span(element)};
     writer.nonnegative_element(type, value);
     return element;
 }
+
+namespace {
 
 Bytes digest_of(const Bytes& message) {
     const auto digest = security::Sha256().digest(message);
@@ -66,8 +72,8 @@ management::ControlParameters named(std::string_view uri) {
 
 management::ManagementOptions ManagedNode::default_options() {
     management::ManagementOptions options;
-    options.wall_time_at_zero_ms = 1'700'000'000'000;
-    options.started_ms = 1'700'000'000'500;
+    options.wall_time_at_zero_ms = kWallTimeMs - 3'600'000;  // the engine's clock says one hour
+    options.started_ms = kWallTimeMs - 1000;
     return options;
 }
 
@@ -103,7 +109,10 @@ Bytes ManagedNode::signed_command(std::string_view verb,
     parameters.write_to(message);
     wire::Name prefix = name("/localhost/nfd/" + std::string(verb));
     prefix.append(message.bytes());
-    ++signature_time_ms_;
+    const auto since_start =
+        std::chrono::duration_cast<std::chrono::milliseconds>(node.now.time_since_epoch()).count();
+    const auto now_ms = kWallTimeMs - 3'600'000 + static_cast<std::uint64_t>(since_start);
+    signature_time_ms_ = std::max(signature_time_ms_ + 1, now_ms);
     return digest_signed_interest(prefix, {}, signature_time_ms_, signature_time_ms_);
 }
 

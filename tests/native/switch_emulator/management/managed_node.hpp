@@ -52,6 +52,9 @@ class FakeFaceFactory final : public management::FaceFactory {
     bool may_destroy = true;
 };
 
+/// The wall clock when a managed node begins, and the time in python-ndn's commands.
+inline constexpr std::uint64_t kWallTimeMs = 1'700'000'000'000;
+
 /// Faces 0 to 7 are local and foreign, face 8 is far away.
 class ManagedNode {
   public:
@@ -80,8 +83,11 @@ class ManagedNode {
     management::Management management;
 
   private:
-    std::uint64_t signature_time_ms_ = 1'700'000'000'000;
+    std::uint64_t signature_time_ms_ = kWallTimeMs;
 };
+
+/// An element that is a number.
+test::Bytes number(std::uint32_t type, std::uint64_t value);
 
 management::ControlParameters named(std::string_view uri);
 

@@ -19,9 +19,10 @@ constexpr std::string_view kSecret = "a secret of thirty-two bytes ...";
 
 Bytes bytes_of(wire::ByteView view) { return {view.begin(), view.end()}; }
 
-/// A registration of /a, signed by HMAC with `secret`, whose key locator is `locator`.
+/// A registration of /a, signed by HMAC with `secret`, whose key locator is `locator`, so much
+/// after the node's wall time.
 Bytes hmac_registration(std::string_view top, std::string_view locator, std::string_view secret,
-                        std::uint8_t time_ms) {
+                        std::int64_t offset_ms) {
     management::Message message;
     named("/a").write_to(message);
     wire::Name prefix = name(std::string(top) + "/nfd/rib/register");
@@ -31,7 +32,7 @@ Bytes hmac_registration(std::string_view top, std::string_view locator, std::str
         tlv(wire::kInterestSignatureInfo,
             {tlv(wire::kSignatureType, {from_hex("04")}),
              tlv(wire::kKeyLocator, {tlv(wire::kName, {bytes_of(key.view().value())})}),
-             tlv(wire::kSignatureTime, {Bytes{time_ms}})});
+             number(wire::kSignatureTime, kWallTimeMs + static_cast<std::uint64_t>(offset_ms))});
     const Bytes name_value = bytes_of(prefix.view().value());
     const Bytes signed_part = join({tlv(wire::kApplicationParameters), info});
     Bytes tag(32);
@@ -109,7 +110,7 @@ TEST_CASE("a replayed command is refused, by whatever face it comes again when i
 TEST_CASE(
     "with a list of keys, these keys alone are obeyed, by their names or their certificates'") {
     ManagedNode managed(with_key());
-    const auto code = [&](std::string_view locator, std::string_view secret, std::uint8_t time_ms) {
+    const auto code = [&](std::string_view locator, std::string_view secret, std::int64_t time_ms) {
         return managed.command(2, hmac_registration("/localhost", locator, secret, time_ms)).code;
     };
     CHECK(code("/op/KEY/1", kSecret, 1) == 200);
@@ -124,14 +125,17 @@ TEST_CASE(
 
 TEST_CASE(
     "from one hop away nothing is commanded, unless this node allows it, and then routes alone") {
-    const Bytes registration = hmac_registration("/localhop", "/any", "whatever", 1);
+    const Bytes registration = hmac_registration("/localhop", "/op/KEY/1", kSecret, 1);
     ManagedNode closed;
     CHECK(closed.command(ManagedNode::kFarFace, registration).code == 403);
     CHECK(closed.routes().empty());
 
-    auto options = ManagedNode::default_options();
+    auto options = with_key();
     options.authorisation.localhop_rib = true;
     ManagedNode open(options);
+    CHECK(
+        open.command(ManagedNode::kFarFace, hmac_registration("/localhop", "/op/KEY/1", "wrong", 1))
+            .code == 403);
     CHECK(open.command(ManagedNode::kFarFace, registration).code == 200);
     CHECK(open.routes() == std::vector<std::string>{"/a>8/0"});
     CHECK(open.command(ManagedNode::kFarFace,
@@ -142,6 +146,46 @@ TEST_CASE(
     named("/").write_to(message);
     erase.append(message.bytes());
     CHECK(open.command(ManagedNode::kFarFace, digest_signed_interest(erase, {}, 9, 9)).code == 403);
+}
+
+TEST_CASE("nobody far away is obeyed for signatures that nobody verifies") {
+    auto options = ManagedNode::default_options();
+    options.authorisation.localhop_rib = true;
+    CHECK_THROWS_AS(ManagedNode{options}, std::invalid_argument);
+}
+
+TEST_CASE("what a key signed long ago, in the future or before the node's start is refused") {
+    ManagedNode managed(with_key());
+    const auto code = [&](std::int64_t offset_ms) {
+        return managed.command(2, hmac_registration("/localhost", "/op/KEY/1", kSecret, offset_ms))
+            .code;
+    };
+    CHECK(code(-2000) == 403);  // a node that ran before may have obeyed it
+    CHECK(code(120'001) == 403);
+    CHECK(code(1) == 200);
+    managed.node.wait(std::chrono::minutes(3));
+    CHECK(code(30'000) == 403);
+    CHECK(code(170'000) == 200);
+    CHECK(managed.management.counters().stale == 3);
+    CHECK(managed.management.counters().replayed == 0);
+}
+
+TEST_CASE("what was obeyed once stays so when the list of keys changes") {
+    ManagedNode managed(with_key());
+    const Bytes registration = hmac_registration("/localhost", "/op/KEY/1", kSecret, 7);
+    CHECK(managed.command(2, registration).code == 200);
+    managed.management.authorise(with_key().authorisation);
+    CHECK(managed.command(2, registration).code == 403);
+    CHECK(managed.management.counters().replayed == 1);
+}
+
+TEST_CASE("the wall clock may be set while the node runs") {
+    ManagedNode managed;
+    const auto later_ms = static_cast<std::int64_t>(kWallTimeMs) + 86'400'000;
+    managed.management.set_wall_time_at_zero(later_ms - 3'600'000);
+    CHECK(managed.command(2, "rib/register", named("/a")).code == 403);
+    managed.management.set_wall_time_at_zero(static_cast<std::int64_t>(kWallTimeMs) - 3'600'000);
+    CHECK(managed.command(2, "rib/register", named("/a")).code == 200);
 }
 
 TEST_CASE("/localhost from a face that is not local reaches nothing") {

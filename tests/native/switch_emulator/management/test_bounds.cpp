@@ -60,7 +60,8 @@ TEST_CASE("a closed face's next hops make room for others'") {
     CHECK(managed.command(3, "fib/add-nexthop", named("/b")).code == 200);
 }
 
-TEST_CASE("choices of strategies beyond the bound are refused, those that are there can be changed") {
+TEST_CASE(
+    "choices of strategies beyond the bound are refused, those that are there can be changed") {
     auto options = ManagedNode::default_options();
     options.max_strategy_choices = 2;
     ManagedNode managed(options);

@@ -201,7 +201,8 @@ TEST_CASE("what announces nothing, or nothing that is valid now, registers nothi
                           tlv(wire::kSignatureValue, {Bytes(32, 0)})});
         const auto code =
             managed
-                .command(2, digest_signed_interest(name("/localhost/nfd/rib/announce"), data, 1, 1))
+                .command(2, digest_signed_interest(name("/localhost/nfd/rib/announce"), data,
+                                                   kWallTimeMs, 1))
                 .code;
         CHECK(managed.routes().size() == (code == 200 ? 1 : 0));
         return code;
@@ -212,10 +213,10 @@ TEST_CASE("what announces nothing, or nothing that is valid now, registers nothi
                                {tlv(0xfe, {test::text(from)}), tlv(0xff, {test::text(to)})})});
     };
     const char* good_name = "/a/32=PA/v=1/seg=0";
-    // The node's wall clock stands an hour after 2023-11-14 22:13:20.
-    CHECK(announce(good_name, 5, valid_from_to("20231114T231320", "20231114T231321")) == 200);
-    CHECK(announce(good_name, 5, valid_from_to("20231114T231321", "20231231T000000")) == 416);
-    CHECK(announce(good_name, 5, valid_from_to("20231101T000000", "20231114T231319")) == 416);
+    // The node's wall clock says 2023-11-14 22:13:20.
+    CHECK(announce(good_name, 5, valid_from_to("20231114T221320", "20231114T221321")) == 200);
+    CHECK(announce(good_name, 5, valid_from_to("20231114T221321", "20231231T000000")) == 416);
+    CHECK(announce(good_name, 5, valid_from_to("20231101T000000", "20231114T221319")) == 416);
     CHECK(announce(good_name, 5, from_hex("6d0100")) == 416);
     CHECK(announce(good_name, 5, valid_from_to("2023", "20231231T000000")) == 400);
     CHECK(announce(good_name, 5, from_hex("6d0304")) == 400);

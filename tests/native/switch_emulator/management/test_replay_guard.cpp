@@ -15,7 +15,10 @@ struct Signature {
     std::optional<std::uint64_t> sequence = {};
 };
 
-bool admits(ReplayGuard& guard, const Signature& signature, FaceId face = kNoFace) {
+constexpr std::uint64_t kNowMs = 20;
+
+ReplayGuard::Ruling ruling(ReplayGuard& guard, const Signature& signature, FaceId face = kNoFace,
+                           std::uint64_t now_ms = kNowMs) {
     const wire::Name key = wire::Name::from_uri(signature.key).value();
     const test::Bytes nonce = test::text(signature.nonce);
     wire::InterestSignatureInfo info;
@@ -23,7 +26,11 @@ bool admits(ReplayGuard& guard, const Signature& signature, FaceId face = kNoFac
     info.time_ms = signature.time_ms;
     info.nonce = nonce;
     info.sequence = signature.sequence;
-    return guard.admit(face, info);
+    return guard.admit(face, info, now_ms);
+}
+
+bool admits(ReplayGuard& guard, const Signature& signature, FaceId face = kNoFace) {
+    return ruling(guard, signature, face) == ReplayGuard::Ruling::kFresh;
 }
 
 }  // namespace
@@ -65,7 +72,7 @@ TEST_CASE("signers do not touch each other, and a face's are forgotten with it")
 }
 
 TEST_CASE("of more signers than there is room for, the one longest silent is forgotten") {
-    ReplayGuard guard(2);
+    ReplayGuard guard(0, 2);
     CHECK(admits(guard, {.key = "/a", .time_ms = 10}));
     CHECK(admits(guard, {.key = "/b", .time_ms = 10}));
     CHECK_FALSE(admits(guard, {.key = "/a", .time_ms = 10}));
@@ -78,4 +85,45 @@ TEST_CASE("what bears no date cannot be told from its repetition") {
     ReplayGuard guard;
     CHECK(admits(guard, {}));
     CHECK(admits(guard, {}));
+}
+
+TEST_CASE("a time is near the wall clock's, on either side") {
+    constexpr std::uint64_t kGrace = ReplayGuard::kGracePeriodMs;
+    constexpr std::uint64_t kNow = 1'000'000;
+    ReplayGuard guard;
+    CHECK(ruling(guard, {.key = "/a", .time_ms = kNow - kGrace}, 1, kNow) ==
+          ReplayGuard::Ruling::kFresh);
+    CHECK(ruling(guard, {.key = "/b", .time_ms = kNow - kGrace - 1}, 1, kNow) ==
+          ReplayGuard::Ruling::kStale);
+    CHECK(ruling(guard, {.key = "/c", .time_ms = kNow + kGrace}, 1, kNow) ==
+          ReplayGuard::Ruling::kFresh);
+    CHECK(ruling(guard, {.key = "/d", .time_ms = kNow + kGrace + 1}, 1, kNow) ==
+          ReplayGuard::Ruling::kStale);
+    // Nobody can use up a signer's times by one that is far ahead.
+    CHECK(ruling(guard, {.key = "/d", .time_ms = kNow}, 1, kNow) == ReplayGuard::Ruling::kFresh);
+}
+
+TEST_CASE("a node that has just started obeys no command of a key that an earlier one had") {
+    ReplayGuard guard(15);
+    CHECK(ruling(guard, {.time_ms = 14}) == ReplayGuard::Ruling::kStale);
+    CHECK(admits(guard, {.time_ms = 15}));
+    CHECK(admits(guard, {.time_ms = 14}, 3));  // by its face, which is as new as the node
+}
+
+TEST_CASE("commands with nonces alone are told apart from each other, whatever comes between") {
+    ReplayGuard guard;
+    CHECK(admits(guard, {.nonce = "x"}, 1));
+    CHECK(admits(guard, {.time_ms = 10, .nonce = "y"}, 1));
+    CHECK(admits(guard, {.time_ms = 11, .nonce = "z"}, 1));
+    CHECK_FALSE(admits(guard, {.nonce = "x"}, 1));
+    CHECK(admits(guard, {.nonce = "y"}, 1));
+    CHECK_FALSE(admits(guard, {.nonce = "y"}, 1));
+}
+
+TEST_CASE("of nonces without a time, the oldest is forgotten first, and all of them are few") {
+    ReplayGuard guard;
+    for (int i = 0; i < 1025; ++i) CHECK(admits(guard, {.nonce = std::to_string(i)}, 1));
+    CHECK_FALSE(admits(guard, {.nonce = "1024"}, 1));
+    CHECK_FALSE(admits(guard, {.nonce = "1"}, 1));
+    CHECK(admits(guard, {.nonce = "0"}, 1));
 }
