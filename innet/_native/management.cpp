@@ -28,7 +28,8 @@ void bind_management_of(nb::class_<NodeHandle>& node) {
     node.def("authorise_commands", &authorise_commands, "keys"_a, "localhop_rib"_a = false,
              "From now on management commands are obeyed that one of these keys has signed; with "
              "no keys, all that local programs sign, as at the start. `localhop_rib`: routes may "
-             "be registered from one hop away, too. Raises ValueError for a malformed key.");
+             "be registered from one hop away, too, by the listed keys. Raises ValueError for a "
+             "malformed key, and for `localhop_rib` without any key.");
 }
 
 }  // namespace innet::bindings

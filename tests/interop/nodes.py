@@ -65,7 +65,6 @@ def _node(name: str) -> _core.Node:
 
 def _start(node: _core.Node) -> None:
     node.start()
-    node.authorise_commands([], localhop_rib=True)  # NDNts registers so over UDP
 
 
 def _switch(name: str, link: socket.socket) -> _core.Node:

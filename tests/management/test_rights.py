@@ -1,6 +1,7 @@
 """Who may command a real node."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -35,6 +36,23 @@ async def test_with_a_list_of_keys_only_these_register(running):
 def test_a_malformed_key_is_refused_and_changes_nothing(running):
     with pytest.raises(ValueError, match="/op/KEY/1"):
         running.node.authorise_commands([_core.SigningKey("ed25519", "/op/KEY/1", b"short")])
+
+
+def test_nobody_is_obeyed_from_one_hop_away_without_a_list_of_keys(running):
+    with pytest.raises(ValueError, match="at least one key"):
+        running.node.authorise_commands([], localhop_rib=True)
+
+
+async def test_a_command_of_another_time_is_refused(running, monkeypatch):
+    name = command_name("rib", "register", ControlParameters(name=Name("/a")))
+    hour_ago_ns = time.time_ns() - 3600 * 10**9
+    with monkeypatch.context() as patched:
+        patched.setattr("innet.ndn.wire.time.time_ns", lambda: hour_ago_ns)
+        packet = encode_interest(name, signer=DigestSigner(), nonce=1)
+    async with Client(running.uri) as client:
+        await client.exchange(packet)
+    assert running.counter("stale") == 1
+    assert running.counter("routes") == 0
 
 
 async def test_a_command_that_is_sent_again_is_not_obeyed_again(running):

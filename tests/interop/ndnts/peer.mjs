@@ -107,6 +107,8 @@ const commands = {
 
 const [address, key] = process.argv.slice(2);
 const face = await connect(address);
+// Its node is on this machine, which NDNts does not notice over UDP: /localhost is open to it.
+face.attributes.local = true;
 const [signer, verifier] = key ? await generateSigningKey(key, ECDSA) : [digestSigning];
 tellWhenRegistered(enableNfdPrefixReg(face, { signer }));
 console.log(JSON.stringify({ ready: true, spki: Buffer.from(verifier?.spki ?? []).toString("hex") }));
