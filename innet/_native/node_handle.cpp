@@ -19,6 +19,16 @@ namespace innet::bindings {
 using driver::Engine;
 using nb::literals::operator""_a;
 
+namespace {
+
+void claim(ObjectMemory& memory) {
+    if (!memory.claim()) {
+        throw nb::value_error("this ObjectBuffer is another object's: make one for each object");
+    }
+}
+
+}  // namespace
+
 OperationId NodeHandle::submit(const Publication* publication,
                                const std::vector<const Fetch*>& fetches, const Call& how) {
     OperationSpec spec;
@@ -57,7 +67,10 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
                                        const SigningKey& key, std::size_t max_packet_bytes,
                                        const ObjectBuffer* root_into, bool lend) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
-    if (root_into != nullptr) spec.root_into = root_into->memory;
+    if (root_into != nullptr) {
+        claim(*root_into->memory);
+        spec.root_into = root_into->memory;
+    }
     if (lend) spec.lent = lent_.lend(nb::cast(bytes));
     return begin({nb::cast(bytes)},
                  [spec = std::move(spec), signer = object_signer(key)](Engine& engine, auto id) {
@@ -75,6 +88,7 @@ std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& ke
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
                                      const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
                                      double timeout_s, bool may_be_absent, bool root_only) {
+    claim(*nb::cast<const ObjectBuffer&>(into).memory);
     ObjectFetchSpec spec{name, hint,          signer,   nb::cast<const ObjectBuffer&>(into).memory,
                          {},   may_be_absent, root_only};
     return begin({nb::borrow(into)}, [spec = std::move(spec), timeout = from_seconds(timeout_s)](
@@ -100,6 +114,9 @@ OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
                                                nb::handle_t<ObjectBuffer> fetched,
                                                std::size_t max_packet_bytes) {
     const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(fetched).memory;
+    if (!memory->is_complete()) {
+        throw nb::value_error("no whole object is in this buffer: wait until its fetch is done");
+    }
     SealedObjectSpec spec{
         {name, memory->bytes(), max_packet_bytes}, memory->root(), memory->digests()};
     spec.object.lent =

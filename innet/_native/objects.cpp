@@ -20,7 +20,10 @@ ObjectArray array_of(nb::handle_t<ObjectBuffer> self) {
 }  // namespace
 
 void bind_object_buffer(nb::module_& module) {
-    nb::class_<ObjectBuffer>(module, "ObjectBuffer", "Memory for an object of unknown size.")
+    nb::class_<ObjectBuffer>(
+        module, "ObjectBuffer",
+        "Memory for one object, of unknown size or of the caller's. A second fetch into it raises "
+        "ValueError: others may be served what is there.")
         .def("__init__",
              [](ObjectBuffer* self) {
                  new (self) ObjectBuffer{std::make_shared<ObjectMemory>(), nb::none()};

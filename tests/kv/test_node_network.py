@@ -344,3 +344,14 @@ def test_switches_and_hosts_that_start_again_carry_blocks_again(run, sim, pools,
             assert outcome is Outcome.HERE
 
     run(program)
+
+
+def test_a_buffer_is_for_one_object_and_served_when_that_is_whole(sim, tenant):
+    node = sim.host("h0").node
+    names = (block_name(tenant), "/n/h1", tenant.key_name)
+    buffer = _core.ObjectBuffer()
+    node.fetch_object(*map(_core.Name, names), buffer, TIMEOUT_S)
+    with pytest.raises(ValueError, match="one for each object"):
+        node.fetch_object(*map(_core.Name, names), buffer, TIMEOUT_S)
+    with pytest.raises(ValueError, match="no whole object"):
+        node.publish_fetched_object(_core.Name(names[0]), buffer, 8192)

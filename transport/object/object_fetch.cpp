@@ -21,9 +21,12 @@ AnswerCheck malformed(wire::NameView manifest) {
 std::optional<FetchSpec> ObjectFetch::next_stage() {
     const std::size_t stage = stages_begun_++;
     if (stage == 0) return manifests(kRootLevel);
-    if (spec_.root_only || verifier_->object_bytes()) return std::nullopt;
+    if (spec_.root_only) return std::nullopt;
     const auto levels = verifier_->tree().levels();
-    if (stage > levels.size()) return std::nullopt;
+    if (verifier_->object_bytes() || stage > levels.size()) {
+        spec_.memory->set_complete();
+        return std::nullopt;
+    }
     const auto& above = levels[stage - 1];
     digests_ = verifier_->listed_by(above.first, above.count);
     return stage < levels.size() ? manifests(levels[stage]) : segments();
@@ -67,11 +70,15 @@ AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
     }
     verifier_ = security::ManifestVerifier::from_verified_root(root);
     if (!verifier_ || !verifier_->extent()) return malformed(root.name());
-    spec_.memory->keep_root(root.whole());
-    if (spec_.root_only) return {};
+    if (spec_.root_only) {
+        spec_.memory->keep_root(root.whole());
+        return {};
+    }
     const AnswerCheck room = make_room(*verifier_->extent());
+    if (room.status != OperationStatus::kDone) return room;
+    spec_.memory->keep_root(root.whole());
     const auto& object = verifier_->object_bytes();
-    if (room.status != OperationStatus::kDone || !object) return room;
+    if (!object) return room;
     if (object->size() != segmentation_.block_bytes) return malformed(root.name());
     std::ranges::copy(*object, spec_.memory->bytes().begin());
     return room;

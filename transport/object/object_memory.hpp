@@ -2,6 +2,7 @@
 // Where a fetched object lands: in memory of the caller's, or in memory made once its size is
 // known.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 
 namespace innet {
 
+/// For one object: whoever serves it again holds on to these bytes.
 class ObjectMemory {
   public:
     /// Memory is made by `reserve`.
@@ -22,9 +24,13 @@ class ObjectMemory {
     /// The object must have just the size of `into`, which outlives this.
     explicit ObjectMemory(std::span<std::uint8_t> into) : bytes_(into), given_(true) {}
 
-    /// `size_bytes` of memory, or nothing when there are not so many, or the caller's are fewer or
-    /// more.
+    /// Whether it is the caller's to fill: true once.
+    bool claim() { return !std::exchange(claimed_, true); }
+
+    /// `size_bytes` of memory, once. Nothing when there are not so many, the caller's are fewer or
+    /// more, or an object is here already.
     std::optional<std::span<std::uint8_t>> reserve(std::uint64_t size_bytes) {
+        if (std::exchange(reserved_, true)) return std::nullopt;
         if (!given_) {
             owned_ = RecycledMemory::shared().take(static_cast<std::size_t>(size_bytes));
             if (!owned_) return std::nullopt;
@@ -36,6 +42,10 @@ class ObjectMemory {
     /// The object, once its fetch is done.
     std::span<std::uint8_t> bytes() const { return bytes_; }
     bool is_given() const { return given_; }
+
+    void set_complete() { complete_.store(true); }
+    /// Whether all of the object is here and was seen to be right. Any thread may ask.
+    bool is_complete() const { return complete_.load(); }
 
     void keep_root(std::span<const std::uint8_t> root) { root_.assign(root.begin(), root.end()); }
     /// The object's root manifest, a Data packet, once that has come.
@@ -52,6 +62,9 @@ class ObjectMemory {
     RecycledMemory::Piece owned_;
     std::span<std::uint8_t> bytes_;
     bool given_ = false;
+    bool claimed_ = false;
+    bool reserved_ = false;
+    std::atomic<bool> complete_ = false;
     std::vector<std::uint8_t> root_;
     std::vector<security::Sha256Digest> digests_;
 };

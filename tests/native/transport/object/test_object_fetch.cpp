@@ -205,6 +205,21 @@ TEST_CASE("memory of another size than the object's is a mismatch that names bot
     CHECK(mine == Bytes(99));
 }
 
+TEST_CASE("memory that has an object takes no other one") {
+    ObjectHosts hosts;
+    const Bytes first = some_bytes(3000);
+    hosts.publish(first);
+    CHECK(hosts.carry(hosts.start_fetch())->status == OperationStatus::kDone);
+    CHECK(hosts.memory->is_complete());
+    const std::uint8_t* place = hosts.memory->bytes().data();
+    CHECK(hosts.carry(hosts.start_fetch())->status == OperationStatus::kAborted);
+    CHECK(hosts.memory->bytes().data() == place);
+    CHECK(hosts.fetched() == first);
+    ObjectMemory memory;
+    CHECK(memory.claim());
+    CHECK_FALSE(memory.claim());
+}
+
 TEST_CASE("a fetch ends at its deadline and says who had not published") {
     ObjectHosts hosts;
     const OperationId id = hosts.start_fetch();
@@ -233,4 +248,6 @@ TEST_CASE("a cancelled fetch leaves nothing outstanding") {
     hosts.fetcher.endpoint.cancel(id, hosts.fetcher.now);
     CHECK(hosts.fetcher.completion(id)->status == OperationStatus::kCancelled);
     CHECK(hosts.fetcher.forwarder.cancelled == std::vector(asked.begin() + 1, asked.end()));
+    CHECK(hosts.memory->bytes().size() == 5000);  // room, and not an object
+    CHECK_FALSE(hosts.memory->is_complete());
 }

@@ -147,6 +147,7 @@ TEST_CASE("what was fetched is published again without being hashed again, in th
         f.publish(bytes);
         REQUIRE(f.carry(f.start_fetch())->status == OperationStatus::kDone);
         const ObjectMemory& memory = *f.memory;
+        CHECK(memory.is_complete());
         f.replica.endpoint.publish_sealed_object(
             90, {{f.object, memory.bytes(), 9000}, memory.root(), memory.digests()}, f.keyring);
         while (f.replica.completion(90) == nullptr) f.replica.endpoint.on_timer(f.replica.now);
