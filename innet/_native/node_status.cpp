@@ -33,6 +33,7 @@ nb::dict node_dict(const forwarding::NodeCounters& c) {
     d["scope_violations"] = c.scope_violations;
     d["over_share"] = c.over_share;
     d["too_large"] = c.too_large;
+    d["reassemblies_failed"] = c.reassemblies_failed;
     d["reflexive_routes"] = c.reflexive_routes;
     d["reflexive_interests"] = c.reflexive_interests;
     d["reflexive_refused"] = c.reflexive_refused;
@@ -119,6 +120,7 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     d["forbidden_in"] = c.forbidden_in;
     d["scope_violations_in"] = c.scope_violations_in;
     d["over_share_in"] = c.over_share_in;
+    d["reassembled_in"] = c.reassembled_in;
     d["too_large_out"] = c.too_large_out;
     return d;
 }

@@ -68,6 +68,7 @@ OF_NODE: tuple[Family, ...] = (
         ("scope_violations", "scope_violations", "Packets of /localhost from another machine"),
         ("over_share", "over_share", "Interests refused to faces with their share of the PIT"),
         ("too_large", "too_large", "Packets larger than a face takes"),
+        ("reassemblies_failed", "reassemblies_failed", "Packets of which fragments were missing"),
         ("reflexive_interests", "reflexive_interests", "Interests sent back to who asks"),
         ("reflexive_refused", "reflexive_refused", "Reflexive names refused: no such way back"),
         ("reflexive_full", "reflexive_full", "Interests refused: their face had many ways back"),

@@ -100,6 +100,7 @@ class TableCounters(_Message):
     scope_violations: int
     over_share: int
     too_large: int
+    reassemblies_failed: int
     reflexive_routes: int
     reflexive_interests: int
     reflexive_refused: int

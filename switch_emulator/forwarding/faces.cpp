@@ -31,6 +31,7 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
     fib.remove_face(face);
     if (management != nullptr) management->on_face_closed(face);
     outbox.queue(face).clear();
+    reassembler.forget(face);
     std::vector<tables::PitEntry*> entries;
     pit.collect_waiting(face, entries);
     for (tables::PitEntry* entry : entries) {

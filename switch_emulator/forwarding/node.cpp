@@ -37,7 +37,8 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
       cache_settings{.capacity_bytes = options.cache_bytes, .admits = true, .serves = true},
       nonces(options.seed),
-      liveness(options.link_timeout) {}
+      liveness(options.link_timeout),
+      reassembler(packet_pool) {}
 
 Node::Node(NodeOptions options, PacketPool& pool, const security::Keyring& keyring,
            security::Signer* reduction_signer)
@@ -198,6 +199,7 @@ void Node::on_timer(TimePoint now) {
         state_->management->on_timer(now);
     }
     if (state_->liveness.next_deadline() <= now) state_->on_hellos_due(now);
+    state_->reassembler.on_timer(now);
     state_->run_pending(now);
 }
 
@@ -205,6 +207,7 @@ TimePoint Node::next_deadline() const {
     if (!state_->requests.empty()) return state_->last_seen_now;
     return std::min({state_->pit.timers().next_deadline(), state_->reducer.next_deadline(),
                      state_->liveness.next_deadline(), state_->questions.next_deadline(),
+                     state_->reassembler.next_deadline(),
                      state_->management != nullptr ? state_->management->next_deadline() : kNever});
 }
 
@@ -214,6 +217,7 @@ const NodeCounters& Node::counters() const {
     NodeCounters& counters = state_->counters;
     counters.pit_entries = state_->pit.size();
     counters.reflexive_routes = state_->reflexive_routes.size();
+    counters.reassemblies_failed = state_->reassembler.given_up();
     const strategies::StrategyCounters& strategies = state_->strategy_table.counters;
     counters.strategy_probes = strategies.probes;
     counters.strategy_copies = strategies.copies;

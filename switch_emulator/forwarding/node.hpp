@@ -50,6 +50,7 @@ struct FaceCounters {
     std::uint64_t forbidden_in = 0;         ///< of a job that the face has no part in
     std::uint64_t scope_violations_in = 0;  ///< `/localhost` from another machine
     std::uint64_t over_share_in = 0;        ///< Interests nacked: the face has its share of the PIT
+    std::uint64_t reassembled_in = 0;       ///< packets that came in fragments
     std::uint64_t too_large_out = 0;        ///< not sent: more than the face's largest packet
 };
 
@@ -75,6 +76,7 @@ struct NodeCounters {
     std::uint64_t scope_violations = 0;     ///< `/localhost` from another machine: dropped
     std::uint64_t over_share = 0;           ///< nacked, because the face has its share of the PIT
     std::uint64_t too_large = 0;            ///< not sent, because the face takes no such packets
+    std::uint64_t reassemblies_failed = 0;  ///< packets of which not all fragments came in time
     std::uint64_t reflexive_routes = 0;     ///< ways back that pending Interests have
     std::uint64_t reflexive_interests = 0;  ///< sent on such a way
     std::uint64_t reflexive_refused = 0;    ///< no way of that name, or not for whoever asked

@@ -13,6 +13,7 @@
 #include "switch_emulator/forwarding/link_liveness.hpp"
 #include "switch_emulator/forwarding/name_scope.hpp"
 #include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/forwarding/reassembler.hpp"
 #include "switch_emulator/forwarding/request_queue.hpp"
 #include "switch_emulator/forwarding/strategies/strategy_table.hpp"
 #include "switch_emulator/port/random_bits.hpp"
@@ -98,6 +99,10 @@ struct Node::State final : strategies::StrategyActions {
     // packets.cpp: what comes in and goes out, face by face.
     void on_packet(FaceId face, const PacketRef& packet, TimePoint now,
                    const security::Sha256Digest* data_digest);
+    void on_fragment(FaceId face, const PacketRef& packet, const wire::LpView& fragment,
+                     TimePoint now);
+    void on_link_packet(FaceId face, const PacketRef& packet, const wire::LpView& link,
+                        TimePoint now, const security::Sha256Digest* data_digest);
     void on_malformed_packet(FaceId face);
     void on_hellos_due(TimePoint now);
     void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
@@ -303,6 +308,7 @@ struct Node::State final : strategies::StrategyActions {
     std::vector<tables::PitEntry*> waiting_by_digest;
     port::RandomBits nonces;
     LinkLiveness liveness;
+    Reassembler reassembler;
     TimePoint last_seen_now;
 };
 

@@ -29,31 +29,49 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now,
     face_counters.bytes_in += packet.size() + packet.virtual_bytes();
     liveness.on_heard(face);
     const auto link = wire::LpView::parse(packet.bytes());
-    // Fragments of one packet are not put together again: a link's MTU is the size of its packets.
-    if (!link || (link->fragment() && link->fragment()->count > 1))
-        return on_malformed_packet(face);
-    if (link->hello()) liveness.on_hello(face, *link->hello());
-    if (link->payload().empty()) return;  // an idle packet
+    if (!link) return on_malformed_packet(face);
+    if (link->fragment()) [[unlikely]]
+        return on_fragment(face, packet, *link, now);
+    on_link_packet(face, packet, *link, now, data_digest);
+}
 
-    const PacketRef payload = packet.slice_of(link->payload());
-    const std::uint8_t type = link->payload()[0];
-    if (type == wire::kData && !link->nack() && !link->held()) {
-        return on_incoming_data(face, payload, link->congestion_mark() != 0, now, data_digest);
+// Between nodes of innet a link's MTU is the size of its packets.
+void Node::State::on_fragment(FaceId face, const PacketRef& packet, const wire::LpView& fragment,
+                              TimePoint now) {
+    if (!is_foreign(face)) return on_malformed_packet(face);
+    PacketRef whole;
+    const auto outcome = reassembler.add(face, packet, fragment, now, whole);
+    if (outcome == Reassembler::Outcome::kWaiting) return;
+    const auto link = wire::LpView::parse(whole.bytes());
+    if (outcome == Reassembler::Outcome::kRefused || !link) return on_malformed_packet(face);
+    ++faces[face].counters.reassembled_in;
+    on_link_packet(face, whole, *link, now, nullptr);
+}
+
+void Node::State::on_link_packet(FaceId face, const PacketRef& packet, const wire::LpView& link,
+                                 TimePoint now, const security::Sha256Digest* data_digest) {
+    if (link.hello()) liveness.on_hello(face, *link.hello());
+    if (link.payload().empty()) return;  // an idle packet
+
+    const PacketRef payload = packet.slice_of(link.payload());
+    const std::uint8_t type = link.payload()[0];
+    if (type == wire::kData && !link.nack() && !link.held()) {
+        return on_incoming_data(face, payload, link.congestion_mark() != 0, now, data_digest);
     }
     if (type != wire::kInterest) return on_malformed_packet(face);
     // A Hold is a promise between nodes of one network.
-    if (link->held() && is_foreign(face)) return;
-    if (!link->nack() && !link->held()) {
-        return on_incoming_interest(face, payload, link->pit_token(), now);
+    if (link.held() && is_foreign(face)) return;
+    if (!link.nack() && !link.held()) {
+        return on_incoming_interest(face, payload, link.pit_token(), now);
     }
     const auto interest = wire::InterestView::parse(payload.bytes());
     if (!interest) return on_malformed_packet(face);
-    if (link->nack()) {
-        ++face_counters.nacks_in;
-        on_incoming_nack(face, *interest, *link->nack(), now);
+    if (link.nack()) {
+        ++faces[face].counters.nacks_in;
+        on_incoming_nack(face, *interest, *link.nack(), now);
     } else {
-        ++face_counters.holds_in;
-        on_incoming_hold(face, *interest, link->hold_missing(), now);
+        ++faces[face].counters.holds_in;
+        on_incoming_hold(face, *interest, link.hold_missing(), now);
     }
 }
 
