@@ -68,7 +68,7 @@ def attack(
 
     def program(communicator: Communicator) -> np.ndarray:
         if communicator.rank == late:
-            began.wait(10)
+            began.wait(60)
         return communicator.allreduce(np.full(ELEMENTS, communicator.rank + 1, np.float32))
 
     wire.change = change

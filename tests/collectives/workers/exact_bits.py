@@ -1,6 +1,6 @@
 """Operations and types against the plan's expression evaluated with NumPy, to the bit.
 
-exact_bits.py SEED [TYPE...]     all types by default
+exact_bits.py SEED [TYPE...]     all operations on all types by default, or sums of these
 """
 
 import sys
@@ -36,7 +36,7 @@ def main():
     comm = innet.init()
     for name in TYPES:
         element = ELEMENT_TYPES[name]
-        for op in element.operations:
+        for op in element.operations if len(sys.argv) == 2 else ["sum"]:
             for size in SIZES if name in ("f32", "i64", "bf16") else (SIZE_OF_OTHER_TYPES,):
                 check(comm, name, element.dtype, op, size)
     comm.close()
