@@ -5,7 +5,7 @@ import pytest
 from innet.topology import load_topology
 
 SEED = 20260
-# What adds is the same everywhere, so one placement shows that it can reduce every type; the others,
+# What adds is the same everywhere, so one placement shows that every type can be reduced; others,
 # and networks that lose and change packets, that the right operands come to it.
 TYPES = ["f32", "bf16", "i64"]
 
