@@ -12,7 +12,7 @@ from innet.ndn.names import METADATA, Name, number_at, with_keyword
 from innet.ndn.objects.metadata import decode_metadata
 from innet.ndn.signers import SignatureType
 from innet.ndn.validation import ReceivedData, Validator
-from innet.packets.numbers import ComponentType
+from innet.packets.numbers import ComponentType, ContentType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
@@ -73,6 +73,7 @@ async def locate(
         InterestTimeout: nobody has anything below this name.
         InterestRefused: a forwarder says that nobody can have.
         SecurityError: what came may not be believed.
+        MalformedPacket: what there is cannot be read: a manifest that is not of our form.
     """
     if exact or number_at(name, -1, ComponentType.VERSION) is not None:
         return Place(name)
@@ -108,12 +109,17 @@ async def _by_any_packet(
     )
     if number_at(data.name, -1, ComponentType.SEGMENT) is not None:
         return Place(data.name.parent())
+    if data.content_type == ContentType.MANIFEST:
+        raise MalformedPacket(
+            f"{data.name} is a manifest (ContentType {ContentType.MANIFEST}) of a form that is not "
+            "read here: fetch what it lists by the names of its segments"
+        )
     await validator.check(str(data.name), data)
     return Place(data.name, data)
 
 
 async def _first_success(ways: Sequence[asyncio.Future[Place]]) -> Place:
-    """What one of them finds; if none does, the error of the first."""
+    """What one of them finds; if none does, what came and cannot be read, or the first error."""
     waiting = set(ways)
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -123,7 +129,8 @@ async def _first_success(ways: Sequence[asyncio.Future[Place]]) -> Place:
                 return way.result()
             if not isinstance(failure, InterestTimeout | InterestRefused | MalformedPacket):
                 raise failure
-    return ways[0].result()
+    unreadable = (way for way in ways if isinstance(way.exception(), MalformedPacket))
+    return next(unreadable, ways[0]).result()
 
 
 class _UnlessUnsigned:

@@ -45,6 +45,7 @@ async def fetch(
         ObjectIncomplete: some segments did not come. Its ``missing`` says which; ``resume()`` goes
             on from there.
         SecurityError: something may not be believed.
+        MalformedPacket: a manifest, or metadata, of another form than is read here.
         TransportError: the file cannot be written, or the object is too large.
     """
     believed = validator or client.validator

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from innet.errors import InterestTimeout, ObjectIncomplete, SecurityError, TransportError
-from innet.ndn import Ed25519Signer, KeyValidator, Name, encode_data
+from innet.errors import (
+    InterestTimeout,
+    MalformedPacket,
+    ObjectIncomplete,
+    SecurityError,
+    TransportError,
+)
+from innet.ndn import ContentType, Ed25519Signer, KeyValidator, Name, encode_data
 from innet.ndn.names import METADATA, number_at, with_keyword, with_segment
 from innet.ndn.objects import discover_version, fetch, publish
 from innet.ndn.wire import parse_data
@@ -179,3 +185,11 @@ async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come(
             assert len(client.asked) - asked < (600 if most_bytes == 49_999 else 100)
     async with await publish(client, "/empty", b""):
         assert (await fetch(client, "/empty", most_bytes=0)).size_bytes == 0
+
+
+async def test_a_manifest_of_another_form_is_not_taken_for_the_object():
+    client = DirectClient()
+    packet = encode_data("/x/v=1", b"pointers", content_type=ContentType.MANIFEST, freshness_s=1)
+    client.produce("/x", lambda interest: packet if interest.name == Name("/x") else None)
+    with pytest.raises(MalformedPacket, match=r"/x/v=1 is a manifest \(ContentType 1024\)"):
+        await fetch(client, "/x", patience_s=0.2)
