@@ -23,6 +23,8 @@ _ETH_P_ALL = 3
 _NS_GET_USERNS = 0xB701
 _FDS_PER_MESSAGE = 200
 _TIMEOUT_S = 30.0
+_QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
+"""The package has imported the module that is run; what it says on standard error is for people."""
 
 
 def open_packet_sockets(places: Sequence[tuple[str, str]]) -> list[socket.socket]:
@@ -35,7 +37,7 @@ def open_packet_sockets(places: Sequence[tuple[str, str]]) -> list[socket.socket
     with ours, theirs:
         ours.settimeout(_TIMEOUT_S)
         done = subprocess.run(
-            [sys.executable, "-P", "-m", __spec__.name, str(theirs.fileno())],
+            [sys.executable, "-P", *_QUIETLY, "-m", __spec__.name, str(theirs.fileno())],
             input=json.dumps(places),
             pass_fds=(theirs.fileno(),),
             capture_output=True,
@@ -65,9 +67,8 @@ def _received(channel: socket.socket, count: int) -> list[int]:
     return fds
 
 
-def _enter(path: str) -> None:
+def _enter(network: int) -> None:
     """Enter a network namespace, and the user namespace that it belongs to, if we are not in it."""
-    network = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     owner = fcntl.ioctl(network, _NS_GET_USERNS)
     try:
         if os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino:
@@ -75,7 +76,6 @@ def _enter(path: str) -> None:
         setns(network, CLONE_NEWNET)
     finally:
         os.close(owner)
-        os.close(network)
 
 
 def _packet_socket(interface: str) -> socket.socket:
@@ -87,12 +87,20 @@ def _packet_socket(interface: str) -> socket.socket:
 def main() -> int:
     """Open the sockets that standard input lists, and hand them over."""
     opened = []
+    places = json.load(sys.stdin)
+    place = ""
     try:
-        for path, interface in json.load(sys.stdin):
-            _enter(path)
+        # All of them first: who has entered a user namespace may not look into its launcher's
+        # files any more.
+        networks = {
+            path: os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in {path for path, _ in places}
+        }
+        for path, interface in places:
+            place = f"{path} {interface}"
+            _enter(networks[path])
             opened.append(_packet_socket(interface))
     except OSError as error:
-        print(f"{path} {interface}: {error.strerror or error}", file=sys.stderr)
+        print(f"{place or error.filename}: {error.strerror or error}", file=sys.stderr)
         return 1
     with socket.socket(fileno=int(sys.argv[1])) as channel:
         for at in range(0, len(opened), _FDS_PER_MESSAGE):
