@@ -1,5 +1,8 @@
+import contextlib
+
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from innet.errors import MalformedPacket
 from innet.ndn import Name
@@ -102,3 +105,14 @@ def test_elements_that_may_be_ignored_are() -> None:
 def test_what_is_no_vector_is_refused(damaged: bytes) -> None:
     with pytest.raises(MalformedPacket):
         StateVector.decode(damaged)
+
+
+@given(vectors, st.data())
+def test_bytes_that_were_changed_are_a_vector_or_refused(
+    vector: StateVector, data: st.DataObject
+) -> None:
+    encoded = bytearray(vector.encode())
+    at = data.draw(st.integers(0, len(encoded) - 1))
+    encoded[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=9))
+    with contextlib.suppress(MalformedPacket):
+        StateVector.decode(bytes(encoded))
