@@ -110,11 +110,13 @@ void bind_names(nb::module_& module) {
         .def("__str__", [](const wire::Name& name) { return name.view().to_uri(); })
         .def("__repr__",
              [](const wire::Name& name) { return "Name('" + name.view().to_uri() + "')"; })
-        .def("__eq__",
-             [](const wire::Name& name, nb::object other) {
-                 const wire::Name* view = nullptr;
-                 return nb::try_cast(other, view) && view != nullptr && name == *view;
-             })
+        .def(
+            "__eq__",
+            [](const wire::Name& name, nb::object other) {
+                const wire::Name* view = nullptr;
+                return nb::try_cast(other, view) && view != nullptr && name == *view;
+            },
+            nb::arg("other").none())
         .def("__hash__", [](const wire::Name& name) { return name.view().hash(); })
         .def("__len__", [](const wire::Name& name) { return name.view().size(); });
     bind_parts(bound);

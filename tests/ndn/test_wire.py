@@ -13,6 +13,7 @@ from ndn.security import DigestSha256Signer, HmacSha256Signer
 from innet._native import _core
 from innet.errors import MalformedPacket
 from innet.ndn import HmacSigner, Name, encode_data, encode_interest
+from innet.ndn.control import ControlParameters
 from innet.ndn.wire import (
     encode_lp_packet,
     parse_data,
@@ -184,3 +185,10 @@ def test_a_name_is_what_it_is_made_of(name):
     assert rebuilt == name
     with pytest.raises(IndexError):
         name[len(name)]
+
+
+def test_a_name_is_equal_to_no_other_thing():
+    assert Name("/a") == Name("/a")
+    for thing in (None, "/a", b"/a", 1):
+        assert Name("/a") != thing
+    assert ControlParameters(name=Name("/a")) != ControlParameters()

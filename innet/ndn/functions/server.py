@@ -184,8 +184,7 @@ class FunctionServer:
                 most_bytes=self._most_bytes,
             )
 
-        own = self._output_of(prefix)
-        return from_elsewhere if own is None or own != prefix else from_here
+        return from_here if self._output_of(prefix) == prefix else from_elsewhere
 
 
 @asynccontextmanager

@@ -53,8 +53,7 @@ class Stage:
         take: Callable[[int], Awaitable[bytes]],
     ) -> None:
         self.output = part.output_prefix
-        own = output_below(function.name, self.output)
-        if own is None or own != self.output:
+        if output_below(function.name, self.output) != self.output:
             raise FunctionError(f"{self.output} is not an output of {function.name}")
         self._client = client
         self._function = function
