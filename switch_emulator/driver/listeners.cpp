@@ -13,9 +13,8 @@ namespace innet::driver {
 
 namespace {
 
-/// Connections taken, and batches of datagrams received, before others have their turn.
+/// Connections taken before others have their turn.
 constexpr int kMaxAccepts = 16;
-constexpr int kReceiveRounds = 4;
 
 std::string uri_of(const StreamListener* stream, const UdpPort* udp) {
     return stream != nullptr ? stream->uri().to_string()
@@ -93,13 +92,10 @@ void Listeners::accept(StreamListener& listener, TimePoint now) {
 }
 
 void Listeners::receive(UdpPort& port, TimePoint now) {
-    for (int round = 0; round < kReceiveRounds; ++round) {
-        const bool more =
-            port.receive(pool_, [&](const SocketAddress& from, std::vector<PacketRef>& packets) {
-                receive_from(port, from, packets, now);
-            });
-        if (!more) return;
-    }
+    // One batch: then the others have their turn.
+    port.receive(pool_, [&](const SocketAddress& from, std::vector<PacketRef>& packets) {
+        receive_from(port, from, packets, now);
+    });
 }
 
 void Listeners::receive_from(UdpPort& port, const SocketAddress& from,

@@ -25,7 +25,8 @@ StreamChannel::StreamChannel(FileDescriptor fd, std::size_t max_packet_bytes)
 bool StreamChannel::receive(PacketPool& pool, std::vector<PacketRef>& into) {
     if (end_ != ChannelEnd::kOpen) return false;
     if (!buffer_) buffer_ = pool.allocate(kBufferBytes);
-    const std::span<std::uint8_t> room = buffer_.writable().subspan(filled_);
+    const std::span<std::uint8_t> rest = buffer_.writable().subspan(filled_);
+    const std::span<std::uint8_t> room = rest.first(std::min(rest.size(), kTurnBytes));
     const ssize_t count = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
     ++counters_.receive_calls;
     if (count <= 0) {

@@ -16,6 +16,11 @@ class StreamChannel final : public Channel {
     /// framing.
     StreamChannel(FileDescriptor fd, std::size_t max_packet_bytes);
 
+    /// What one `receive` takes at most: its turn among the faces of a node, as in deficit round
+    /// robin (M. Shreedhar and G. Varghese, SIGCOMM 1995). What somebody sends beyond it waits in
+    /// the kernel, and then with the sender.
+    static constexpr std::size_t kTurnBytes = 16 * 1024;
+
     int fd() const override { return fd_.get(); }
     bool receive(PacketPool& pool, std::vector<PacketRef>& into) override;
     std::size_t send(std::span<const OutgoingPacket> packets) override;
