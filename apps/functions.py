@@ -1,8 +1,8 @@
 """Functions with names: one program serves them, another one calls them and chains them.
 
-Each rank does both, on the node of its own host:
+The first rank of a job serves, and all others call, wherever their hosts are:
 
-    innet run star:2 -- python apps/functions.py
+    innet run star:4 -- python apps/functions.py
 
 Or in two terminals, with any forwarder of innet's in between (`innet forwarder`):
 
@@ -65,8 +65,21 @@ async def call() -> None:
     print(f"{len(places)} frames went through /demo/halve and /demo/brightest", flush=True)
 
 
+async def serve_or_call() -> None:
+    """By the rank."""
+    comm = await asyncio.to_thread(innet.init)
+    if comm.rank == 0:
+        async with innet.serving(total, halve, brightest):
+            await asyncio.to_thread(comm.barrier)  # now they can be called
+            await asyncio.to_thread(comm.barrier)  # all have
+    else:
+        await asyncio.to_thread(comm.barrier)
+        await call()
+        await asyncio.to_thread(comm.barrier)
+
+
 async def main() -> None:
-    """Serve, call, or both."""
+    """Serve, or call, or what the rank says."""
     parser = argparse.ArgumentParser(description="Functions with names")
     parser.add_argument("--serve", action="store_true", help="serve until Ctrl-C")
     parser.add_argument("--call", action="store_true", help="call what another program serves")
@@ -76,8 +89,7 @@ async def main() -> None:
     elif arguments.serve:
         await innet.serve(total, halve, brightest)
     else:
-        async with innet.serving(total, halve, brightest):
-            await call()
+        await serve_or_call()
 
 
 if __name__ == "__main__":

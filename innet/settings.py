@@ -187,6 +187,11 @@ class NdnSettings(_Model):
     udp_idle_s: float = Field(
         default=600.0, gt=0, description="silence after which a UDP peer is forgotten"
     )
+    announce: bool = Field(
+        default=True,
+        description="what programs register at a node is known to all nodes of the run, and names "
+        "of no job use the links of jobs' hosts, too",
+    )
     commands_by: tuple[Path, ...] = Field(
         default=(),
         description="files of certificates, separated by commas: management commands of their keys "

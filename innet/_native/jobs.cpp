@@ -79,8 +79,8 @@ void bind_face(NodeHandle& self, FaceId face, const std::optional<std::string>& 
     self.call([&](Engine& engine) { engine.node.bind_face(face, name); });
 }
 
-void admit_face(NodeHandle& self, FaceId face, const std::string& prefix) {
-    const wire::Name name = name_from_uri(prefix);
+void admit_face(NodeHandle& self, FaceId face, const std::optional<std::string>& prefix) {
+    const wire::Name name = prefix ? name_from_uri(*prefix) : wire::Name();
     self.call([&](Engine& engine) { engine.node.admit_face(face, name); });
 }
 
@@ -109,9 +109,9 @@ void bind_jobs_of(nb::class_<NodeHandle>& node) {
         .def("bind_face", &bind_face, "face"_a, "prefix"_a.none(),
              "From now on the face carries names of that job alone; None: names of no job.")
         .def(
-            "admit_face", &admit_face, "face"_a, "prefix"_a,
+            "admit_face", &admit_face, "face"_a, "prefix"_a.none(),
             "The face carries names of that job, too, until it is bound to another or none, or the "
-            "job is removed.")
+            "job is removed; None: names of no job, too.")
         .def("dismiss_face", &dismiss_face, "face"_a, "prefix"_a,
              "Takes `admit_face` back; no effect on a face that was not admitted.");
 }

@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
             lambda pid: psutil.Process(pid).ppid() == launcher,
             recovery=settings.recovery,
             record=config.record,
+            announces=settings.ndn.announce,
         )
     except (InnetError, OSError, ValueError) as error:
         print(f"innet controller: {error}", file=sys.stderr)

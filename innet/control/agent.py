@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import psutil
 
 from innet._native import _core
-from innet.control.protocol import JobMessage, PoolMessage, RuleMessage, job_of
+from innet.control.announcer import Announcer
+from innet.control.protocol import JobMessage, PoolMessage, Registrations, RuleMessage, job_of
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.errors import ControlError, SecurityError
@@ -53,12 +54,23 @@ class NodeAgent:
         config: NodeConfig,
         groups: GroupListener | None = None,
         credentials: CredentialOpener | None = None,
+        announcer: Announcer | None = None,
     ) -> None:
-        """``credentials`` opens what is sealed to this process."""
+        """
+        Args:
+            node: whose answers they are.
+            config: of the node.
+            groups: of its process, if it is a worker.
+            credentials: opens what is sealed to this process.
+            announcer: tells the controller what programs serve here, until this is closed; without
+                one, nobody does.
+        """
         self._node = node
         self._config = config
         self._groups = groups
         self._credentials = credentials
+        self._announcer = announcer
+        self._network_routes_serial = 0
         self._routes_lock = threading.Lock()  # a worker sets its own, too
         self._routes = {route.node: route.face for route in config.routes}
         self._ruled: set[str] = set()
@@ -78,6 +90,8 @@ class NodeAgent:
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
                 "set_routes": self.set_routes,
+                "set_network_routes": self.set_network_routes,
+                "registered": self.registered,
                 "fail_group": self.fail_group,
                 "end_group": self.end_group,
                 "place_group": self.place_group,
@@ -116,6 +130,7 @@ class NodeAgent:
             "cpu_s": times.user + times.system,
             "time_s": time.time(),
             "slots": self._config.slots,
+            "unannounced": {} if self._announcer is None else self._announcer.unannounced,
             **status,
         }
 
@@ -128,6 +143,8 @@ class NodeAgent:
         for index, face in enumerate(self._config.faces):
             if face.peer in job.hosts:
                 self._node.bind_face(index, job.prefix)
+                if job.admits_others:
+                    self._node.admit_face(index, None)
 
     def remove_job(self, prefix: str) -> None:
         """Take the job's rules, slots, pending Interests, cached Data and keys away."""
@@ -188,13 +205,7 @@ class NodeAgent:
         Raises:
             ControlError: there is no such face; the routes stay as they are.
         """
-        faces = range(len(self._config.faces))
-        wrong = {node: face for node, face in routes.items() if face not in faces}
-        if wrong:
-            raise ControlError(
-                f"there are faces 0 to {len(faces) - 1}, and routes were given to others: {wrong}. "
-                f"No route was changed; `innet status --node {self._config.node}` shows them."
-            )
+        self._require_faces(routes.values())
         with self._routes_lock:
             before, self._routes = self._routes, dict(routes)
             for node, face in routes.items():
@@ -203,6 +214,40 @@ class NodeAgent:
             for node, face in before.items():
                 if routes.get(node) != face:
                     self._node.remove_route(f"/n/{node}", face)
+
+    def set_network_routes(
+        self, served: list[tuple[list[str], list[tuple[int, int]]]], anew: bool, serial: int
+    ) -> None:
+        """Where programs of other nodes serve prefixes: each with its faces and their costs.
+
+        Args:
+            served: prefixes that have the same next hops, with these; with none, they are served
+                nowhere else any more.
+            anew: whatever is not told now is served nowhere else.
+            serial: what has a lower one than was heard before is late, and means nothing any more.
+
+        Raises:
+            ControlError: there is no such face; the routes stay as they are.
+        """
+        self._require_faces(face for _, hops in served for face, _ in hops)
+        if serial > self._network_routes_serial:
+            self._network_routes_serial = serial
+            self._node.set_network_routes(served, anew)
+
+    def registered(self) -> dict[str, Any]:
+        """What programs serve here, for a controller that has just begun."""
+        if self._announcer is None:
+            return Registrations(version=0, prefixes=()).model_dump()
+        return self._announcer.registered.model_dump()
+
+    def _require_faces(self, routed: Iterable[int]) -> None:
+        faces = range(len(self._config.faces))
+        wrong = sorted({face for face in routed if face not in faces})
+        if wrong:
+            raise ControlError(
+                f"there are faces 0 to {len(faces) - 1}, and routes were given to others: {wrong}. "
+                f"No route was changed; `innet status --node {self._config.node}` shows them."
+            )
 
     def _report_removed(self, group: str) -> None:
         self._ruled.discard(group)
@@ -258,6 +303,8 @@ class NodeAgent:
 
     def close(self) -> None:
         """Stop answering."""
+        if self._announcer is not None:
+            self._announcer.close()
         self._server.close()
 
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import psutil
 
+from innet.control.announcements import Announcements
 from innet.control.attendance import Attendance
 from innet.control.controller_socket import ControllerServer
 from innet.control.group_keys import GroupKeys
@@ -27,7 +28,7 @@ from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.outages import Change, Outages
 from innet.control.placements import Placements
 from innet.control.pools import PoolRegistry
-from innet.control.protocol import job_message
+from innet.control.protocol import Registrations, job_message
 from innet.control.resumption import KnownJob, LaunchRecord, PoolReport, WorkerReport
 from innet.control.survivors import Loss, Survivors
 from innet.errors import ControlError, NoAnswer
@@ -50,8 +51,8 @@ class Controller:
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
     ``group_failure``, ``shrink_group``, ``leave_group``, ``open_pool``, ``leave_pool``,
-    ``pool_members``, ``fail``, ``expel``, ``ended``, ``routes``; for displays: ``groups``,
-    ``jobs``, ``pools``.
+    ``pool_members``, ``fail``, ``expel``, ``ended``, ``routes``; for all nodes: ``announce``; for
+    displays: ``groups``, ``jobs``, ``pools``.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Controller:
         *,
         recovery: RecoverySettings | None = None,
         record: LaunchRecord | None = None,
+        announces: bool = True,
     ) -> None:
         """It answers when this returns.
 
@@ -73,6 +75,7 @@ class Controller:
             is_supervised: tells whose end somebody else reports: the launcher's own children.
             recovery: the settings of the run.
             record: of a controller that this one takes the place of.
+            announces: whether names of no job use the links of jobs' hosts.
         """
         record = record or LaunchRecord()
         self._recovery = recovery or RecoverySettings()
@@ -95,6 +98,10 @@ class Controller:
             self._messenger,
         )
         self._pools = PoolRegistry(self._placements)
+        self._announces = announces
+        self._announcements = Announcements(
+            self._placements.survivors, self._messenger, topology.switches, record.generation
+        )
         self._attendance = Attendance(self._process_ended, record.generation)
         if record.generation > 0:
             self._resume(record, topology.hosts)
@@ -103,6 +110,7 @@ class Controller:
             {
                 "attach": self.attach,
                 "detach": self.detach,
+                "announce": self.announce,
                 "present": self.present,
                 "ended": self.ended,
                 "join_group": self.join_group,
@@ -141,7 +149,9 @@ class Controller:
             ControlError: as :meth:`innet.control.jobs.JobRegistry.admit`.
         """
         with self._lock:
-            return self._jobs.admit(name, hosts, weight)
+            job = self._jobs.admit(name, hosts, weight)
+            self._announcements.keep_apart(self._jobs.prefixes())
+            return job
 
     def open_job(self, job: Job, keys: JobTrust, groups: GroupKeySource | None = None) -> None:
         """Have all switches serve an admitted job, which has ``keys``.
@@ -152,7 +162,7 @@ class Controller:
             ControlError: a switch refuses or does not answer.
         """
         with self._lock:
-            self._placements.open_job(job_message(job, keys))
+            self._placements.open_job(job_message(job, keys, admits_others=self._announces))
             self._keys.open_job(job.name, groups)
 
     def close_job(self, job: Job) -> None:
@@ -164,10 +174,11 @@ class Controller:
         self._messenger.wait()
         with self._lock:
             for host in job.hosts:
-                self._pools.leave_all(host)
+                self._forget_process(host)
             self._placements.close_job(job.prefix)
             self._keys.close_job(job.name)
             self._jobs.remove(job)
+            self._announcements.keep_apart(self._jobs.prefixes())
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs that run, for status displays."""
@@ -192,6 +203,7 @@ class Controller:
         with self._lock:
             self._groups.renew(node)
             self._pools.leave_all(node)
+            self._announcements.begin(node)
             self._note_supervised(node, pid)
             self._keys.meet(node, sealing_key)
             return self._attendance.attach(node, pid)
@@ -206,8 +218,26 @@ class Controller:
         """That process has closed its worker, and has left its groups."""
         with self._lock:
             if self._attendance.is_current(node, incarnation):
-                self._pools.leave_all(node)
+                self._forget_process(node)
             self._attendance.detach(node, incarnation)
+
+    def _forget_process(self, node: str) -> None:
+        """What it offered and served is there no more."""
+        self._pools.leave_all(node)
+        self._announcements.end(node)
+
+    def announce(self, node: str, incarnation: int, **told: Any) -> dict[str, str]:
+        """That process of ``node`` serves prefixes (see :class:`Registrations`), and no others.
+
+        All nodes know the way there some moments later. The answer has those that are for
+        programs at ``node`` alone, and why.
+        """
+        served = Registrations.model_validate(told)
+        with self._lock:
+            is_host = node in self._topology.hosts
+            if is_host and not self._attendance.is_current(node, incarnation):
+                return {}
+            return self._announcements.announce(node, served)
 
     def present(self) -> list[str]:
         """The nodes with a worker that has not failed."""
@@ -351,20 +381,20 @@ class Controller:
         """
         with self._lock:
             self._groups.fail(node, why)
-            self._pools.leave_all(node)
+            self._forget_process(node)
 
     def lose(self, node: str, why: str) -> None:
         """``node`` has failed, and no other process will come for it."""
         with self._lock:
             self._groups.lose(node, why)
-            self._pools.leave_all(node)
+            self._forget_process(node)
             self._attendance.kill(node)  # whose parent is gone
 
     def end(self, node: str) -> None:
         """The process of ``node`` has ended as it should; nobody waits for it any more."""
         with self._lock:
             self._groups.end(node)
-            self._pools.leave_all(node)
+            self._forget_process(node)
 
     def failures(self) -> list[str]:
         """The nodes that failed in their jobs, the first to fail at the beginning."""
@@ -388,6 +418,7 @@ class Controller:
         self._require_switch(switch)
         with self._lock:
             self._outages.forget(switch)
+            self._announcements.begin(switch)
             self._adapt(self._placements.survivors.without(switch, Loss(why, returns)))
 
     def restore_switch(self, switch: str) -> None:
@@ -471,6 +502,7 @@ class Controller:
         for heartbeats in self._heartbeats:
             heartbeats.close()
         self._server.close()
+        self._announcements.close()
         self._attendance.close()
         self._messenger.close()
 
@@ -488,7 +520,8 @@ class Controller:
         self._jobs.restore((known.job for known in record.jobs.values()), record.admitted)
         for known in record.jobs.values():
             if known.keys is not None:
-                self._placements.restore_job(job_message(known.job, known.keys))
+                message = job_message(known.job, known.keys, admits_others=self._announces)
+                self._placements.restore_job(message)
                 self._keys.open_job(known.job.name, known.groups)
         reports = self._ask_workers(hosts)
         for worker in reports:
@@ -498,6 +531,8 @@ class Controller:
         with self._lock:
             self._groups.restore(reports, record)
             self._pools.restore(reports)
+            self._announcements.keep_apart(self._jobs.prefixes())
+            self._announcements.restore(self._ask_for_registrations(reports))
             self._adapt(Survivors(self._topology, record.lost))
         if record.watches:
             self.watch_nodes()
@@ -516,9 +551,15 @@ class Controller:
         worker = WorkerReport.model_validate(answer)
         return worker if psutil.pid_exists(worker.pid) else None
 
+    def _ask_for_registrations(self, workers: Sequence[WorkerReport]) -> dict[str, Registrations]:
+        nodes = (*self._topology.switches, *(worker.node for worker in workers))
+        answers = self._messenger.ask_each(nodes, "registered")
+        return {node: Registrations.model_validate(said) for node, said in answers.items()}
+
     def _adapt(self, survivors: Survivors) -> None:
         self._placements.survivors = survivors
         self._groups.adapt()
+        self._announcements.adapt(survivors)
         for node in self._attendance.present():
             self._messenger.tell([node], "set_routes", routes=self.routes(node))
 

@@ -74,6 +74,10 @@ class JobRegistry:
         """The job is over: its hosts are free."""
         self._jobs.pop(job.name, None)
 
+    def prefixes(self) -> list[str]:
+        """Those of the jobs that run."""
+        return [job.prefix for job in self._jobs.values()]
+
     def of(self, node: str) -> Job:
         """The job that has ``node``.
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from innet.control.jobs import Job
 from innet.security.key import Key
 from innet.security.keys import JobTrust
+
+MAX_ANNOUNCED_PREFIXES = 4096
+"""Of one node that the others are told of."""
 
 
 class Request(BaseModel):
@@ -43,13 +46,21 @@ class JobMessage(BaseModel):
     prefix: str
     weight: int
     hosts: tuple[str, ...]
-    """Faces to these nodes carry names of the job, and of nothing else."""
+    """Faces to these nodes carry names of the job, and of no other."""
     keys: JobTrust
+    admits_others: bool
+    """Those faces carry names of no job, too."""
 
 
-def job_message(job: Job, keys: JobTrust) -> JobMessage:
+def job_message(job: Job, keys: JobTrust, *, admits_others: bool) -> JobMessage:
     """What a switch is told of ``job``."""
-    return JobMessage(prefix=job.prefix, weight=job.weight, hosts=job.hosts, keys=keys)
+    return JobMessage(
+        prefix=job.prefix,
+        weight=job.weight,
+        hosts=job.hosts,
+        keys=keys,
+        admits_others=admits_others,
+    )
 
 
 class PoolMessage(BaseModel):
@@ -64,6 +75,20 @@ class PoolMessage(BaseModel):
     """Faces to these nodes carry names of the pool, beside those of their jobs."""
     key: Key
     """The tenant's public key: it vouches for names of the pool, and for no others."""
+
+
+class Registrations(BaseModel):
+    """What the programs of a node serve.
+
+    Attributes:
+        version: grows with each change of it, as long as the node's process lives.
+        prefixes: as URIs, without repetition.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int
+    prefixes: tuple[str, ...] = Field(max_length=MAX_ANNOUNCED_PREFIXES)
 
 
 class RuleMessage(BaseModel):

@@ -71,6 +71,14 @@ class Survivors:
         """The face towards every node that can be reached, at every node that is left."""
         return next_hops(self._topology, self.lost, self.cut)
 
+    def distance(self, node: str, towards: str) -> int:
+        """As :meth:`innet.topology.routes.Routes.distance`, over what is left."""
+        return self._routes.distance(node, towards)
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return Routes(self._topology, self.lost, self.cut)
+
     def place(self, plan: Plan) -> Plan:
         """Where the sums of ``plan``, made for the whole network, are made now."""
         return place_without(plan, self._topology, self.lost, self.cut)

@@ -136,6 +136,7 @@ class Client:
         hop_limit: int | None = None,
         lifetime_s: float = 1.0,
         deadline_s: float = 4.0,
+        no_route_patience_s: float = 0.0,
         validator: Validator | None = None,
     ) -> ReceivedData:
         """Ask for one Data packet, again whenever an Interest's lifetime ends, and validate it.
@@ -151,6 +152,8 @@ class Client:
             lifetime_s: of each Interest. Longer than the producer takes to answer, or it is asked
                 twice.
             deadline_s: when to give up.
+            no_route_patience_s: how long to ask again when no route leads there: it may be on its
+                way.
             validator: in place of the client's.
 
         Raises:
@@ -162,6 +165,7 @@ class Client:
         """
         clock = asyncio.get_running_loop().time
         deadline_at_s = clock() + deadline_s
+        no_route_until_s = clock() + no_route_patience_s
         while True:
             left_s = deadline_at_s - clock()
             if left_s <= 0:
@@ -181,7 +185,9 @@ class Client:
             except InterestTimeout:
                 continue
             except InterestRefused as refused:
-                if refused.reason not in (NackReason.CONGESTION, NackReason.DUPLICATE):
+                may_come = refused.reason == NackReason.NO_ROUTE and clock() < no_route_until_s
+                passes = refused.reason in (NackReason.CONGESTION, NackReason.DUPLICATE)
+                if not (passes or may_come):
                     raise
                 if deadline_at_s - clock() <= _PAUSE_AFTER_CONGESTION_S:
                     raise

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from innet.control.agent import NodeAgent
+from innet.control.announcer import Announcer
 from innet.emulation.node_config import NodeConfig
 from innet.errors import InnetError
 from innet.logs import LogContext, configure_logs
@@ -40,8 +41,9 @@ def main(arguments: list[str]) -> int:
         print(f"innet node: {error}", file=sys.stderr)
         return 1
     credentials = None if keys.authority is None else CredentialOpener(config.node, keys.authority)
+    announcer = Announcer(node, config) if settings.ndn.announce else None
     with (
-        NodeAgent(node, config, credentials=credentials) as agent,
+        NodeAgent(node, config, credentials=credentials, announcer=announcer) as agent,
         closing(NodeTelemetry(node, config, settings, keys, agent.status)),
     ):
         stop.wait()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from innet.errors import PlanError
@@ -105,6 +106,17 @@ class Routes:
         while nodes[-1] != towards:
             nodes.append(self.next_hop(nodes[-1], towards))
         return nodes
+
+    def distance(self, node: str, towards: str) -> int:
+        """The cost of a route to ``towards``: one for each link on the path, and for each
+        microsecond of its delay.
+
+        Raises:
+            PlanError: one of them is unknown, or no path leads there.
+        """
+        path = self.path(node, towards)
+        links = (self._graph[near][far]["link"] for near, far in pairwise(path))
+        return sum(1 + round(link.delay_s * 1e6) for link in links)
 
     def gate(self, node: str) -> str | None:
         """The only neighbour of ``node``, if it has but one."""

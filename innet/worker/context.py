@@ -14,6 +14,7 @@ from typing import Any
 
 from innet.backoff import Backoff
 from innet.control.agent import NodeAgent
+from innet.control.announcer import Announcer
 from innet.control.resumption import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
@@ -106,7 +107,14 @@ class Worker:
         self._all_left = threading.Condition(self._lock)
         self._early_failures: dict[tuple[str, int], Failure] = {}
         self._early_placements: dict[tuple[str, int], Placement] = {}
-        self._agent = NodeAgent(self.node, config, self)
+        self._agent = NodeAgent(
+            self.node,
+            config,
+            self,
+            announcer=Announcer(self.node, config, self.incarnation)
+            if settings.ndn.announce
+            else None,
+        )
         # After the agent listens, so that a change from now on is heard, and none before missed.
         self._agent.set_routes(self._controller.ask("routes", node=config.node))
         self._telemetry = NodeTelemetry(self.node, config, settings, keys, self._agent.status)

@@ -41,7 +41,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (!is_local(face) && scope_of(data->name()) == NameScope::kLocalhost) {
         return on_scope_violation(face);
     }
-    const auto digest = collect_waiting(*data, name, known_digest);
+    const auto digest = collect_waiting(*data, name, job, known_digest);
     if (digest) data->set_implicit_digest(*digest);
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
@@ -94,13 +94,14 @@ void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool
     const auto data = wire::DataView::parse(packet.bytes());
     if (!data) return;
     const tables::NamePrefixes name(data->name());
-    collect_waiting(*data, name, nullptr);
+    const jobs::JobId job = job_of(name);
+    collect_waiting(*data, name, job, nullptr);
     // A sum made here is kept even if nobody of the network waits now: who repeats its Interest
     // because the answer was lost, or came late, must not set off the whole evaluation again.
     // An application's own publications would only take the room of sums and of what passes
     // through.
     if (maker == RequesterId::kReducer && !data->tensor_error()) {
-        content_store.insert(*data, name, packet, job_of(name), now);
+        content_store.insert(*data, name, packet, job, now);
     }
     satisfy_waiting({packet, *data, kNoFace, marked, now});
 }
@@ -113,11 +114,17 @@ void Node::State::satisfy_waiting(const Answer& answer) {
 }
 
 std::optional<security::Sha256Digest> Node::State::collect_waiting(
-    const wire::DataView& data, const tables::NamePrefixes& name,
+    const wire::DataView& data, const tables::NamePrefixes& name, jobs::JobId job,
     const security::Sha256Digest* known_digest) {
     waiting.clear();
     waiting_by_digest.clear();
     pit.collect_matches(name, waiting);
+    // A prefix may be too short to be a job's, and of the names below it one may be. Who has asked
+    // before the job was known here, by a name of the job, is answered.
+    std::erase_if(waiting, [&](const tables::PitEntry* entry) {
+        return entry->job != job && entry->key.can_be_prefix &&
+               job_of(tables::NamePrefixes(entry->key.name)) != job;
+    });
     if (pit.digest_entries() == 0) return std::nullopt;
     const security::Sha256Digest digest =
         known_digest != nullptr ? *known_digest : sha256.digest(data.whole());

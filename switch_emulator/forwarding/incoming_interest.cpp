@@ -172,12 +172,20 @@ void Node::State::on_new_interest(const IncomingInterest& interest) {
     // Who is on this node trusts it to have verified; who is not judges for himself.
     const auto answers = is_network(interest.face) ? tables::ContentStore::Answers::kAll
                                                    : tables::ContentStore::Answers::kVerified;
-    if (const PacketRef* data =
-            content_store.find(interest.view, interest.name, interest.now, answers)) {
+    const PacketRef* data =
+        content_store.find(interest.view, interest.name, interest.now, answers);
+    if (data != nullptr && is_of_its_job(*data, interest)) {
         on_content_store_hit(interest, *data);
     } else {
         on_content_store_miss(interest);
     }
+}
+
+// A prefix may be too short to be a job's, and of the names below it one may be.
+bool Node::State::is_of_its_job(const PacketRef& data, const IncomingInterest& interest) const {
+    if (!interest.view.can_be_prefix() || job_table.empty()) return true;
+    const auto view = wire::DataView::parse(data.bytes());
+    return view && job_of(tables::NamePrefixes(view->name())) == interest.job;
 }
 
 void Node::State::on_content_store_hit(const IncomingInterest& interest, const PacketRef& data) {

@@ -56,6 +56,7 @@ Node::State::Face& Node::State::face_at(FaceId face) {
 }
 
 jobs::JobId Node::State::installed_job(const wire::Name& prefix) const {
+    if (prefix.view().empty()) return jobs::kNoJob;
     const jobs::Job* job = job_table.find(prefix);
     if (job == nullptr) {
         throw std::invalid_argument("no job " + prefix.view().to_uri() + " is installed");
@@ -65,7 +66,7 @@ jobs::JobId Node::State::installed_job(const wire::Name& prefix) const {
 
 void Node::State::bind_face(FaceId face, const wire::Name& prefix) {
     Face& bound = face_at(face);
-    const jobs::JobId job = prefix.view().empty() ? jobs::kNoJob : installed_job(prefix);
+    const jobs::JobId job = installed_job(prefix);
     // What one job's processes were admitted to is not for those of the next.
     if (bound.bound_to != job || job == jobs::kNoJob) bound.admitted.reset();
     bound.bound_to = job;
@@ -77,6 +78,7 @@ void Node::State::admit_face(FaceId face, const wire::Name& prefix) {
 
 void Node::State::dismiss_face(FaceId face, const wire::Name& prefix) {
     Face& dismissed = face_at(face);
+    if (prefix.view().empty()) dismissed.admitted.reset(jobs::kNoJob);
     const jobs::Job* job = job_table.find(prefix);
     if (job != nullptr) dismissed.admitted.reset(job->id);
 }
@@ -108,6 +110,13 @@ bool Node::State::carries(FaceId face, jobs::JobId job) const {
     if (!is_network(face)) return true;
     const Face& asked = faces[face];
     return !asked.bound_to || *asked.bound_to == job || asked.admitted.test(job);
+}
+
+// Every node has a route to every other one, which nobody on it has asked for.
+bool Node::State::is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const {
+    if (job != jobs::kNoJob || !is_network(face)) return false;
+    const bool has_job = faces[face].bound_to.value_or(jobs::kNoJob) != jobs::kNoJob;
+    return has_job && options.own_name.view().parent().is_prefix_of(route.prefix.view());
 }
 
 void Node::State::on_forbidden_interest(FaceId face, const PacketRef& packet,

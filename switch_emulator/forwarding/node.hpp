@@ -159,7 +159,9 @@ class Node final : public Forwarder {
     /// std::invalid_argument without such a job or face.
     void bind_face(FaceId face, const wire::Name& prefix);
     /// From now on `face` carries names of that job beside those that it is bound to, until it is
-    /// bound to another or none, or the job is removed. Throws as `bind_face`.
+    /// bound to another or none, or the job is removed; with an empty prefix, names of no job:
+    /// Interests for them come to a job's host only by other routes than that to the node itself.
+    /// Throws as `bind_face`.
     void admit_face(FaceId face, const wire::Name& prefix);
     /// Takes `admit_face` back; no effect on a face that was not admitted. Throws
     /// std::invalid_argument without such a face.

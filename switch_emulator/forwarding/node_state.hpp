@@ -125,6 +125,9 @@ struct Node::State final : strategies::StrategyActions {
     std::vector<JobStatus> job_status() const;
     jobs::JobId job_of(const tables::NamePrefixes& name) const;
     bool carries(FaceId face, jobs::JobId job) const;
+    /// Whether a name of no job would come to a host that a job has by the route to that node: by
+    /// others it may.
+    bool is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const;
     void on_forbidden_interest(FaceId face, const PacketRef& packet, wire::ByteView pit_token);
     void on_forbidden_answer(FaceId face);
 
@@ -141,6 +144,7 @@ struct Node::State final : strategies::StrategyActions {
     void on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_interest_retransmission(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_new_interest(const IncomingInterest& interest);
+    bool is_of_its_job(const PacketRef& data, const IncomingInterest& interest) const;
     void on_content_store_hit(const IncomingInterest& interest, const PacketRef& data);
     void on_content_store_miss(const IncomingInterest& interest);
     void on_pit_full(const IncomingInterest& interest);
@@ -232,7 +236,7 @@ struct Node::State final : strategies::StrategyActions {
                                  const security::Sha256Digest& digest);
     /// Fills `waiting` and `waiting_by_digest`. The Data's implicit digest, if it had to be known.
     std::optional<security::Sha256Digest> collect_waiting(
-        const wire::DataView& data, const tables::NamePrefixes& name,
+        const wire::DataView& data, const tables::NamePrefixes& name, jobs::JobId job,
         const security::Sha256Digest* known_digest);
     void satisfy_waiting(const Answer& answer);
     bool passes_through() const;

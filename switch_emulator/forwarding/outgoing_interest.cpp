@@ -81,7 +81,8 @@ bool Node::State::may_send(const tables::PitEntry& entry, FaceId except, FaceId 
 }
 
 bool Node::State::may_ask(const strategies::UpstreamRequest& request, FaceId face) const {
-    return may_send(request.entry, request.except, face);
+    return may_send(request.entry, request.except, face) &&
+           !is_uninvited(request.entry.job, request.route, face);
 }
 
 tables::OutRecord& Node::State::ask(const strategies::UpstreamRequest& request, FaceId face,

@@ -56,6 +56,10 @@ class Management final : public forwarding::LocalService {
     ManagementCounters counters() const;
     /// The wall clock may be set, or the machine have slept: as `ManagementOptions` has it.
     void set_wall_time_at_zero(std::int64_t ms) { status_.set_wall_time_at_zero(ms); }
+    /// The prefixes that programs serve at this node, for its network to know.
+    RegisteredPrefixes& registered() { return rib_.registered(); }
+    /// Where the network serves prefixes.
+    NetworkRoutes network_routes() { return rib_.network_routes(); }
 
     Production answer(FaceId from, const wire::InterestView& interest, TimePoint now) override;
     void on_face_closed(FaceId face) override;

@@ -40,6 +40,7 @@ void Rib::put(const wire::Name& prefix, const RibRoute& route) {
         entry.routes.push_back(route);
         ++route_count_;
         prefixes_by_face_[route.face].insert(prefix);
+        sink_.on_route_added(prefix, route);
     } else {
         if (known->expiry != kNever) {
             expiries_.erase({known->expiry, prefix, route.face, route.origin});
@@ -86,6 +87,12 @@ bool Rib::contains(const wire::Name& prefix, FaceId face, std::uint64_t origin) 
            find_route(entry->second.routes, face, origin) != entry->second.routes.end();
 }
 
+std::span<const RibRoute> Rib::routes_of(const wire::Name& prefix) const {
+    const auto entry = entries_.find(prefix);
+    if (entry == entries_.end()) return {};
+    return entry->second.routes;
+}
+
 void Rib::expire(TimePoint now) {
     while (!expiries_.empty() && std::get<TimePoint>(*expiries_.begin()) <= now) {
         const auto [expiry, prefix, face, origin] = *expiries_.begin();
@@ -101,6 +108,7 @@ void Rib::erase(Entries::iterator entry, std::vector<RibRoute>::iterator route) 
     const wire::Name& prefix = entry->first;
     std::vector<RibRoute>& routes = entry->second.routes;
     const FaceId face = route->face;
+    sink_.on_route_removed(prefix, *route);
     if (route->expiry != kNever) expiries_.erase({route->expiry, prefix, face, route->origin});
     routes.erase(route);
     --route_count_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -14,6 +15,9 @@
 #include "transport/wire/name.hpp"
 
 namespace innet::management {
+
+/// Origin of what the network itself puts there: NFD's number of its routing daemon (`nlsr`).
+inline constexpr std::uint64_t kNetworkOrigin = 128;
 
 /// RouteFlags.
 inline constexpr std::uint64_t kChildInherit = 1;  ///< longer prefixes get this next hop, too
@@ -27,12 +31,18 @@ struct RibRoute {
     TimePoint expiry = kNever;
 };
 
-/// Where the next hops go.
+/// Where the next hops go, and who is told which routes they come from.
 class NextHopSink {
   public:
     virtual ~NextHopSink() = default;
     virtual void add_next_hop(const wire::Name& prefix, FaceId face, std::uint32_t cost) = 0;
     virtual void remove_next_hop(const wire::Name& prefix, FaceId face) = 0;
+    virtual void on_route_added(const wire::Name& prefix, const RibRoute& route) {
+        (void)prefix, (void)route;
+    }
+    virtual void on_route_removed(const wire::Name& prefix, const RibRoute& route) {
+        (void)prefix, (void)route;
+    }
 };
 
 /// A prefix has the next hops of its own routes, each face at its least cost, and those that it
@@ -50,6 +60,8 @@ class Rib {
     bool remove(const wire::Name& prefix, FaceId face, std::uint64_t origin);
     void remove_face(FaceId face);
     bool contains(const wire::Name& prefix, FaceId face, std::uint64_t origin) const;
+    /// The routes of exactly this prefix; valid until the next change.
+    std::span<const RibRoute> routes_of(const wire::Name& prefix) const;
     /// Removes what has expired by now.
     void expire(TimePoint now);
     TimePoint next_expiry() const;

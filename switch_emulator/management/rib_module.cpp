@@ -114,4 +114,17 @@ void RibModule::remove_next_hop(const wire::Name& prefix, FaceId face) {
     node_.remove_route(prefix, face);
 }
 
+void RibModule::on_route_added(const wire::Name& prefix, const RibRoute& route) {
+    if (is_programs(route)) registered_.add(prefix);
+}
+
+void RibModule::on_route_removed(const wire::Name& prefix, const RibRoute& route) {
+    if (is_programs(route)) registered_.remove(prefix);
+}
+
+// What a routing daemon has learnt is known to whoever it has learnt it from.
+bool RibModule::is_programs(const RibRoute& route) const {
+    return route.origin != kNetworkOrigin && node_.face_options(route.face).foreign;
+}
+
 }  // namespace innet::management

@@ -3,6 +3,8 @@
 
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/management/module.hpp"
+#include "switch_emulator/management/network_routes.hpp"
+#include "switch_emulator/management/registered_prefixes.hpp"
 #include "switch_emulator/management/rib.hpp"
 
 namespace innet::management {
@@ -25,6 +27,8 @@ class RibModule final : public Module, private NextHopSink {
     void on_timer(TimePoint now) { rib_.expire(now); }
     TimePoint next_deadline() const { return rib_.next_expiry(); }
     std::size_t routes() const { return rib_.routes(); }
+    RegisteredPrefixes& registered() { return registered_; }
+    NetworkRoutes network_routes() { return {rib_, node_}; }
 
   private:
     bool has_room() const {
@@ -34,10 +38,15 @@ class RibModule final : public Module, private NextHopSink {
     ControlResponse unregister_route(ControlParameters parameters, const CommandContext& context);
     void add_next_hop(const wire::Name& prefix, FaceId face, std::uint32_t cost) override;
     void remove_next_hop(const wire::Name& prefix, FaceId face) override;
+    void on_route_added(const wire::Name& prefix, const RibRoute& route) override;
+    void on_route_removed(const wire::Name& prefix, const RibRoute& route) override;
+    /// Whether a program has registered it, for itself or for what is behind it.
+    bool is_programs(const RibRoute& route) const;
 
     forwarding::Node& node_;
     std::size_t max_routes_;
     std::size_t max_next_hops_;
+    RegisteredPrefixes registered_;
     Rib rib_;
 };
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.apps.conftest import RunApp
 
 
-def test_every_rank_calls_and_chains_functions_on_its_host(run_app: RunApp) -> None:
-    said = run_app("functions.py", topology="star:2")
+def test_ranks_call_and_chain_functions_of_another_rank(run_app: RunApp) -> None:
+    said = run_app("functions.py", topology="star:3")
     assert sorted(said) == [
         *2 * ["/demo/sum says 16384"],
         *2 * ["24 frames went through /demo/halve and /demo/brightest"],

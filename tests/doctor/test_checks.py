@@ -61,6 +61,14 @@ def test_a_missing_route_is_named_with_node_and_prefix() -> None:
     assert "no route to h1" in finding.problem
 
 
+def test_a_prefix_that_only_its_node_knows_is_told_with_the_reason() -> None:
+    state = State()
+    state.after["h0"]["unannounced"] = {"/j1/x": "these names are a job's own"}
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("unannounced_prefix", "h0")
+    assert "/j1/x, and only programs there find it: these names are a job's own" in finding.problem
+
+
 def test_a_name_that_leads_nowhere_is_told() -> None:
     state = State()
     state.after["s0"]["node"]["no_route"] = 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from innet.doctor.checks.announcements import UnannouncedPrefix
 from innet.doctor.checks.clocks import WrongClock
 from innet.doctor.checks.congestion import FullQueue
 from innet.doctor.checks.cut_links import CutLink
@@ -19,6 +20,7 @@ from innet.doctor.observation import Observation
 CHECKS: tuple[Check, ...] = (
     DeadNode(),
     MissingRoute(),
+    UnannouncedPrefix(),
     SlowLink(),
     FullQueue(),
     CutLink(),

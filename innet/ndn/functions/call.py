@@ -16,6 +16,8 @@ from innet.ndn.validation import Validator
 DEFAULT_TIMEOUT_S = 30.0
 LIFETIME_S = 4.0
 """Of the Interest that triggers a call; it is repeated until the call has ended."""
+_NO_ROUTE_PATIENCE_S = 1.0
+"""Whoever has just begun to serve a name is found everywhere a moment later."""
 
 
 async def call(
@@ -89,6 +91,7 @@ async def outcome_of(
             trigger_name(function, back),
             lifetime_s=LIFETIME_S,
             deadline_s=arguments.timeout_s,
+            no_route_patience_s=_NO_ROUTE_PATIENCE_S,
             validator=validator,
         )
     finally:

@@ -103,6 +103,56 @@ TEST_CASE("names of no job travel between hosts of none") {
     CHECK(f.sent(kIdleHost).size() == 1);
 }
 
+TEST_CASE("names of no job use the links of jobs' hosts that are admitted to them") {
+    SharedSwitch f;
+    f.node.add_route(name("/free"), kHostOfB, 1);
+    f.receive_interest(kHostOfA, "/free/1", 1);
+    CHECK(is_nack(f.sent(kHostOfA), wire::NackReason::kForbidden));
+    f.node.admit_face(kHostOfA, wire::Name());
+    f.receive_interest(kHostOfA, "/free/1", 2);
+    CHECK(is_nack(f.sent(kHostOfA), wire::NackReason::kNoRoute));
+    f.node.admit_face(kHostOfB, wire::Name());
+    f.receive_interest(kHostOfA, "/free/1", 3);
+    CHECK(f.sent(kHostOfB).size() == 1);
+    f.receive(kHostOfB, f.data("/free/1", "for all"));
+    CHECK(f.sent(kHostOfA).back().content == "for all");
+    f.receive_interest(kHostOfA, "/b/g0/0/seg=1", 4, {.hint = "/n/hb"});
+    CHECK(f.sent(kHostOfA).back().reason == wire::NackReason::kForbidden);
+    f.node.dismiss_face(kHostOfB, wire::Name());
+    f.receive_interest(kHostOfA, "/free/2", 5);
+    CHECK(f.sent(kHostOfB).empty());
+}
+
+TEST_CASE("what a job's host has not announced is not asked of it by others") {
+    SharedSwitch f;
+    f.node.admit_face(kHostOfA, wire::Name());
+    f.node.admit_face(kHostOfB, wire::Name());
+    f.receive_interest(kHostOfA, "/n/hb/secret", 1);
+    CHECK(is_nack(f.sent(kHostOfA), wire::NackReason::kNoRoute));
+    f.receive_interest(kHostOfA, "/free/1", 2, {.hint = "/n/hb"});
+    CHECK(is_nack(f.sent(kHostOfA), wire::NackReason::kNoRoute));
+    f.receive_interest(kUplink, "/free/2", 3, {.hint = "/n/hb"});
+    CHECK(f.sent(kHostOfB).empty());
+    f.receive_interest(kHostOfA, "/free/3", 4, {.hint = "/n/idle"});
+    CHECK(f.sent(kIdleHost).size() == 1);
+}
+
+TEST_CASE("what is of a job is no answer to Interests for prefixes that are shorter than the job's") {
+    SharedSwitch f;
+    f.node.install_job(name("/kv/t1"), 1, nullptr);
+    f.node.admit_face(kHostOfB, name("/kv/t1"));
+    f.node.add_route(name("/kv"), kUplink, 1);
+    f.receive_interest(kIdleHost, "/kv", 1, {.lifetime = 10s, .can_be_prefix = true});
+    f.sent(kUplink);
+    f.receive_interest(kHostOfB, "/kv/t1/block", 2);
+    f.receive(kUplink, f.data("/kv/t1/block", "of the pool"));
+    CHECK(f.sent(kHostOfB).back().content == "of the pool");
+    f.receive_interest(kIdleHost, "/kv", 3, {.can_be_prefix = true});
+    CHECK(f.sent(kIdleHost).empty());
+    f.receive(kUplink, f.data("/kv/t2", "of nobody"));
+    CHECK(f.sent(kIdleHost).back().content == "of nobody");
+}
+
 TEST_CASE("Data, Nacks and Holds from another job's host change nothing") {
     SharedSwitch f;
     f.receive_interest(kUplink, "/b/g0/0/seg=1", 1, {.hint = "/n/hb"});
@@ -274,7 +324,6 @@ TEST_CASE("faces are bound to jobs that are there") {
     CHECK_THROWS_AS(f.node.admit_face(17, name("/a")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.dismiss_face(17, name("/a")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.admit_face(kHostOfA, name("/x")), std::invalid_argument);
-    CHECK_THROWS_AS(f.node.admit_face(kHostOfA, wire::Name()), std::invalid_argument);
     f.node.remove_job(name("/x"), f.now);  // which nobody knows: nothing happens
     CHECK(f.node.jobs().size() == 2);
 }
