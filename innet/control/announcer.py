@@ -17,7 +17,7 @@ from innet.errors import ControlError
 if TYPE_CHECKING:
     from innet.control.controller_socket import ControllerClient
 
-_FIRST_PAUSE_S = 0.05
+_FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 2.0
 """Between two announcements of a program that never stops to register and unregister."""
 _ANSWER_TIMEOUT_S = 2.0

@@ -172,8 +172,7 @@ void Node::State::on_new_interest(const IncomingInterest& interest) {
     // Who is on this node trusts it to have verified; who is not judges for himself.
     const auto answers = is_network(interest.face) ? tables::ContentStore::Answers::kAll
                                                    : tables::ContentStore::Answers::kVerified;
-    const PacketRef* data =
-        content_store.find(interest.view, interest.name, interest.now, answers);
+    const PacketRef* data = content_store.find(interest.view, interest.name, interest.now, answers);
     if (data != nullptr && is_of_its_job(*data, interest)) {
         on_content_store_hit(interest, *data);
     } else {

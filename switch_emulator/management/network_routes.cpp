@@ -34,7 +34,8 @@ void NetworkRoutes::remove_all_but(const wire::Name& prefix,
                                    std::span<const tables::NextHop> hops) {
     std::vector<FaceId> gone;
     for (const RibRoute& route : rib_.routes_of(prefix)) {
-        const bool stays = std::ranges::find(hops, route.face, &tables::NextHop::face) != hops.end();
+        const bool stays =
+            std::ranges::find(hops, route.face, &tables::NextHop::face) != hops.end();
         if (is_ours(route) && !stays) gone.push_back(route.face);
     }
     for (const FaceId face : gone) rib_.remove(prefix, face, kNetworkOrigin);

@@ -9,15 +9,18 @@ from innet.errors import FunctionError
 from innet.ndn.client import Client
 from innet.ndn.functions.messages import Arguments, Outcome
 from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
-from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content, publication_of
+from innet.ndn.functions.transfer import (
+    DEFAULT_MOST_BYTES,
+    NO_ROUTE_PATIENCE_S,
+    fetch_content,
+    publication_of,
+)
 from innet.ndn.names import Name, as_name
 from innet.ndn.validation import Validator
 
 DEFAULT_TIMEOUT_S = 30.0
 LIFETIME_S = 4.0
 """Of the Interest that triggers a call; it is repeated until the call has ended."""
-_NO_ROUTE_PATIENCE_S = 1.0
-"""Whoever has just begun to serve a name is found everywhere a moment later."""
 
 
 async def call(
@@ -91,7 +94,7 @@ async def outcome_of(
             trigger_name(function, back),
             lifetime_s=LIFETIME_S,
             deadline_s=arguments.timeout_s,
-            no_route_patience_s=_NO_ROUTE_PATIENCE_S,
+            no_route_patience_s=NO_ROUTE_PATIENCE_S,
             validator=validator,
         )
     finally:

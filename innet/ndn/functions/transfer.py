@@ -13,6 +13,8 @@ from innet.ndn.validation import Validator
 _VERSION = 1
 _SEGMENT_BYTES = 8000
 _FRESHNESS_S = 4.0
+NO_ROUTE_PATIENCE_S = 1.0
+"""Whoever has just begun to serve a name is found everywhere a moment later."""
 DEFAULT_MOST_BYTES = 64 << 20
 """Of the arguments of a call, of its result, and of an item of a flow."""
 
@@ -39,6 +41,7 @@ async def fetch_content(
         MemorySink(),
         validator=validator,
         patience_s=patience_s,
+        no_route_patience_s=NO_ROUTE_PATIENCE_S,
         most_bytes=most_bytes,
     )
     return (await fetch.run()).content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply
 
 _TRANSIENT = (NackReason.CONGESTION, NackReason.DUPLICATE)
+_TRANSIENT_AT_FIRST = (*_TRANSIENT, NackReason.NO_ROUTE)
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class ObjectFetch:
         sink: gets the bytes.
         validator: of segments, or of the root manifest.
         patience_s: how long one segment may go unanswered.
+        no_route_patience_s: how long one is asked for again when no route leads there.
         most_bytes: of content; more is refused as soon as it shows. Any number by default.
         on_progress: told after every segment.
     """
@@ -81,6 +83,7 @@ class ObjectFetch:
         *,
         validator: Validator,
         patience_s: float,
+        no_route_patience_s: float = 0.0,
         most_bytes: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
@@ -89,6 +92,7 @@ class ObjectFetch:
         self._sink = sink
         self._validator = validator
         self._patience_s = patience_s
+        self._no_route_patience_s = no_route_patience_s
         self._most_bytes = most_bytes
         self._arrived_bytes = 0
         self._on_progress = on_progress
@@ -187,10 +191,12 @@ class ObjectFetch:
         """One packet, asked for until its patience ends. The window learns from each try."""
         clock = asyncio.get_running_loop().time
         give_up_at_s = clock() + self._patience_s
+        no_route_until_s = clock() + self._no_route_patience_s
         attempt = 0
         while True:
             sent, sent_at_s = self._window.on_send(), clock()
-            reply = await self._try_once(name, self._timer.timeout_s(attempt))
+            transient = _TRANSIENT if clock() >= no_route_until_s else _TRANSIENT_AT_FIRST
+            reply = await self._try_once(name, self._timer.timeout_s(attempt), transient)
             if reply is not None:
                 if attempt == 0:
                     self._timer.on_sample(clock() - sent_at_s)
@@ -204,8 +210,10 @@ class ObjectFetch:
             if clock() >= give_up_at_s:
                 raise InterestTimeout(f"{name} was asked for {attempt} times in vain")
 
-    async def _try_once(self, name: Name, timeout_s: float) -> Reply | None:
-        """``None`` when this Interest, or its answer, was lost."""
+    async def _try_once(
+        self, name: Name, timeout_s: float, transient: Collection[int]
+    ) -> Reply | None:
+        """``None`` when this Interest, or its answer, was lost, or refused for such a reason."""
         try:
             async with asyncio.timeout(timeout_s):
                 # It outlives our patience: a late answer ends the next try.
@@ -213,7 +221,7 @@ class ObjectFetch:
         except (TimeoutError, InterestTimeout):
             return None
         except InterestRefused as refused:
-            if refused.reason not in _TRANSIENT:
+            if refused.reason not in transient:
                 raise
             await asyncio.sleep(timeout_s)
             return None

@@ -45,6 +45,14 @@ async def who_answers() -> str:
         return "nobody"
 
 
+async def object_came() -> bool:
+    async with Client() as client:
+        try:
+            return (await fetch(client, "/data/x")).content == CONTENT
+        except InterestRefused:
+            return False
+
+
 async def stranger_has_asked() -> bool:
     return await asyncio.to_thread(Path(sys.argv[1]).exists)
 
@@ -122,8 +130,7 @@ async def as_asker(meet: Callable[[], Awaitable[None]]) -> None:
     await meet()
     print("nearest:", await until({"h1": "h0", "h3": "h2"}[NODE], who_answers), flush=True)
     print("python-ndn:", await hello_of_python_ndn(), flush=True)
-    async with Client() as client:
-        print("object:", (await fetch(client, "/data/x")).content == CONTENT, flush=True)
+    print("object:", await until(True, object_came), flush=True)
     print("origins:", await origins("/where"), flush=True)
     await until(True, stranger_has_asked)
     await meet()

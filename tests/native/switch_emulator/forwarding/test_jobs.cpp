@@ -137,7 +137,8 @@ TEST_CASE("what a job's host has not announced is not asked of it by others") {
     CHECK(f.sent(kIdleHost).size() == 1);
 }
 
-TEST_CASE("what is of a job is no answer to Interests for prefixes that are shorter than the job's") {
+TEST_CASE(
+    "what is of a job is no answer to Interests for prefixes that are shorter than the job's") {
     SharedSwitch f;
     f.node.install_job(name("/kv/t1"), 1, nullptr);
     f.node.admit_face(kHostOfB, name("/kv/t1"));
