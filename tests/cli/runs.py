@@ -12,21 +12,30 @@ TIMEOUT_S = 60
 INNET = [sys.executable, "-m", "innet"]
 
 
-def innet(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+def innet(*arguments: str, user: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, as ``user``, which root may say."""
     return subprocess.run(
-        [*INNET, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        [*INNET, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        user=user,
     )
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command that goes on; killed at the end of the block if it still does."""
+def started(*arguments: str, user: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A command that goes on; killed at the end of the block if it still does.
+
+    It runs as ``user``, which root may say.
+    """
     with subprocess.Popen(
         [*INNET, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        user=user,
         # A test runner in the background of a shell hands down SIGINT ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:

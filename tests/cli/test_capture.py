@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from scapy.utils import rdpcap
 
 from .runs import innet, read_until, started
+
+_MAKES_USER_NAMESPACES = """
+import innet._native._core
+from innet.emulation.syscalls import CLONE_NEWUSER, unshare
+unshare(CLONE_NEWUSER)
+"""
 
 
 @pytest.mark.usefixtures("registry")
@@ -30,6 +42,47 @@ def test_ctrl_c_leaves_a_whole_file(tmp_path: Path) -> None:
     assert capture.returncode == 0
     assert "you ended it" in told
     rdpcap(str(path))
+
+
+@pytest.fixture
+def ordinary_user() -> int | None:
+    """Somebody without root's rights; ``None``: who runs this test is one."""
+    if os.geteuid() != 0:
+        return None
+    user = pwd.getpwnam("nobody").pw_uid
+    probe = [sys.executable, "-c", _MAKES_USER_NAMESPACES]
+    try:
+        subprocess.run(probe, capture_output=True, text=True, user=user, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", "").strip().splitlines()[-1:] or [str(error)]
+        pytest.skip(f"user {user} cannot run innet with this Python, or no namespaces: {why[0]}")
+    return user
+
+
+@pytest.fixture
+def own_directory(ordinary_user: int | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """That user's, with a registry of runs."""
+    with tempfile.TemporaryDirectory(prefix="innet-test-") as directory:
+        if ordinary_user is not None:
+            os.chown(directory, ordinary_user, -1)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        yield Path(directory)
+
+
+@pytest.mark.netns
+def test_whoever_has_started_a_rootless_run_captures_its_links(
+    ordinary_user: int | None, own_directory: Path
+) -> None:
+    path = own_directory / "a.pcapng"
+    up = ("up", "star:2", "--mode", "netns", "--name", "seen", "--broker", "none")
+    with started(*up, user=ordinary_user) as launcher:
+        read_until(launcher, "innet down seen")
+        captured = innet(
+            "capture", "seen", "--packets", "3", "--output", str(path), user=ordinary_user
+        )
+        innet("down", "seen", user=ordinary_user)
+    assert captured.returncode == 0, captured.stderr
+    assert len(rdpcap(str(path))) == 3
 
 
 @pytest.mark.usefixtures("registry")
