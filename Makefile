@@ -12,10 +12,10 @@ SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 
 # Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
 PYTEST_FLAGS ?=
-# Tests mostly wait for processes that they start: a few more at once than there are cores.
-PYTEST_WORKERS ?= 3
+# Tests mostly wait for processes that they start: more at once than there are cores.
+PYTEST_WORKERS ?= 4
 
-.PHONY: help setup build test pytest faults torch-suite native-tests sanitize lint format demo bench clean \
+.PHONY: help setup build test pytest faults torch-suite native-tests sanitize sanitize-threads lint format demo bench clean \
     soak swarm swarm-mutations kv-adapters fuzz interop
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make interop       python-ndn and NDNts (by npm) against innet's nodes"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
+	@echo "make sanitize-threads  the same under ThreadSanitizer"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
 	@echo "make format        let ruff and clang-format rewrite the sources"
 	@echo "make bench         every benchmark in its quick mode"
@@ -114,6 +115,9 @@ native-tests: build
 
 sanitize: $(VENV)/.ready
 	@scripts/native-tests.sh sanitize
+
+sanitize-threads: $(VENV)/.ready
+	@scripts/native-tests.sh sanitize-threads
 
 lint: build
 	@scripts/lint.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# native-tests.sh native|sanitize [doctest arguments]: builds the C++ unit tests and runs them.
+# native-tests.sh native|sanitize|sanitize-threads [doctest arguments]: builds the C++ unit tests and runs them.
 # The native ones are a further target of the extension's build, and link its libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,8 +17,12 @@ case $kind in
         folder=build/sanitize
         options+=(-DCMAKE_BUILD_TYPE=Debug -DINNET_SANITIZE=ON)
         ;;
+    sanitize-threads)
+        folder=build/sanitize-threads
+        options+=(-DCMAKE_BUILD_TYPE=Debug -DINNET_SANITIZE_THREADS=ON)
+        ;;
     *)
-        echo "native-tests.sh: unknown kind '$kind'; say native or sanitize" >&2
+        echo "native-tests.sh: unknown kind '$kind'; say native, sanitize or sanitize-threads" >&2
         exit 2
         ;;
 esac

@@ -20,7 +20,8 @@ from innet.settings import Settings
 from innet.topology import Topology, load_topology
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-hypothesis.settings.register_profile("innet", deadline=None)
+# Each run draws other examples, so fewer of them find the same in time.
+hypothesis.settings.register_profile("innet", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("innet")
 
 

@@ -88,8 +88,9 @@ def digest(seed: int) -> str:
 
 def test_a_seed_decides_everything() -> None:
     # Processes of their own: name hashes, addresses and the like differ between them.
-    assert digest(3) == digest(3)
-    assert digest(3) != digest(4)
+    first = digest(3)
+    assert digest(3) == first
+    assert digest(4) != first
 
 
 def test_a_blocking_call_is_refused_with_what_to_write_instead() -> None:

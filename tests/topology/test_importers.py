@@ -162,7 +162,7 @@ def test_mistakes_in_astra_sim_files_have_their_line(
     assert caught.value.line == line
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text() | st.text(alphabet="[]nodeslinks:=_ \nab1%m"), st.data())
 def test_damaged_imports_raise_topology_errors_only(text: str, data: st.DataObject) -> None:
     for name, parse in (("mini_ndn.conf", parse_mini_ndn), ("zoo.graphml", parse_graphml)):

@@ -120,7 +120,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TREES)
 def test_arbitrary_yaml_is_a_topology_or_a_topology_error(tree: object) -> None:
     _parse_or_refuse(repr(tree).replace("None", "null"))
@@ -128,13 +128,13 @@ def test_arbitrary_yaml_is_a_topology_or_a_topology_error(tree: object) -> None:
     _parse_or_refuse(f"name: t\ntopology: {{nodes: {tree!r}, links: {tree!r}}}")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text() | st.text(alphabet="ab01:-[]{}&*!?|>%@'\"\\\n #,.xuU"))
 def test_arbitrary_text_is_a_topology_or_a_topology_error(text: str) -> None:
     _parse_or_refuse(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_a_topology_or_a_topology_error(data: st.DataObject) -> None:
     text = LINKS + '    - {endpoints: ["h1:e0", "s0:e1"], rate: 1mbit, loss: 1%}\n'
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_a_topology_or_a_topology_error(data: st.DataObject) -
     _parse_or_refuse(text[:start] + data.draw(st.text(max_size=4)) + text[end:])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text() | st.from_regex(r"[a-z-]{1,10}:[0-9x]{0,12}", fullmatch=True))
 def test_an_arbitrary_name_is_a_topology_or_a_topology_error(name: str) -> None:
     with suppress(TopologyError):
