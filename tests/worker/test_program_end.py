@@ -18,23 +18,25 @@ ask()
 """
 CAUGHT = "try: sys.exit(3)\nexcept SystemExit: pass\n"
 
+ENDS = [
+    ("", "None"),
+    ("sys.exit()", "None"),
+    ("sys.exit(0)", "None"),
+    (CAUGHT, "None"),
+    (CAUGHT + "sys.exit(0)", "None"),
+    ("sys.exit(3)", "ended by sys.exit(3)"),
+    ("sys.exit('no data')", "ended by sys.exit: no data"),
+    ("try: sys.exit(3)\nfinally: sys.stdout.flush()", "ended by sys.exit(3)"),
+    ("sys.excepthook = print\nraise ValueError('no data')", "failed with ValueError: no data"),
+]
+# All ends of a file, and of programs that are started otherwise one end of each kind.
+STARTED = [("file", *end) for end in ENDS] + [
+    (how, *ENDS[number]) for how in ("module", "text") for number in (1, 4, 5, 8)
+]
 
-@pytest.mark.parametrize(
-    ("program", "failure"),
-    [
-        ("", "None"),
-        ("sys.exit()", "None"),
-        ("sys.exit(0)", "None"),
-        (CAUGHT, "None"),
-        (CAUGHT + "sys.exit(0)", "None"),
-        ("sys.exit(3)", "ended by sys.exit(3)"),
-        ("sys.exit('no data')", "ended by sys.exit: no data"),
-        ("try: sys.exit(3)\nfinally: sys.stdout.flush()", "ended by sys.exit(3)"),
-        ("sys.excepthook = print\nraise ValueError('no data')", "failed with ValueError: no data"),
-    ],
-)
-@pytest.mark.parametrize("how", ["file", "module", "text"])
-def test_the_end_of_a_program(program: str, failure: str, how: str, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize(("how", "program", "failure"), STARTED)
+def test_the_end_of_a_program(how: str, program: str, failure: str, tmp_path: Path) -> None:
     text = PRELUDE + program + "\n"
     (tmp_path / "job.py").write_text(text)
     options = {"file": ["job.py"], "module": ["-m", "job"], "text": ["-c", text]}[how]
