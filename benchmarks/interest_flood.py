@@ -30,6 +30,7 @@ WORKER = Path(__file__).with_name("workers") / "interest_flood.py"
 _BEGIN_IN_S = 1.5
 _ANY = "0.0.0.0"
 _LISTENING, _ROUTED = "listening", "routed"
+"""What the forwarder in ``WORKER`` says."""
 
 
 def topology(rate_bps: float, flood_bps: float) -> Topology:
@@ -109,22 +110,24 @@ class Flood:
     ) -> Figures:
         plain, flooded = throughput_bps[::2], throughput_bps[1::2]
         kept = [after / before for before, after in zip(plain, flooded, strict=True)]
-        per_turn: dict[str, list[float]] = {"flood_interests": [], "cpu_s": []}
+        rates: dict[str, list[float]] = {"flood_interests": [], "cpu_s": []}
         for turn in range(self._turns):
             start_s = begin_s + turn * self._turn_s
             inside = [s for s in samples if start_s <= s["time_s"] < start_s + self._turn_s]
-            for key, values in per_turn.items():
-                values.append(inside[-1][key] - inside[0][key])
+            if len(inside) < 2:
+                raise EmulationError("the node was too busy to say what it counts; try again")
+            for key, per_s in rates.items():
+                counted = inside[-1][key] - inside[0][key]
+                per_s.append(counted / (inside[-1]["time_s"] - inside[0]["time_s"]))
         return {
             "plain_bps": statistics.median(plain),
             "flooded_bps": statistics.median(flooded),
             "kept": statistics.median(kept),
             "kept_min": min(kept),
             "refused": refused,
-            "flood_interests_per_s": statistics.median(per_turn["flood_interests"][1::2])
-            / self._turn_s,
-            "node_cpu_plain": statistics.median(per_turn["cpu_s"][::2]) / self._turn_s,
-            "node_cpu_flooded": statistics.median(per_turn["cpu_s"][1::2]) / self._turn_s,
+            "flood_interests_per_s": statistics.median(rates["flood_interests"][1::2]),
+            "node_cpu_plain": statistics.median(rates["cpu_s"][::2]),
+            "node_cpu_flooded": statistics.median(rates["cpu_s"][1::2]),
             "pit_entries_max": max(s["pit_entries"] for s in samples),
             "over_share": samples[-1]["over_share"],
         }

@@ -235,7 +235,12 @@ def _measure_in_worker(size_bytes: int, operations: int) -> None:
         "broadcast": lambda _turn: comm.broadcast(out),
         "object": through_object,
     }
-    times_s = times_in_turns_s(comm, methods, operations)
+
+    def withdraw(turn: int) -> None:
+        if comm.rank == 0:
+            comm.withdraw(f"copy{turn}")
+
+    times_s = times_in_turns_s(comm, methods, operations, after_turn=withdraw)
     if comm.rank == 0:
         report({f"{name}_s": statistics.median(times) for name, times in times_s.items()})
     comm.close()

@@ -23,6 +23,7 @@ from innet.ndn import Name
 from innet.ndn.framing import StreamFramer
 from innet.ndn.wire import encode_data, encode_interest, parse_interest
 from innet.node.native_settings import native_settings
+from innet.packets.numbers import TlvType
 from innet.settings import Settings
 
 PORT = 6363
@@ -33,7 +34,6 @@ _SETTLE_S = 0.3
 _POLL_S = 0.02
 _WINDOW = 128
 _CONTENT_BYTES = 8000
-_DATA, _LP_PACKET = 0x06, 0x64
 _PRODUCER_FACE, _DEAF_FACE, _CLIENT_FACE = 0, 1, 2
 """In the order in which they connect; whoever floods comes last."""
 _FLOOD_BATCH = 400
@@ -133,7 +133,7 @@ def fetch(address: str, turns: Turns) -> dict[str, object]:
             while (now_s := time.monotonic()) < end_s:
                 came = framer.feed(connection.recv(1 << 16))
                 ask(len(came))
-                data = sum(packet[0] == _DATA for packet in came)
+                data = sum(packet[0] == TlvType.DATA for packet in came)
                 refused += len(came) - data
                 packets += data if now_s >= settled_s else 0
             fetched.append(packets * _CONTENT_BYTES)

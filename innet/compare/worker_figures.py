@@ -38,7 +38,11 @@ def worker_arguments() -> list[str] | None:
 
 
 def times_in_turns_s(
-    comm: Communicator, methods: Mapping[str, Callable[[int], object]], turns: int
+    comm: Communicator,
+    methods: Mapping[str, Callable[[int], object]],
+    turns: int,
+    *,
+    after_turn: Callable[[int], None] | None = None,
 ) -> dict[str, list[float]]:
     """Let all ranks do each of ``methods`` in turn; what the slowest took, turn by turn.
 
@@ -48,6 +52,7 @@ def times_in_turns_s(
         comm: the same on all ranks, which begin together after a barrier.
         methods: by name; each gets the number of its turn, 0 being the one that warms up.
         turns: how often.
+        after_turn: clears away what a turn left; its time does not count.
     """
     times_s: dict[str, list[float]] = {name: [] for name in methods}
     for turn in range(1 + turns):
@@ -59,6 +64,8 @@ def times_in_turns_s(
             longest_s = float(comm.allreduce(taken_s, "max")[0])
             if turn > 0:
                 times_s[name].append(longest_s)
+        if after_turn is not None:
+            after_turn(turn)
     return times_s
 
 

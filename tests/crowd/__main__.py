@@ -4,8 +4,9 @@
 
 Ends with 0 when every test passed beside the others, or alone at the second try. The second try is
 for tests that a busy machine can upset; it says loudly which they were. It hides nothing else: more
-than ``MAX_SECOND_TRIES`` failed tests, a test that crashed its process, and whatever is not a
-test's failure (errors of collection, usage, interruption) end the run as pytest ended it.
+than ``MAX_SECOND_TRIES`` failed tests, a test that crashed its process, tests that were not run
+(``-x``), and whatever is not a test's failure (errors of collection, usage, interruption) end the
+run as pytest ended it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def _run(flags: Sequence[str], outcome: Path, only: Path | None = None) -> Outco
 def _why_not_again(outcome: Outcome) -> str:
     if outcome.crashed:
         return f"{_count(outcome.crashed)} ended the process: {', '.join(outcome.crashed)}"
+    if outcome.stopped_early:
+        return "some tests were not run"
     if len(outcome.failed) > MAX_SECOND_TRIES:
         return f"{_count(outcome.failed)} failed, more than a busy machine explains"
     if not outcome.failed:

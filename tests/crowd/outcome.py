@@ -11,9 +11,14 @@ import pytest
 
 @dataclass
 class Outcome:
-    """How a run of pytest ended; tests by their node ids."""
+    """How a run of pytest ended; tests by their node ids.
+
+    Attributes:
+        stopped_early: some tests were not run, as with ``-x``.
+    """
 
     status: int = 0
+    stopped_early: bool = False
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
@@ -40,7 +45,8 @@ class _Recorder:
         elif report.passed and report.when == "call":
             tests.passed.append(report.nodeid)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._outcome.stopped_early = bool(session.shouldfail or session.shouldstop)
         self._path.write_text(json.dumps(asdict(self._outcome)))
 
 

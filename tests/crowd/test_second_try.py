@@ -18,12 +18,19 @@ ROOT = Path(__file__).parents[2]
 # What fails in a worker of xdist and passes in a process of its own, and what kills the worker.
 UPSET = "import os\ndef test_upset():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
 CRASHING = UPSET.replace("    assert", "    alone =") + "    alone or os.kill(os.getpid(), 9)\n"
+FAILING_ONCE = (
+    "from pathlib import Path\nmark = Path(__file__ + '.mark')\n"
+    "def test_first():\n    seen = mark.exists()\n    mark.touch()\n    assert seen\n"
+    "def test_second():\n    pass\n"
+)
 
 
-def run(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
+def run(
+    directory: Path, text: str, *, more: Sequence[str] = ("-n", "1")
+) -> subprocess.CompletedProcess[str]:
     """Runs the crowd over a file of tests with ``text``."""
     (directory / "test_file.py").write_text(text)
-    flags = ["-n", "1", "-p", "no:cacheprovider", "--rootdir", str(directory), str(directory)]
+    flags = [*more, "-p", "no:cacheprovider", "--rootdir", str(directory), str(directory)]
     return subprocess.run(
         [sys.executable, "-m", "tests.crowd", *flags],
         cwd=ROOT,
@@ -46,6 +53,12 @@ def test_a_test_that_ends_its_process_is_not_tried_again(tmp_path: Path) -> None
     assert ended.returncode == 1, ended.stdout
     assert "1 test ended the process: test_file.py::test_upset" in ended.stdout
     assert "Once more" not in ended.stdout
+
+
+def test_tests_that_were_never_run_are_not_forgiven(tmp_path: Path) -> None:
+    ended = run(tmp_path, FAILING_ONCE, more=("-n", "0", "-x"))
+    assert ended.returncode == 1, ended.stdout
+    assert "some tests were not run" in ended.stdout
 
 
 @pytest.fixture
