@@ -262,18 +262,21 @@ void bind_node(nb::module_& module) {
         .def(
             "listen",
             [](PythonNode& self, std::string uri, unsigned permissions, bool takes_over,
-               double udp_idle_timeout_s) {
+               double udp_idle_timeout_s, bool beside_links) {
                 nb::gil_scoped_release release;
                 return self.listen({.uri = std::move(uri),
                                     .permissions = static_cast<mode_t>(permissions),
                                     .takes_over = takes_over,
+                                    .beside_links = beside_links,
                                     .udp_idle_timeout = from_seconds(udp_idle_timeout_s)});
             },
             "uri"_a, nb::kw_only(), "permissions"_a = 0600, "takes_over"_a = false,
-            "udp_idle_timeout_s"_a = 600.0,
+            "udp_idle_timeout_s"_a = 600.0, "beside_links"_a = false,
             "Lets NDN programs connect at unix:///path, tcp4://address:port or udp4://address:port "
             "(port 0: a free one); the URI. RuntimeError when it cannot be had. A Unix socket of a "
-            "living process is taken only with `takes_over`.")
+            "living process is taken only with `takes_over`. A UDP port that links of this node "
+            "have at "
+            "their addresses is to be had with `beside_links`.")
         .def("start", [](PythonNode& self) { self.thread().start(); })
         .def("add_tap", &PythonNode::add_tap, "path"_a, "faces"_a,
              "Copies packets of these faces to who listens at a Unix socket, until that closes.")

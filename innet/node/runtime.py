@@ -87,6 +87,7 @@ def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
                 node.listen(
                     f"{scheme}://0.0.0.0:{settings.ndn.port}",
                     udp_idle_timeout_s=settings.ndn.udp_idle_s,
+                    beside_links=True,
                 )
     except RuntimeError as error:
         node.stop("NDN programs could not connect")

@@ -40,7 +40,7 @@ std::optional<std::string> Listeners::open(const ListenerOptions& options, std::
     listener.udp_idle_timeout = options.udp_idle_timeout;
     idle_check_interval_ = std::min(idle_check_interval_, options.udp_idle_timeout);
     if (uri.scheme == FaceScheme::kUdp) {
-        listener.udp = UdpPort::open(uri.address, error);
+        listener.udp = UdpPort::open(uri.address, options.beside_links, error);
     } else {
         listener.stream =
             StreamListener::open({uri, options.permissions, options.takes_over}, error);

@@ -16,6 +16,8 @@ struct ListenerOptions {
     std::string uri;  ///< see `parse_face_uri`; with port 0 the system chooses one
     mode_t permissions = 0600;
     bool takes_over = false;
+    /// UDP: at a port that this process's links may have, too, each at an address of its own.
+    bool beside_links = false;
     /// After which a UDP peer that sends nothing is forgotten.
     Duration udp_idle_timeout = std::chrono::minutes(10);
 };

@@ -2,8 +2,9 @@
 
 namespace innet::driver {
 
-std::unique_ptr<UdpPort> UdpPort::open(const SocketAddress& local, std::string& error) {
-    auto socket = UdpSocket::listen(local, error);
+std::unique_ptr<UdpPort> UdpPort::open(const SocketAddress& local, bool beside_links,
+                                       std::string& error) {
+    auto socket = UdpSocket::listen(local, beside_links, error);
     if (!socket) return nullptr;
     const SocketAddress bound = SocketAddress::of_socket(socket->fd()).value_or(local);
     return std::unique_ptr<UdpPort>(new UdpPort(std::move(*socket), bound));

@@ -32,7 +32,9 @@ class UdpPeer final : public Channel {
 
 class UdpPort {
   public:
-    static std::unique_ptr<UdpPort> open(const SocketAddress& local, std::string& error);
+    /// As `UdpSocket::listen`.
+    static std::unique_ptr<UdpPort> open(const SocketAddress& local, bool beside_links,
+                                         std::string& error);
 
     int fd() const { return socket_->fd(); }
     const SocketAddress& local() const { return local_; }

@@ -35,8 +35,14 @@ void set_buffer(int fd, int forced_option, int option, int bytes) {
     }
 }
 
+/// Whether others may bind to the same port, where an address of one is none of the other's.
+void let_share(int fd, bool shares) {
+    const int on = shares ? 1 : 0;
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+}
+
 /// Bound and not blocking; on failure empty, with `error` saying why.
-FileDescriptor bound_socket(const SocketAddress& local, std::string& error) {
+FileDescriptor bound_socket(const SocketAddress& local, bool beside_links, std::string& error) {
     FileDescriptor fd(::socket(local.family(), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) {
         error = failure("socket for", local.to_string());
@@ -44,10 +50,12 @@ FileDescriptor bound_socket(const SocketAddress& local, std::string& error) {
     }
     const int on = 1;
     if (local.is_ipv6()) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    let_share(fd.get(), beside_links);
     if (::bind(fd.get(), local.data(), local.size()) != 0) {
         error = failure("bind", local.to_string());
         return {};
     }
+    let_share(fd.get(), false);  // with no second listener
     return fd;
 }
 
@@ -99,13 +107,14 @@ std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int rece
         error = "not an IP address: " + endpoints.local_address + " or " + endpoints.peer_address;
         return std::nullopt;
     }
-    FileDescriptor fd = given ? std::move(given) : bound_socket(*local, error);
+    FileDescriptor fd = given ? std::move(given) : bound_socket(*local, false, error);
     if (!fd) return std::nullopt;
     if (::connect(fd.get(), peer->data(), peer->size()) != 0) {
         error = failure("connect", peer->to_string());
         return std::nullopt;
     }
     improve(fd.get(), receive_buffer_bytes, send_buffer_bytes);
+    let_share(fd.get(), true);  // with a listener, which gets what others than the peer send
     return UdpSocket(std::move(fd));
 }
 
@@ -119,8 +128,9 @@ std::optional<UdpSocket> UdpSocket::connect(const SocketAddress& peer, std::stri
     return UdpSocket(std::move(fd));
 }
 
-std::optional<UdpSocket> UdpSocket::listen(const SocketAddress& local, std::string& error) {
-    FileDescriptor fd = bound_socket(local, error);
+std::optional<UdpSocket> UdpSocket::listen(const SocketAddress& local, bool beside_links,
+                                           std::string& error) {
+    FileDescriptor fd = bound_socket(local, beside_links, error);
     if (!fd) return std::nullopt;
     improve(fd.get(), kOwnBufferBytes, kOwnBufferBytes);
     return UdpSocket(std::move(fd));

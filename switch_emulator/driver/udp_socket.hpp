@@ -36,7 +36,10 @@ class UdpSocket final : public Channel {
     /// Connects from whatever address and port the system chooses.
     static std::optional<UdpSocket> connect(const SocketAddress& peer, std::string& error);
     /// Binds, and stays open to all peers.
-    static std::optional<UdpSocket> listen(const SocketAddress& local, std::string& error);
+    /// `beside_links`: at all addresses, where sockets that `open` has made have the same port at
+    /// one of them; what their peers send still goes to them.
+    static std::optional<UdpSocket> listen(const SocketAddress& local, bool beside_links,
+                                           std::string& error);
 
     int fd() const override { return fd_.get(); }
 
