@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "managed_node.hpp"
+#include "switch_emulator/management/face_ids.hpp"
 
 using namespace innet;
 using namespace innet::testing;
@@ -84,7 +85,7 @@ TEST_CASE("routes to other nodes, and what a routing daemon has learnt, are not 
     f.set("/far", {{kLink, 2}});
     f.serve(0, "/learnt", management::kNetworkOrigin);
     auto by_hand = named("/by/hand");
-    by_hand.face_id = management::shown_face_id(kLink);
+    by_hand.face_id = management::shown_face_id(f.node.node, kLink);
     REQUIRE(f.command(0, "rib/register", by_hand).code == 200);
     CHECK(f.registered().empty());
     CHECK(f.changes == 0);
