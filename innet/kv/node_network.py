@@ -239,6 +239,16 @@ class NodeBlockNetwork:
         await self._was_asked.wait()
         self._open_node()
         self._was_asked.clear()
+        return self._take_asked()
+
+    def asked_by_now(self) -> list[str]:
+        """As :meth:`BlockNetwork.asked_by_now`."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the node has been stopped: nobody asks it any more
+                self._host.asked_objects.tell()
+        return self._take_asked()
+
+    def _take_asked(self) -> list[str]:
         asked, self._asked = self._asked, []
         return asked
 

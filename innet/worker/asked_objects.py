@@ -58,6 +58,14 @@ class AskedObjects:
                 if self._listeners:
                     self._begin()
 
+    def tell(self) -> None:
+        """Tell now of what the node was asked for until now.
+
+        Raises:
+            RuntimeError: the node does not run any more.
+        """
+        self._tell([str(name) for name in self._node.take_objects_asked()])
+
     def _begin(self) -> None:
         self._watch = watch = self._node.watch_objects()
         delivery = next(iter(self._listeners.values())).delivery
@@ -71,8 +79,12 @@ class AskedObjects:
             if status != _core.STATUS_DONE:  # the node is gone
                 return
             names = [str(name) for name in self._node.take_objects_asked()]
-            listeners = dict(self._listeners)
             self._begin()
+        self._tell(names)
+
+    def _tell(self, names: Sequence[str]) -> None:
+        with self._lock:
+            listeners = dict(self._listeners)
         for prefix, listener in listeners.items():
             if theirs := [name for name in names if name.startswith(f"{prefix}/")]:
                 listener.on_asked(theirs)

@@ -10,8 +10,8 @@
 
 namespace innet::driver {
 
-/// The two take message by message, so that a helper that is slow to wake, or has no core, delays
-/// nothing: the caller has done more of them then.
+/// The two take messages pair by pair, so that a helper that is slow to wake, or has no core,
+/// delays nothing: the caller has done more of them then.
 class ParallelHasher final : public security::BatchHasher {
   public:
     ParallelHasher() = default;
@@ -23,19 +23,20 @@ class ParallelHasher final : public security::BatchHasher {
     void digest(std::span<security::HashJob> jobs) override;
 
   private:
-    /// Which batch it is, how many messages it has, and how many of them are taken: one number, so
+    /// Which batch it is, how many pairs it has, and how many of them are taken: one number, so
     /// that a helper that comes late takes nothing of another batch than it has seen.
     using Ticket = std::uint64_t;
 
     bool has_helper();
     void help();
-    /// Hashes one message that nobody has taken; false when there is none.
-    bool take_one(security::Sha256& sha256);
+    /// Hashes a pair (or what is left) that nobody has taken; false when there is none.
+    bool take_share(security::Sha256& sha256);
     void wait_for_helper();
 
     std::atomic<Ticket> ticket_{0};
     std::atomic<security::HashJob*> jobs_{nullptr};
-    std::atomic<std::uint32_t> left_{0};  ///< messages without a digest
+    std::atomic<std::size_t> size_{0};    ///< of them
+    std::atomic<std::uint32_t> left_{0};  ///< pairs without digests
     std::atomic<bool> stopping_{false};
     bool tried_to_start_ = false;
     security::Sha256 sha256_;

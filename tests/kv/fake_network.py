@@ -179,6 +179,9 @@ class FakeNetwork:
             self._require_open()
             await self._own.changed.wait()
         self._require_open()
+        return self.asked_by_now()
+
+    def asked_by_now(self) -> list[str]:
         asked, self._own.asked = self._own.asked, []
         return asked
 

@@ -9,7 +9,7 @@ import pytest
 
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.pool import Cause, Place, PoolSettings
+from innet.kv.pool import Cause, Place, PoolSettings, home
 from tests.kv.pools import ROOM, SIZE, Pools, contents, key, with_pools
 
 
@@ -153,6 +153,22 @@ def test_a_home_with_a_fault_of_its_own_says_that_it_has_not_done_it() -> None:
         home.breaks = False
         assert await pools.put(1) == [1]
         assert pools.first_home(1) is home
+
+    with_pools(work)
+
+
+def test_a_home_goes_on_answering_when_it_has_answered_very_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    most = 4
+    monkeypatch.setattr(home, "_MOST_REQUESTS", most)
+    monkeypatch.setattr(home, "_MOST_ANSWERS", most)
+
+    async def work(pools: Pools) -> None:
+        for number in range(10 * most):
+            assert await pools.put(number) == [1]
+        for node in pools.fabric.nodes.values():
+            assert sum("/request/" in name for name in node.serves) <= most
 
     with_pools(work)
 

@@ -98,6 +98,17 @@ def with_cluster(
         return sim.counters()
 
 
+def test_what_homes_have_given_is_counted_when_it_has_arrived() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(*range(6))
+        cluster.drop_caches()
+        before = sum(cluster.pools[home].statistics().served for home in HOMES)
+        assert all([await cluster.got(number) for number in range(6)])
+        assert sum(cluster.pools[home].statistics().served for home in HOMES) == before + 6
+
+    with_cluster(work)
+
+
 @pytest.mark.parametrize("puts", ["at-once", "when-asked"])
 def test_what_one_host_has_put_another_gets_and_no_one_after_its_eviction(puts):
     async def work(cluster: Cluster) -> None:

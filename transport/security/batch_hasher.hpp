@@ -1,10 +1,12 @@
 #pragma once
-// SHA-256 of several messages at once: whoever has more than one core may use them.
+// SHA-256 of several messages at once: two fill each other's gaps on a core, and whoever has more
+// than one core may use them.
 
 #include <array>
 #include <span>
 
 #include "transport/security/sha256.hpp"
+#include "transport/security/sha256_pair.hpp"
 #include "transport/wire/tlv.hpp"
 
 namespace innet::security {
@@ -15,6 +17,17 @@ struct HashJob {
     Sha256Digest digest{};
 };
 
+/// Fills in the digests of all, in this thread.
+inline void digest_all(std::span<HashJob> jobs, Sha256& sha256) {
+    while (jobs.size() >= 2 && can_digest_pairs()) {
+        const auto digests = digest_pair(jobs[0].parts, jobs[1].parts);
+        jobs[0].digest = digests[0];
+        jobs[1].digest = digests[1];
+        jobs = jobs.subspan(2);
+    }
+    for (HashJob& job : jobs) job.digest = sha256.digest(job.parts);
+}
+
 class BatchHasher {
   public:
     virtual ~BatchHasher() = default;
@@ -22,12 +35,10 @@ class BatchHasher {
     virtual void digest(std::span<HashJob> jobs) = 0;
 };
 
-/// One after the other, where it is called.
+/// Where it is called, on no other thread.
 class SerialHasher final : public BatchHasher {
   public:
-    void digest(std::span<HashJob> jobs) override {
-        for (HashJob& job : jobs) job.digest = sha256_.digest(job.parts);
-    }
+    void digest(std::span<HashJob> jobs) override { digest_all(jobs, sha256_); }
 
   private:
     Sha256 sha256_;

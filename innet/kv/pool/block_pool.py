@@ -247,7 +247,9 @@ class BlockPool:
         return await self._each(keys, self._parts.pinning.evict)
 
     def statistics(self) -> PoolStatistics:
-        """What this node's pool has done since it was opened."""
+        """What this node's pool has done since it was opened, until now."""
+        if self._open:
+            self._parts.home.hear()
         counted = copy.deepcopy(self._counts)
         counted.shared = self._parts.finder.shared
         for what, store in (

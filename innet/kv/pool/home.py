@@ -24,6 +24,8 @@ from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 _FAILED = Answer(False, "failed")
 _MOST_REQUESTS = 4096
 """Requests that are dealt with at once. More are left to end at their askers' deadlines."""
+_MOST_ANSWERS = 4096
+"""Answers that can be asked for again. Of more, the earliest are withdrawn before their time."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +68,8 @@ class Home:
         self._settings = settings
         self._counts = counts
         self._window = asyncio.Semaphore(settings.window)
-        self._requests: dict[str, asyncio.TimerHandle | None] = {}
+        self._requests: set[str] = set()
+        self._answers: dict[str, asyncio.TimerHandle] = {}  # in the order in which they were given
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
@@ -80,10 +83,16 @@ class Home:
         finally:
             self._close()
 
+    def hear(self) -> None:
+        """Take note of what this node was asked for until now: so all of it is counted."""
+        for name in self._network.asked_by_now():
+            self._on_asked(name)
+
     def _on_asked(self, name: str) -> None:
         if is_request(name):
-            if name not in self._requests and len(self._requests) < _MOST_REQUESTS:
-                self._requests[name] = None
+            is_new = name not in self._requests and name not in self._answers
+            if is_new and len(self._requests) < _MOST_REQUESTS:
+                self._requests.add(name)
                 self._begin(self._answer(name))
             return
         tiers = {store: store.tiers.tier(name) for store in self._stores}
@@ -107,10 +116,9 @@ class Home:
     def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
-        for name, timer in self._requests.items():
-            if timer is not None:
-                timer.cancel()
-                self._network.withdraw(name)
+        for name, timer in self._answers.items():
+            timer.cancel()
+            self._network.withdraw(name)
 
     async def _load(self, store: VerifiedStore, name: str) -> None:
         async with self._window:
@@ -129,13 +137,16 @@ class Home:
             await self._network.publish(name, answer.encoded())
         except KVError as error:  # the network is closed, or the node stops
             _log.info("there is no answer to %s: %s", name, error)
-            del self._requests[name]
             return
+        finally:
+            self._requests.discard(name)
         timer = asyncio.get_running_loop().call_later(self._settings.answer_s, self._forget, name)
-        self._requests[name] = timer
+        self._answers[name] = timer
+        if len(self._answers) > _MOST_ANSWERS:
+            self._forget(next(iter(self._answers)))
 
     def _forget(self, name: str) -> None:
-        self._requests.pop(name)
+        self._answers.pop(name).cancel()
         self._network.withdraw(name)
 
     async def _answer_to(self, name: str) -> Answer:

@@ -121,3 +121,9 @@ class BlockNetwork(Protocol):
         Raises:
             KVError: the network is closed.
         """
+
+    def asked_by_now(self) -> list[str]:
+        """What :meth:`asked` would tell of if it were waited for long enough, and now will not.
+
+        Nothing when the network is closed.
+        """

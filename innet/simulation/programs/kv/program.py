@@ -20,9 +20,6 @@ from innet.simulation.programs.kv.switch_hits import SwitchHits
 from innet.simulation.programs.program import Place, Program
 from innet.simulation.workload.model import KvJob
 
-_HOMES_HEAR_S = 0.02
-"""How long homes are still listened to: a node tells of what it gave up to 10 ms later."""
-
 
 class KvProgram(Program):
     """See :class:`~innet.simulation.workload.kv.KvSpecification`.
@@ -75,6 +72,7 @@ class KvProgram(Program):
         ]
         self._switch_hits = SwitchHits(sim)
         self._served_before = 0
+        self._given = 0
 
     async def run(self) -> None:
         """All hosts, from start to end."""
@@ -84,7 +82,7 @@ class KvProgram(Program):
                 for member in self._members.values():
                     await member.opened.wait()
                 await super().run()
-                await asyncio.sleep(_HOMES_HEAR_S)
+                self._given = self._served()  # a member that has left its pool tells of nothing
                 for task in members:
                     task.cancel()
         except ExceptionGroup as group:
@@ -102,7 +100,7 @@ class KvProgram(Program):
     @property
     def blocks(self) -> BlockCounts:
         """Where the blocks of the timed requests were found."""
-        given = self._served() - self._served_before
+        given = self._given - self._served_before
         return BlockCounts.of(self._statistics, given, self._switch_hits.since_begin())
 
     async def _serve(self, worker: ReplayWorker, request: Request, number: int) -> None:

@@ -1,7 +1,6 @@
-#include "transport/security/ed25519.hpp"
-
 #include <cstdlib>
 
+#include "transport/security/ed25519.hpp"
 #include "transport/security/openssl_handles.hpp"
 
 namespace innet::security {
