@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "innet/_native/bindings.hpp"
+#include "innet/_native/byte_arguments.hpp"
 #include "innet/_native/name_argument.hpp"
 #include "innet/_native/node_settings.hpp"
 
@@ -233,6 +234,21 @@ void bind_control(nb::class_<NodeHandle>& node) {
         });
 }
 
+void serve_packets(NodeHandle& self, const std::vector<nb::bytes>& packets) {
+    std::vector<std::vector<std::uint8_t>> copies;
+    for (const nb::bytes& packet : packets) {
+        const wire::ByteView bytes = view_of(packet);
+        copies.emplace_back(bytes.begin(), bytes.end());
+    }
+    bool taken = false;
+    self.call([&](Engine& engine) {
+        std::vector<PacketRef> pooled;
+        for (const auto& copy : copies) pooled.push_back(engine.pool.copy_of(copy));
+        taken = engine.endpoint.serve_packets(std::move(pooled));
+    });
+    if (!taken) throw nb::value_error("one of the packets to serve is no Data packet");
+}
+
 void bind_operations_of(nb::class_<NodeHandle>& node) {
     node.def(
             "register_producer",
@@ -248,6 +264,9 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
                 self.call([&](Engine& engine) { engine.endpoint.unregister_producer(name); });
             },
             "prefix"_a)
+        .def("serve_packets", &serve_packets, "packets"_a,
+             "Gives these Data packets to whoever asks for their names, in place of those before: "
+             "certificates, for example. Raises ValueError when one is no Data packet.")
         .def(
             "end_producer",
             [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq,

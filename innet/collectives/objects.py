@@ -18,7 +18,7 @@ from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.failures import error_of
 from innet.collectives.group import Variant
 from innet.errors import CollectiveError, InnetError, SecurityError, TransportError
-from innet.security import own_key_name
+from innet.security import node_certificate_name
 from innet.worker.membership import Failure
 
 PACKET_OVERHEAD_BYTES = 128
@@ -42,6 +42,7 @@ class Objects:
         self._node = node
         self._key = key
         self._prefix = f"{variant.prefix}/obj"
+        self._job = variant.prefix.split("/")[1]
         self._nodes = variant.nodes
         self._rank = rank
         self._packet_bytes = segment_bytes + PACKET_OVERHEAD_BYTES
@@ -72,7 +73,7 @@ class Objects:
         operation = self._node.fetch_object(
             self._name(source, name),
             _core.Name(f"/n/{node}"),
-            _core.Name(own_key_name(node)),
+            _core.Name(node_certificate_name(node, self._job)),
             buffer,
             timeout_s,
         )

@@ -16,12 +16,14 @@ from innet.control.protocol import JobMessage, PoolMessage, Registrations, RuleM
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.errors import ControlError, SecurityError
+from innet.security.key import node_certificate_name
 from innet.telemetry.events import report
 
 if TYPE_CHECKING:  # a switch starts without plans and topologies
     from innet.control.resumption import WorkerReport
     from innet.plans import Plan
     from innet.security.credential_packets import CredentialOpener
+    from innet.security.keys import NodeKeys
 
 
 class GroupListener(Protocol):
@@ -55,6 +57,7 @@ class NodeAgent:
         groups: GroupListener | None = None,
         credentials: CredentialOpener | None = None,
         announcer: Announcer | None = None,
+        keys: NodeKeys | None = None,
     ) -> None:
         """
         Args:
@@ -64,12 +67,14 @@ class NodeAgent:
             credentials: opens what is sealed to this process.
             announcer: tells the controller what programs serve here, until this is closed; without
                 one, nobody does.
+            keys: what a switch signs sums with.
         """
         self._node = node
         self._config = config
         self._groups = groups
         self._credentials = credentials
         self._announcer = announcer
+        self._keys = keys
         self._network_routes_serial = 0
         self._routes_lock = threading.Lock()  # a worker sets its own, too
         self._routes = {route.node: route.face for route in config.routes}
@@ -138,13 +143,22 @@ class NodeAgent:
         """Serve a job (see :class:`JobMessage`), or give it another weight."""
         job = JobMessage.model_validate(document)
         self._node.install_job(
-            job.prefix, job.weight, job.keys.signing_key(), job.keys.trusted_keys()
+            job.prefix,
+            job.weight,
+            job.keys.signing_key() or self._own_key_in(job_of(job.prefix)),
+            job.keys.trusted_keys(),
         )
         for index, face in enumerate(self._config.faces):
             if face.peer in job.hosts:
                 self._node.bind_face(index, job.prefix)
                 if job.admits_others:
                     self._node.admit_face(index, None)
+
+    def _own_key_in(self, job: str) -> _core.SigningKey | None:
+        """What this node signs a job's sums with that have no key of their own."""
+        if self._keys is None:
+            return None
+        return self._keys.signing_key_as(node_certificate_name(self._config.node, job))
 
     def remove_job(self, prefix: str) -> None:
         """Take the job's rules, slots, pending Interests, cached Data and keys away."""

@@ -125,6 +125,7 @@ class Controller:
                 "pools": self.pools,
                 "fail": self.fail_incarnation,
                 "groups": self.groups,
+                "plans": self.plans,
                 "jobs": self.jobs,
                 "routes": self.routes,
                 "ping": lambda: None,
@@ -496,6 +497,15 @@ class Controller:
         """The groups there are, for status displays."""
         with self._lock:
             return self._groups.describe()
+
+    def plans(self) -> list[dict[str, Any]]:
+        """The groups' plans, for who checks what their nodes sign.
+
+        Of each group its ``ranks``, and ``plans``: by name prefix, as it was made and as its sums
+        are placed now.
+        """
+        with self._lock:
+            return self._groups.describe_plans()
 
     def close(self) -> None:
         """Stop answering."""

@@ -319,6 +319,19 @@ class GroupRegistry:
             for group in self._groups
         ]
 
+    def describe_plans(self) -> list[dict[str, Any]]:
+        """The plans of the groups; see :meth:`innet.control.controller.Controller.plans`."""
+        return [
+            {
+                "ranks": list(group.ranks),
+                "plans": {
+                    prefix: [made.to_dict(), group.placed[prefix].to_dict()]
+                    for prefix, made in group.plans.items()
+                },
+            }
+            for group in self._groups
+        ]
+
     def _group_of(self, name: str, node: str) -> Group | None:
         """The group of that name that ``node`` may join or has joined, and not left."""
         for group in self._groups:

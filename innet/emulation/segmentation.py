@@ -6,7 +6,7 @@ from innet.emulation.node_config import IP_UDP_HEADER_BYTES
 from innet.errors import EmulationError
 from innet.topology import Topology
 
-SEGMENT_OVERHEAD_BYTES = 224
+SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment."""
 SEGMENT_ALIGNMENT_BYTES = 64
 MAX_SEGMENT_BYTES = 32768

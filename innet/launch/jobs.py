@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from innet.control.jobs import Job
+from innet.control.protocol import job_of
 from innet.control.remote import RemoteController
 from innet.emulation.runs import writing_into
 from innet.errors import EmulationError
@@ -40,12 +41,20 @@ class JobAdmission:
         controller: RemoteController,
         dealer: KeyDealer,
         keys_path: Callable[[str], Path],
+        certificates_path: Callable[[Job], Path],
     ) -> None:
-        """``keys_path`` is where the worker of a host looks for its keys."""
+        """Args:
+        topology: the network.
+        controller: told of jobs.
+        dealer: of their keys.
+        keys_path: where the worker of a host looks for its keys.
+        certificates_path: where the workers of a job look for its certificates.
+        """
         self._topology = topology
         self._controller = controller
         self._dealer = dealer
         self._keys_path = keys_path
+        self._certificates_path = certificates_path
 
     @asynccontextmanager
     async def admit(self, place: Place) -> AsyncIterator[Job]:
@@ -66,7 +75,9 @@ class JobAdmission:
             await asyncio.to_thread(self._close, job)
 
     def _open(self, job: Job) -> None:
-        keys = self._dealer.deal(job.hosts)
+        keys = self._dealer.deal(job_of(job.prefix), job.hosts)
+        with writing_into(self._certificates_path(job).parent):
+            keys.certificates.save(self._certificates_path(job))
         for host, host_keys in keys.hosts.items():
             path = self._keys_path(host)
             with writing_into(path.parent):
@@ -76,6 +87,7 @@ class JobAdmission:
     def _close(self, job: Job) -> None:
         for host in job.hosts:
             self._keys_path(host).unlink(missing_ok=True)
+        self._certificates_path(job).unlink(missing_ok=True)
         self._controller.close_job(job)
 
     def _require_hosts(self, ranks: Sequence[str]) -> None:

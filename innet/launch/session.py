@@ -35,6 +35,7 @@ from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
 from innet.plans import rank_order
 from innet.security import KeyDealer
+from innet.security.job_certificates import CERTIFICATES_SUFFIX
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
@@ -101,7 +102,9 @@ class Session:
             self._controller = controller.remote
             if self.settings.security.signature == "none":
                 self._say(_NOTHING_VERIFIED)
-            self._admission = JobAdmission(self.topology, self._controller, dealer, self._keys_path)
+            self._admission = JobAdmission(
+                self.topology, self._controller, dealer, self._keys_path, self._certificates_path
+            )
             await stack.enter_async_context(
                 SwitchProcesses(
                     self.network,
@@ -334,6 +337,7 @@ class Session:
             topology=dump_yaml(self.topology),
             segment_bytes=segment_bytes(self.topology),
             controller_socket=self._controller_socket,
+            certificates=self._certificates_path(job),
             on_worker_death=on_worker_death,
         )
         path = self.network.run_dir / f"{job.name}.job"
@@ -349,6 +353,9 @@ class Session:
 
     def _keys_path(self, node: str) -> Path:
         return self.network.run_dir / f"{node}.keys"
+
+    def _certificates_path(self, job: Job) -> Path:
+        return self.network.run_dir / f"{job.name}{CERTIFICATES_SUFFIX}"
 
     @property
     def _settings_path(self) -> Path:

@@ -53,7 +53,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
     (rf"{_KV}{_BLOCK}/32=manifest{_SEG}", "manifest {seg} of a block of layers {a} to {b}"),
     (rf"{_KV}{_BLOCK}{_SEG}", "block of layers {a} to {b}, segment {seg}"),
-    (r"/n/(?P<node>[^/]+)/KEY", "key of node {node}"),
+    (r"/n/(?P<node>[^/]+)/KEY/(?P<job>[^/]+)/[^/]+/v=\d+", "key of node {node} in job {job}"),
     (r".+/KEY(?:/[^/]+){3}", "certificate"),
     (r".+/32=metadata(?:/.*)?", "metadata of an object"),
     (rf".+/32=manifest{_SEG}", "manifest {seg}"),

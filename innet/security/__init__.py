@@ -1,6 +1,6 @@
 """Keys of a run: made by the launcher, dealt to the nodes that belong to it."""
 
-from innet.security.key import own_key_name
+from innet.security.key import node_certificate_name
 from innet.security.keys import (
     JobKeys,
     JobTrust,
@@ -15,5 +15,5 @@ __all__ = [
     "KeyDealer",
     "NodeKeys",
     "deal_keys",
-    "own_key_name",
+    "node_certificate_name",
 ]

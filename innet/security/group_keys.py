@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import BaseModel, ConfigDict, Field
 
 from innet._native import _core
-from innet.security.key import SHARED_KEY_BYTES, Key, own_key_name
+from innet.security.key import SHARED_KEY_BYTES, Key, node_certificate_name
 from innet.settings import Signature
 
 
@@ -132,7 +132,10 @@ class GroupKeySource(BaseModel):
         """
         rights = None
         if names is not None:
-            rights = {own_key_name(node): tuple(of_node) for node, of_node in names.items()}
+            job = prefixes[0].split("/")[1]
+            rights = {
+                node_certificate_name(node, job): tuple(of_node) for node, of_node in names.items()
+            }
         return GroupCredentials(
             prefixes=tuple(prefixes),
             key=None if self.secret is None else self.secret.epoch_key(epoch),

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from innet._native import _core
 from innet.settings import Signature
 
+ISSUER = "anchor"
+"""Who issues the certificates of a job's nodes, as their names have it."""
 SHARED_KEY_BYTES = {"gmac": 16, "hmac": 32}
 """Of the keys that several nodes share, by what they sign with them."""
 
@@ -35,6 +37,10 @@ class Key(BaseModel):
     def __repr__(self) -> str:
         return f"Key({self.signature}, {self.name})"
 
+    def called(self, name: str) -> Key:
+        """The same key under another name."""
+        return self.model_copy(update={"name": name})
+
     def public(self) -> Key:
         """The half of an Ed25519 pair that verifies."""
         private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(self.secret))
@@ -57,6 +63,18 @@ class Key(BaseModel):
         )
 
 
-def own_key_name(node: str) -> str:
-    """Name of the Ed25519 key of ``node``."""
+def node_key_prefix(node: str) -> str:
+    """What the names of all keys of ``node`` begin with."""
     return f"/n/{node}/KEY"
+
+
+def node_certificate_name(node: str, job: str) -> str:
+    """The certificate of the Ed25519 key of ``node`` in a job: what its packets point at.
+
+    The key is called after the job, as no two jobs of a network have one name: whoever knows a
+    job's nodes knows the names of their keys.
+
+    >>> node_certificate_name("h0", "j1")
+    '/n/h0/KEY/j1/anchor/v=1'
+    """
+    return f"{node_key_prefix(node)}/{job}/{ISSUER}/v=1"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,15 +22,23 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.security.group_keys import GroupKeySource, JobSecret
-from innet.security.key import SHARED_KEY_BYTES, Key, own_key_name
+from innet.security.job_certificates import JobCertificates
+from innet.security.key import (
+    SHARED_KEY_BYTES,
+    Key,
+    node_certificate_name,
+    node_key_prefix,
+)
 from innet.settings import Signature
-from innet.trust.certificate import Certificate
+from innet.trust.certificate import Certificate, Validity
 
 KEYS_VARIABLE = "INNET_KEYS"
 """Environment variable with the path of the node's key file."""
 
 _KEYLESS: frozenset[Signature] = frozenset({"digest", "none"})
 _POOL_SECRET_BYTES = 32
+_CERTIFICATE_LIFETIME = timedelta(days=3650)
+"""Longer than any job: its anchor certifies nothing after its beginning."""
 
 
 class NodeKeys(BaseModel):
@@ -61,6 +69,12 @@ class NodeKeys(BaseModel):
     def signing_key(self) -> _core.SigningKey:
         """The signing key with a fresh salt: no GMAC nonce repeats after a restart."""
         return self.signing.native(secrets.token_bytes(6))
+
+    def signing_key_as(self, name: str) -> _core.SigningKey | None:
+        """The node's own key under another name; ``None`` where segments are not signed with it."""
+        if self.signing.signature != "ed25519":
+            return None
+        return self.signing.called(name).native()
 
     def object_key(self) -> _core.SigningKey:
         """The key that this node's objects are signed with."""
@@ -133,21 +147,23 @@ class JobKeys:
         hosts: for each of its hosts, which learns of no other job's.
         switches: for each switch.
         groups: for the controller: what it makes the keys of groups of.
+        certificates: for everybody: whose keys of the job are whose.
     """
 
     hosts: Mapping[str, NodeKeys]
     switches: JobTrust
     groups: GroupKeySource
+    certificates: JobCertificates
 
 
-def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]:
+def deal_keys(nodes: Iterable[str], signature: Signature, job: str = "j") -> dict[str, NodeKeys]:
     """Make keys for ``nodes`` that have one job among them all.
 
     >>> keys = deal_keys(["h0", "s0"], "gmac")
     >>> keys["h0"].signing == keys["s0"].signing
     True
     """
-    own = {node: _new_pair(node) for node in nodes}
+    own = {node: _new_pair(node_certificate_name(node, job)) for node in nodes}
     shared = _new_shared_key("/g/k", signature)
     public = tuple(key.public() for key in own.values())
     trusted = public if shared is None else (shared, *public)
@@ -160,7 +176,7 @@ def deal_keys(nodes: Iterable[str], signature: Signature) -> dict[str, NodeKeys]
 class KeyDealer:
     """Deals the keys of one run: to its switches at the start, to each job when it comes.
 
-    >>> keys = KeyDealer(["s0"], "gmac").deal(["h0"])
+    >>> keys = KeyDealer(["s0"], "gmac").deal("j1", ["h0"])
     >>> keys.hosts["h0"].signing == keys.hosts["h0"].objects
     True
     """
@@ -185,46 +201,52 @@ class KeyDealer:
         """
         self._signature = signature
         self._policy = policy
-        self._key_lifetime_s = key_lifetime_s
+        self._lifetime = None if key_lifetime_s is None else timedelta(seconds=key_lifetime_s)
         self._operator = operator
         self._authority = authority
         self._commands_by = tuple(certificate.wire.hex() for certificate in commands_by)
-        own = {switch: _new_pair(switch) for switch in switches}
+        own = {switch: _new_pair(node_key_prefix(switch)) for switch in switches}
         self.switches: Mapping[str, NodeKeys] = {
             switch: self._node_keys(key) for switch, key in own.items()
         }
         """The switches' own keys: those of groups they learn from the controller."""
 
-    def deal(self, hosts: Iterable[str]) -> JobKeys:
+    def deal(self, job: str, hosts: Iterable[str]) -> JobKeys:
         """The keys of a job.
 
         Each host gets an Ed25519 pair of its own, and all of them a secret for their pools, that no
-        earlier job has seen.
+        earlier job has seen. An anchor of the job's own certifies these pairs and the switches'.
+
+        Args:
+            job: the first component of its names.
+            hosts: its hosts.
         """
-        own = {host: _new_pair(host) for host in hosts}
+        own = {host: _new_pair(node_certificate_name(host, job)) for host in hosts}
+        switches = {
+            switch: keys.objects.called(node_certificate_name(switch, job))
+            for switch, keys in self.switches.items()
+        }
+        now = datetime.now(UTC)
+        not_after = now + (_CERTIFICATE_LIFETIME if self._lifetime is None else self._lifetime)
         pool_secret = secrets.token_bytes(_POOL_SECRET_BYTES).hex()
         keyless = _keyless(self._signature)
         signs_each = self._signature == "ed25519"
+
+        def public(key: Key) -> Key:
+            end = None if self._lifetime is None else not_after.timestamp()
+            return key.public().model_copy(update={"not_after": end})
+
         return JobKeys(
             {host: self._node_keys(key, pool_secret) for host, key in own.items()},
             JobTrust(signing=keyless, trusted=() if keyless is None else (keyless,)),
             GroupKeySource(
                 secret=JobSecret.new(self._signature),
-                hosts={host: self._until(key.public()) for host, key in own.items()},
-                switches=tuple(
-                    self._until(keys.objects.public()) for keys in self.switches.values()
-                )
-                if signs_each
-                else (),
+                hosts={host: public(key) for host, key in own.items()},
+                switches=tuple(map(public, switches.values())) if signs_each else (),
                 policy=self._policy if signs_each else None,
             ),
+            JobCertificates.issue(job, {**own, **switches}, Validity(now, not_after)),
         )
-
-    def _until(self, key: Key) -> Key:
-        """The key, for as long as it is to count."""
-        if self._key_lifetime_s is None:
-            return key
-        return key.model_copy(update={"not_after": time.time() + self._key_lifetime_s})
 
     def _node_keys(self, own: Key, pool_secret: str | None = None) -> NodeKeys:
         keyless = _keyless(self._signature)
@@ -252,6 +274,6 @@ def _new_shared_key(name: str, signature: Signature) -> Key | None:
     return Key(signature=signature, name=name, secret=secret)
 
 
-def _new_pair(node: str) -> Key:
+def _new_pair(name: str) -> Key:
     secret = Ed25519PrivateKey.generate().private_bytes_raw().hex()
-    return Key(signature="ed25519", name=own_key_name(node), secret=secret)
+    return Key(signature="ed25519", name=name, secret=secret)

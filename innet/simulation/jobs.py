@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from innet._native import _core
 from innet.errors import SimulationError
-from innet.security import own_key_name
+from innet.security.key import node_certificate_name, node_key_prefix
 from innet.topology import Topology
 
 _SHARED_KEY_NAME = "/g/k"
@@ -78,7 +78,7 @@ class SimulatedKeys:
 
         Never the shared key: each object has a signer of its own, whose nonces would be others'.
         """
-        return _core.SigningKey("ed25519", own_key_name(host), self._digest("pair", host))
+        return _core.SigningKey("ed25519", self._own_name(host), self._digest("pair", host))
 
     def signing_of_job(self, job: SimulatedJob, node: str, incarnation: int) -> _core.SigningKey:
         """What a switch signs the sums of ``job`` with."""
@@ -100,4 +100,8 @@ class SimulatedKeys:
     def _public_key(self, host: str) -> _core.SigningKey:
         private = Ed25519PrivateKey.from_private_bytes(self._digest("pair", host))
         public = private.public_key().public_bytes_raw()
-        return _core.SigningKey("ed25519", own_key_name(host), public)
+        return _core.SigningKey("ed25519", self._own_name(host), public)
+
+    def _own_name(self, host: str) -> str:
+        job = self._job_of.get(host)
+        return node_key_prefix(host) if job is None else node_certificate_name(host, job.name)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from innet.plans import Plan
+from innet.security.key import node_certificate_name
 from innet.trust.facts import Facts, GroupFacts
 from innet.trust.names import name_of
 from innet.trust.policy import Policy
@@ -68,7 +69,7 @@ def rights_of(policy: Policy, facts: Facts) -> dict[str, list[str]]:
     for prefix, group in facts.items():
         job = prefix.split("/")[1]
         for node, below, sample in _candidates(prefix, group):
-            certificate = name_of(f"/n/{node}/KEY/any/{job}/v=0")
+            certificate = name_of(node_certificate_name(node, job))
             if judge.allows(name_of(f"{below}/{sample}"), certificate):
                 rights.setdefault(node, []).append(below)
     return rights

@@ -29,6 +29,7 @@ from innet.node import open_node
 from innet.node.rules import install_rules
 from innet.plans import Plan
 from innet.security.credential_packets import CredentialOpener
+from innet.security.job_certificates import load_packets
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry import NodeTelemetry
@@ -95,6 +96,7 @@ class Worker:
             "attach", node=config.node, pid=os.getpid(), sealing_key=self._sealing_key
         )
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
+        self.node.serve_packets(load_packets(job.certificates))
         self.collector = Collector(self.node)
         self.asked_objects = AskedObjects(self.node)
         self.pools = WorkerPools(self._controller, config.node, self.incarnation)

@@ -34,6 +34,8 @@ class JobFile(BaseModel):
     segment_bytes: int
     """Content of a full segment: what the smallest MTU on the way leaves room for."""
     controller_socket: Path
+    certificates: Path
+    """File of the job's certificates, which its nodes serve."""
     on_worker_death: OnDeath = "abort"
     """For groups that do not choose."""
 

@@ -92,7 +92,7 @@ class Epochs:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._source = KeyDealer(["s0"], "hmac").deal(HOSTS).groups
+        self._source = KeyDealer(["s0"], "hmac").deal("j", HOSTS).groups
         self.first = self._credentials(1, HOSTS)
         self.second = self._credentials(2, HOSTS[:2])
         self._install(self.first, (*HOSTS, "s0"))

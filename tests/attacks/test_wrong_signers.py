@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from innet.collectives import Communicator
+from innet.security import node_certificate_name
 from innet.security.key import Key
 from innet.topology import load_topology
 from innet.trust import Policy, PrivateKey
@@ -103,7 +104,10 @@ def test_a_rank_s_own_key_signs_no_other_s_contribution_and_no_sum(cluster, wire
         cluster,
         wire,
         lambda datagram, name: signed_by_key(
-            datagram, name.replace("/j/g0/1/", f"/j/g0/{victim}/"), "/n/h1/KEY", key
+            datagram,
+            name.replace("/j/g0/1/", f"/j/g0/{victim}/"),
+            node_certificate_name("h1", "j"),
+            key,
         ),
         late=2 if victim == "2" else 0,
     )
@@ -116,7 +120,9 @@ def test_another_key_under_the_right_one_s_name_is_no_right(cluster, wire):
     caught = attack(
         cluster,
         wire,
-        lambda datagram, name: signed_by_key(datagram, name, "/n/h1/KEY", stranger),
+        lambda datagram, name: signed_by_key(
+            datagram, name, node_certificate_name("h1", "j"), stranger
+        ),
     )
     assert caught["invalid_signature"] >= 3
 
@@ -126,7 +132,9 @@ def test_a_key_that_nobody_knows_is_no_right(cluster, wire):
     caught = attack(
         cluster,
         wire,
-        lambda datagram, name: signed_by_key(datagram, name, "/n/h9/KEY", stranger),
+        lambda datagram, name: signed_by_key(
+            datagram, name, node_certificate_name("h9", "j"), stranger
+        ),
     )
     assert caught["unknown_key"] >= 3
 

@@ -30,19 +30,19 @@ def test_why_a_switch_may_sign_its_sum_and_nobody_else(cli: CliRunner, tmp_path:
     plan.write_text(cli.invoke(app, ["plan", "star4", "--algorithm", "inc", "--json"]).stdout)
     words = ["trust", "explain", "--policy", "job", "--plan", f"/j1/g0.inc={plan}"]
     name = "/j1/g0.inc/0-3/sum.f32/seq=4/seg=9"
-    allowed = cli.invoke(app, [*words, name, "/n/s0/KEY/1"])
+    allowed = cli.invoke(app, [*words, name, "/n/s0/KEY/j1"])
     assert (allowed.exit_code, allowed.stdout.startswith("allowed: rule #sum")) == (0, True)
-    refused = cli.invoke(app, [*words, name, "/n/h1/KEY/1", "--json"])
+    refused = cli.invoke(app, [*words, name, "/n/h1/KEY/j1", "--json"])
     document = json.loads(refused.stdout)
     assert (refused.exit_code, document["allowed"], document["rule"]) == (3, False, "#sum")
     assert "$places(j1, g0.inc, 0-3) does not hold for h1" in document["reason"]
 
 
 def test_wrong_words_are_told(cli: CliRunner, tmp_path: Path) -> None:
-    result = cli.invoke(app, ["trust", "explain", "lab/data", "/lab/KEY/1"])
+    result = cli.invoke(app, ["trust", "explain", "lab/data", "/lab/KEY/j1"])
     assert (result.exit_code, "begin with a slash" in result.stderr) == (1, True)
     bad = tmp_path / "plan.json"
     bad.write_text("{")
     for option in ("plan.json", f"/j1/g0={bad}"):
-        words = ["trust", "explain", "--plan", option, "/lab/x", "/lab/KEY/1"]
+        words = ["trust", "explain", "--plan", option, "/lab/x", "/lab/KEY/j1"]
         assert cli.invoke(app, words).exit_code == 2

@@ -19,7 +19,7 @@ from innet.collectives.group import Variants
 from innet.emulation.routing import next_hops
 from innet.node.rules import install_rules
 from innet.plans import Plan, make_plan, rank_order
-from innet.security import NodeKeys, deal_keys, own_key_name
+from innet.security import NodeKeys, deal_keys, node_certificate_name
 from innet.security.group_keys import GroupCredentials
 from innet.security.key import Key
 from innet.settings import Settings
@@ -172,7 +172,10 @@ class Cluster:
             return
         rights = GroupRights(tuple(nodes))
         rights.place(self._policy, {prefix: plan})
-        names = {own_key_name(node): tuple(of_node) for node, of_node in rights.names.items()}
+        names = {
+            node_certificate_name(node, "j"): tuple(of_node)
+            for node, of_node in rights.names.items()
+        }
         names |= {key.name: (prefix,) for key in self._trusted}
         known = tuple(keys.objects.public() for keys in self._keys.values())
         credentials = GroupCredentials(

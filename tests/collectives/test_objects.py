@@ -19,6 +19,7 @@ from innet.errors import (
     SecurityError,
     TransportError,
 )
+from innet.security import node_certificate_name
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster, Tamper
 
@@ -92,12 +93,16 @@ def test_flipped_bits_on_the_wire_recover(signature):
 
 def test_another_ranks_key_is_refused_with_an_error_that_names_it(trio):
     publish_as(trio, 1, "stolen", trio.members[2].object_key)
-    with pytest.raises(SecurityError, match=r"'stolen'.*signed by /n/h2/KEY, and only /n/h1/KEY"):
+    with pytest.raises(
+        SecurityError, match=r"'stolen'.*signed by /n/h2/KEY/\S+, and only /n/h1/KEY/"
+    ):
         trio.communicators[0].fetch("stolen", source=1)
 
 
 def test_a_strangers_signature_reaches_nobody(trio):
-    stranger = _core.SigningKey("ed25519", "/n/h1/KEY", secrets.token_bytes(32))
+    stranger = _core.SigningKey(
+        "ed25519", node_certificate_name("h1", "j"), secrets.token_bytes(32)
+    )
     publish_as(trio, 1, "forged", stranger)
     before = trio.status("s0")["node"]["invalid_signature"]
     with pytest.raises(DeadlineExceeded, match=r"no manifest of \S+/forged signed by /n/h1/KEY"):

@@ -14,7 +14,7 @@ from innet.control.controller import Controller
 from innet.control.jobs import Job
 from innet.control.resumption import KnownJob, LaunchRecord
 from innet.errors import NoAnswer, SecurityError
-from innet.security import JobTrust, KeyDealer
+from innet.security import JobTrust, KeyDealer, node_certificate_name
 from innet.security.credential_packets import CredentialOpener
 from innet.security.group_keys import GroupCredentials
 from innet.topology import load_topology
@@ -31,7 +31,7 @@ class Nodes:
         self.switch = CredentialOpener("s0", self._public)
         self.installed: list[GroupCredentials] = []
         self.reports: dict[str, dict[str, Any]] = {}
-        self.keys = KeyDealer(["s0"], "gmac").deal(HOSTS)
+        self.keys = KeyDealer(["s0"], "gmac").deal("j1", HOSTS)
         self.record = LaunchRecord(authority=self._authority.to_der().hex())
 
     @property
@@ -116,7 +116,7 @@ def test_members_and_the_switch_get_one_key_with_salts_of_their_own(controller, 
     assert {credentials.key.name for credentials in got} == {"/j1/KEY/g0/v=1"}
     assert len({credentials.key.secret for credentials in got}) == 1
     assert len({credentials.salt for credentials in got}) == 4
-    assert names_of_trusted(got[0]) == {f"/n/{host}/KEY" for host in HOSTS}
+    assert names_of_trusted(got[0]) == {node_certificate_name(host, "j1") for host in HOSTS}
 
 
 def test_asking_again_gives_the_same_packet(controller, nodes):
@@ -136,7 +136,7 @@ def test_who_goes_on_without_others_has_another_key_that_these_cannot_read(contr
     assert after.key.name == "/j1/KEY/g0/v=2"
     assert after.key.secret != before.key.secret
     assert set(after.prefixes).isdisjoint(before.prefixes)
-    assert names_of_trusted(after) == {"/n/h0/KEY", "/n/h1/KEY"}
+    assert names_of_trusted(after) == {node_certificate_name(host, "j1") for host in ("h0", "h1")}
     for_others = controller.shrink_group("g0", 1, "h1")["keys"]
     with pytest.raises(SecurityError, match="not for h2"):
         processes["h2"].open(bytes.fromhex(for_others))

@@ -42,7 +42,7 @@ def test_any_bytes_have_a_text(value: bytes) -> None:
         ("/t/g0/arrays/1/reply/2/seq=3/seg=0", "reply 3 of rank 1 to rank 2"),
         ("/t/g0/obj/1/w/seg=3/sha256digest=" + "ab" * 32, "segment 3 of an object of rank 1"),
         (f"/kv/{'0a' * 16}/ff00/bf16/0-31/{'0b' * 32}/seg=4", "block of layers 0 to 31, segment 4"),
-        ("/n/s0/KEY", "key of node s0"),
+        ("/n/s0/KEY/j1/anchor/v=1", "key of node s0 in job j1"),
         ("/localhost/nfd/rib/register/x", "management: rib register"),
         ("/alice/KEY/k1/self/v=1", "certificate"),
     ],

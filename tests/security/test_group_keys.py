@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import SecurityError
-from innet.security import KeyDealer
+from innet.security import KeyDealer, node_certificate_name
 from innet.security.credential_packets import CredentialOpener, KeyAuthority
 from innet.security.group_keys import GroupCredentials, GroupKeySource, epoch_name
 from innet.security.sealing import SealingKey, seal
@@ -17,7 +17,7 @@ HOSTS = ("h0", "h1", "h2")
 
 
 def dealt(signature: str = "gmac") -> GroupKeySource:
-    return KeyDealer(["s0"], signature).deal(HOSTS).groups  # type: ignore[arg-type]
+    return KeyDealer(["s0"], signature).deal("j1", HOSTS).groups  # type: ignore[arg-type]
 
 
 def credentials(source: GroupKeySource, number: int = 1, *members: str) -> GroupCredentials:
@@ -82,12 +82,13 @@ def test_each_epoch_has_a_key_of_its_own_that_all_its_members_share(signature):
 def test_members_alone_are_trusted_in_a_group():
     source = dealt("ed25519")
     trusted = {key.name for key in credentials(source, 2, "h0", "h2").trusted}
-    assert trusted == {"/n/h0/KEY", "/n/h2/KEY", "/n/s0/KEY"}
-    assert {key.name for key in credentials(dealt(), 2, "h1").trusted} == {"/n/h1/KEY"}
+    assert trusted == {node_certificate_name(node, "j1") for node in ("h0", "h2", "s0")}
+    (alone,) = credentials(dealt(), 2, "h1").trusted
+    assert alone.name == node_certificate_name("h1", "j1")
 
 
 def test_no_key_file_has_a_key_that_is_shared():
-    keys = KeyDealer(["s0"], "gmac").deal(HOSTS)
+    keys = KeyDealer(["s0"], "gmac").deal("j1", HOSTS)
     for node in keys.hosts.values():
         assert node.signing == node.objects
         assert node.trusted == ()
@@ -101,7 +102,9 @@ def test_credentials_reach_the_process_that_they_are_for(run):
     assert opened.prefixes == ("/j1/g0.inc.1",)
     assert opened.key is not None
     assert opened.key.name == "/j1/KEY/g0/v=1"
-    assert {key.name for key in opened.trusted} == {f"/n/{host}/KEY" for host in HOSTS}
+    assert {key.name for key in opened.trusted} == {
+        node_certificate_name(host, "j1") for host in HOSTS
+    }
 
 
 def test_who_has_left_cannot_read_the_next_key_nor_take_anothers_packet(run):

@@ -7,7 +7,7 @@ from innet.security import (
     KeyDealer,
     NodeKeys,
     deal_keys,
-    own_key_name,
+    node_certificate_name,
 )
 
 NODES = ["h0", "h1", "s0"]
@@ -19,10 +19,10 @@ def test_each_node_signs_objects_with_a_key_that_all_know_and_nobody_else_has(si
     secrets = {keys.objects.secret for keys in dealt.values()}
     assert len(secrets) == len(NODES)
     for node, keys in dealt.items():
-        assert keys.objects.name == own_key_name(node)
+        assert keys.objects.name == node_certificate_name(node, "j")
         trusted = {key.name: key for key in keys.trusted}
         for other in NODES:
-            public = trusted[own_key_name(other)]
+            public = trusted[node_certificate_name(other, "j")]
             assert public.signature == "ed25519"
             assert public.secret not in secrets
         keys.object_key()
@@ -45,7 +45,7 @@ def test_keys_survive_their_file_and_other_files_are_refused(tmp_path):
 @pytest.mark.parametrize("signature", ["gmac", "hmac", "ed25519", "digest", "none"])
 def test_each_job_has_keys_that_no_other_has(signature):
     dealer = KeyDealer(["s0"], signature)
-    jobs = [dealer.deal(["h0", "h1"]) for _ in range(2)]
+    jobs = [dealer.deal(name, ["h0", "h1"]) for name in ("j1", "j2")]
     pairs = [{keys.objects.secret for keys in job.hosts.values()} for job in jobs]
     assert pairs[0].isdisjoint(pairs[1])
     shared = [job.groups.secret for job in jobs]
@@ -62,7 +62,7 @@ def test_each_job_has_keys_that_no_other_has(signature):
 
 def test_a_jobs_hosts_share_a_pool_secret_that_switches_and_other_jobs_do_not_have():
     dealer = KeyDealer(["s0"], "gmac")
-    dealt = [dealer.deal(["h0", "h1"]) for _ in range(2)]
+    dealt = [dealer.deal(name, ["h0", "h1"]) for name in ("j1", "j2")]
     of_jobs = [{keys.pool_secret_bytes() for keys in job.hosts.values()} for job in dealt]
     assert [len(secrets) for secrets in of_jobs] == [1, 1]
     assert of_jobs[0] != of_jobs[1]

@@ -45,34 +45,34 @@ def test_shipped_policies_compile_and_have_one_anchor(name: str) -> None:
 )
 def test_in_a_job_one_node_may_sign_each_name(name: str, node: str, rule: str) -> None:
     for other in (*STAR.hosts, *STAR.switches):
-        decision = JOB.decide(name, f"/n/{other}/KEY/1/j1/v=1")
+        decision = JOB.decide(name, f"/n/{other}/KEY/j1/anchor/v=1")
         assert (decision.is_allowed, decision.rule) == (other == node, rule), decision.reason
         assert rule in decision.reason
-    assert not JOB.decide(name, f"/n/{node}/KEY/1/j2/v=1").is_allowed
-    assert not JOB.decide(name.replace(GROUP, "/j1/g0.inc.2"), f"/n/{node}/KEY/1").is_allowed
-    assert not JOB.decide(name.replace(GROUP, "/j2/g0.inc"), f"/n/{node}/KEY/1").is_allowed
+    assert not JOB.decide(name, f"/n/{node}/KEY/j2/anchor/v=1").is_allowed
+    assert not JOB.decide(name.replace(GROUP, "/j1/g0.inc.2"), f"/n/{node}/KEY/j1").is_allowed
+    assert not JOB.decide(name.replace(GROUP, "/j2/g0.inc"), f"/n/{node}/KEY/j1").is_allowed
 
 
 def test_nodes_of_a_job_are_certified_by_its_anchor_alone() -> None:
     anchor = "/j1/KEY/1/self/v=1"
     assert JOB.is_anchor(name_of(anchor))
     for node in ("h2", "s0"):
-        assert JOB.decide(f"/n/{node}/KEY/1/j1/v=1", anchor).key_rule == "#anchor"
-        for other in ("/j2/KEY/1/self/v=1", "/n/h2/KEY/1/j1/v=1", "/n/h1/KEY/1/j1/v=1"):
-            decision = JOB.decide(f"/n/{node}/KEY/2/j1/v=1", other)
+        assert JOB.decide(f"/n/{node}/KEY/j1/anchor/v=1", anchor).key_rule == "#anchor"
+        for other in ("/j2/KEY/1/self/v=1", "/n/h2/KEY/j1/anchor/v=1", "/n/h1/KEY/j1/anchor/v=1"):
+            decision = JOB.decide(f"/n/{node}/KEY/j1/anchor/v=1", other)
             assert not decision.is_allowed, decision.reason
     assert not JOB.decide(anchor, anchor).is_allowed
 
 
 def test_a_refusal_says_which_function_said_no() -> None:
-    decision = JOB.decide(f"{GROUP}/2/sum.f32/seq=4/seg=9", "/n/h1/KEY/1")
+    decision = JOB.decide(f"{GROUP}/2/sum.f32/seq=4/seg=9", "/n/h1/KEY/j1")
     assert "#contribution refuses it" in decision.reason
     assert "$holds(j1, g0.inc, 2) does not hold for h1" in decision.reason
-    decision = JOB.decide(f"{GROUP}/02/sum.f32/seq=4/seg=9", "/n/h2/KEY/1")
+    decision = JOB.decide(f"{GROUP}/02/sum.f32/seq=4/seg=9", "/n/h2/KEY/j1")
     assert "$rank() does not hold for 02" in decision.reason
-    decision = JOB.decide(f"{GROUP}/2/sum.f32/seq=4/seg=9", "/n/h2/KEY/1/j2/v=1")
+    decision = JOB.decide(f"{GROUP}/2/sum.f32/seq=4/seg=9", "/n/h2/KEY/j2/anchor/v=1")
     assert "its job is j2" in decision.reason
-    assert "no rule" in JOB.decide("/j1/elsewhere", "/n/h1/KEY/1").reason
+    assert "no rule" in JOB.decide("/j1/elsewhere", "/n/h1/KEY/j1").reason
 
 
 def test_a_producer_of_a_pool_signs_blocks_of_its_model_alone() -> None:
@@ -156,10 +156,10 @@ def test_a_policy_compiles_or_is_refused_with_one_kind_of_error(text: str) -> No
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=7))
 def test_no_name_is_too_odd_to_be_judged(parts: list[bytes]) -> None:
     odd = tuple(bytes((8, len(part))) + part for part in parts)
-    assert not JOB.decide(odd, name_of("/n/h0/KEY/1/j1/v=1")).is_allowed
+    assert not JOB.decide(odd, name_of("/n/h0/KEY/j1/anchor/v=1")).is_allowed
     assert not JOB.decide(name_of(f"{GROUP}/2/sum.f32/seq=4/seg=9"), odd).is_allowed
 
 
 def test_what_is_no_name_is_refused() -> None:
     with pytest.raises(SecurityError, match="no name"):
-        JOB.decide("j1/g0", "/n/h0/KEY/1")
+        JOB.decide("j1/g0", "/n/h0/KEY/j1")

@@ -51,7 +51,7 @@ def test_a_policy_can_take_rights_away() -> None:
     text = (
         '#anchor: job/"KEY"/_/"self"/_\n'
         "#name: job/group/rank/_/_/_ & {rank: $rank()} <= #holder\n"
-        '#holder: "n"/node/"KEY"/_/job/_ & {node: $holds(job, group, rank)} <= #anchor\n'
+        '#holder: "n"/node/"KEY"/job/_/_ & {node: $holds(job, group, rank)} <= #anchor\n'
     )
     plan = make_plan("ps", FABRIC, FABRIC.hosts)
     rights = rights_of(Policy.of_text(text), {GROUP: GroupFacts.of_plan(plan)})

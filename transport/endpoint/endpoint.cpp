@@ -8,6 +8,7 @@
 #include "transport/endpoint/operation_state.hpp"
 #include "transport/object/object_publisher.hpp"
 #include "transport/publish/publisher.hpp"
+#include "transport/publish/served_packets.hpp"
 
 namespace innet {
 
@@ -70,6 +71,7 @@ struct Endpoint::State {
     mutable EndpointCounters counters;
     Publisher publisher;
     ObjectPublisher objects;
+    ServedPackets served;
     Fetcher fetcher;
     std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
     std::vector<OperationCompletion> completions;
@@ -285,12 +287,19 @@ std::optional<MissingParts> Endpoint::missing(OperationId id, TimePoint now) con
     return MissingParts{report.text(), report.names_late()};
 }
 
+bool Endpoint::serve_packets(std::vector<PacketRef> packets) {
+    return state_->served.assign(std::move(packets));
+}
+
 Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {
     const wire::NameView hint = interest.forwarding_hint();
     const bool is_for_here = hint.empty() || hint == state_->own_name.view();
     auto production =
         state_->objects.produce({interest.name(), is_for_here, now, now + 2 * interest.lifetime()});
     if (production) return std::move(*production);
+    if (PacketRef served = state_->served.find(interest)) {
+        return {.kind = Production::Kind::kData, .data = std::move(served), .missing = {}};
+    }
     return state_->publisher.produce(interest.name(), for_network, interest.lifetime(), now);
 }
 

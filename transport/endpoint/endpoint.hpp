@@ -128,6 +128,11 @@ class Endpoint final : public Application {
     /// says.
     void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);
 
+    /// Gives these Data packets, signed elsewhere, to whoever asks for their names, in place of
+    /// those before; under names of no producer and no object. False, and nothing changes, when one
+    /// is no Data packet.
+    [[nodiscard]] bool serve_packets(std::vector<PacketRef> packets);
+
     /// Takes the operations that ended since the last call.
     void take_completions(std::vector<OperationCompletion>& into);
 

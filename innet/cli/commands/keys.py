@@ -10,6 +10,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.passphrases import PassphraseFile, passphrase_for
+from innet.cli.text_output import write_text
 
 if TYPE_CHECKING:
     from innet.trust.certificate import Certificate
@@ -178,7 +179,7 @@ def issue(
         passphrase=_own_passphrase(key, passphrase_file),
     )
     typer.echo(f"issued {uri_of(certificate.name)}", err=True)
-    _write(certificate.to_text(), output)
+    write_text(certificate.to_text(), output)
 
 
 @app.command(
@@ -210,7 +211,7 @@ def revoke(
     record = ceremonies.revoke(opened, certificate, key, _now(), reason, passphrase)
     typer.echo(f"revoked {uri_of(certificate.name)}", err=True)
     typer.echo(f"publish it as {uri_of(record.data.name)}", err=True)
-    _write(ceremonies.record_text(record), output)
+    write_text(ceremonies.record_text(record), output)
 
 
 @app.command(
@@ -239,12 +240,12 @@ def export(
     opened = _store(store)
     certificate = opened.find_certificate(name)
     if not private:
-        _write(certificate.to_text(), output)
+        write_text(certificate.to_text(), output)
         return
     key = opened.find(uri_of(certificate.key))
     own = _own_passphrase(key, passphrase_file)
     passphrase = own or passphrase_for("the exported file", passphrase_file, is_new=True)
-    _write(ceremonies.export_private(opened, certificate, passphrase, own).to_text(), output)
+    write_text(ceremonies.export_private(opened, certificate, passphrase, own).to_text(), output)
 
 
 @app.command(
@@ -314,18 +315,6 @@ def _document(certificate: Certificate, revoked: str | None, now: datetime) -> d
         "not_after": period.not_after.isoformat(),
         "state": state or f"valid until {period.not_after:%Y-%m-%d %H:%M:%S} UTC",
     }
-
-
-def _write(text: str, output: Path | None) -> None:
-    from innet.errors import SecurityError
-
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text)
-    except OSError as error:
-        raise SecurityError(f"cannot write {output}: {error.strerror}") from error
 
 
 def _now() -> datetime:

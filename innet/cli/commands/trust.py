@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import write_text
 
 if TYPE_CHECKING:
     from innet.trust.facts import Facts
 
 app = typer.Typer(
     name="trust",
-    help="Trust policies: check a file, explain who may sign what.",
+    help="Trust policies: check a file, explain who may sign what, get a job's anchor.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,7 +46,8 @@ def check(
     epilog=options.examples(
         "innet trust explain /lab/alice/data/v=1/seg=0 /lab/alice/KEY/1",
         "innet plan star8 --algorithm inc --json > plan.json; innet trust explain --policy job "
-        "--plan /j1/g0.inc=plan.json /j1/g0.inc/0-7/sum.f32/seq=4/seg=9 /n/s0/KEY/1",
+        "--plan /j1/g0.inc=plan.json /j1/g0.inc/0-7/sum.f32/seq=4/seg=9 /n/s0/KEY/j1",
+        "innet trust explain --policy job --run r1 /j1/g0.inc/0-7/sum.f32/seq=4/seg=9 /n/s0/KEY/j1",
     ),
 )
 def explain(
@@ -62,6 +64,15 @@ def explain(
             show_default=False,
         ),
     ] = [],  # noqa: B006  # typer copies it
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Take the plans of the groups of this run",
+            autocompletion=options.run_ids,
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say which rule allows or refuses that a key signs a name.
@@ -70,7 +81,7 @@ def explain(
     """
     from innet.trust.policy import Policy
 
-    decision = Policy.load(policy, _facts(plan)).decide(name, key)
+    decision = Policy.load(policy, {**_facts_of_run(run), **_facts(plan)}).decide(name, key)
     if as_json:
         document = {
             "allowed": decision.is_allowed,
@@ -84,6 +95,54 @@ def explain(
         typer.echo(f"{'allowed' if decision.is_allowed else 'refused'}: {decision.reason}")
     if not decision.is_allowed:
         raise typer.Exit(3)
+
+
+@app.command(
+    "anchor",
+    epilog=options.examples("innet trust anchor", "innet trust anchor j1 --run r1 -o j1.cert"),
+)
+def anchor(
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOB]", help="The job; the only one", show_default=False),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Its run; the only one",
+            autocompletion=options.run_ids,
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="For the certificate; printed by default",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Give the certificate of a running job's anchor, which those of its nodes lead up to.
+
+    It is what NDN programs, [cyan]innet.trust.Validator[/] and [cyan]--anchor[/] take.
+    """
+    from innet.emulation.runs import find_run
+    from innet.launch.run_trust import job_anchor
+
+    write_text(job_anchor(find_run(run), job).to_text(), output)
+
+
+def _facts_of_run(run: str | None) -> Facts:
+    if run is None:
+        return {}
+    from innet.emulation.runs import find_run
+    from innet.launch.run_trust import group_facts
+
+    return group_facts(find_run(run))
 
 
 def _facts(plans: list[str]) -> Facts:

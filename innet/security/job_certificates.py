@@ -1,0 +1,79 @@
+"""A job's certificates: its anchor's, and those that the anchor issues to its nodes' keys.
+
+    /<job>/KEY/<id>/self/v=1                  the anchor
+    /n/<node>/KEY/<job>/anchor/v=1            the key of a node in this job
+
+What nodes sign points at the latter, so that whoever has the anchor can check it as any NDN
+certificate chain. The anchor's private half is forgotten as soon as it has signed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from innet.errors import SecurityError
+from innet.security.key import ISSUER, Key, node_certificate_name
+from innet.trust.certificate import Certificate, Validity
+from innet.trust.key_store import new_key_id
+from innet.trust.keys import PrivateKey
+from innet.trust.names import key_of, name_of, new_key_name
+
+CERTIFICATES_SUFFIX = ".certificates"
+"""Of the file in the run directory that is called after the job, with all of them."""
+_VERSION = 1
+"""Each certificate is issued once."""
+
+
+@dataclass(frozen=True)
+class JobCertificates:
+    """The certificates of one job.
+
+    Attributes:
+        anchor: signed by itself.
+        nodes: of the keys of its hosts, and of the switches in it.
+    """
+
+    anchor: Certificate
+    nodes: Mapping[str, Certificate]
+
+    @classmethod
+    def issue(cls, job: str, keys: Mapping[str, Key], validity: Validity) -> Self:
+        """Make an anchor, which certifies the keys (with their private halves) of these nodes."""
+        anchor_key = PrivateKey.generate("ed25519")
+        anchor = Certificate.self_signed(
+            new_key_name(name_of(f"/{job}"), new_key_id()), anchor_key, validity, version=_VERSION
+        )
+        nodes = {
+            node: Certificate.issue(
+                key_of(name_of(node_certificate_name(node, job))),
+                PrivateKey.from_raw_ed25519(bytes.fromhex(key.secret)).public,
+                validity,
+                version=_VERSION,
+                issuer=anchor_key,
+                issuer_locator=anchor.name,
+                issuer_id=ISSUER,
+            )
+            for node, key in keys.items()
+        }
+        return cls(anchor, nodes)
+
+    def save(self, path: Path) -> None:
+        """Write all of them, one in a line; there is nothing secret in them."""
+        packets = [self.anchor, *self.nodes.values()]
+        path.write_text("".join(f"{base64.b64encode(p.wire).decode()}\n" for p in packets))
+
+
+def load_packets(path: Path) -> list[bytes]:
+    """The packets in a file that :meth:`JobCertificates.save` wrote.
+
+    Raises:
+        SecurityError: it cannot be read.
+    """
+    try:
+        return [base64.b64decode(line) for line in path.read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise SecurityError(f"cannot read the job's certificates {path}: {error}") from error
