@@ -20,6 +20,21 @@ void Node::State::install_job(const wire::Name& prefix, std::uint32_t weight,
     job_parts[job.id].signer = std::move(signer);
     pit.set_weight(job.id, weight);
     content_store.set_weight(job.id, weight);
+    if (is_new) forget_strangers(prefix, job.id);
+}
+
+// While these names were nobody's, anybody may have made what is kept of them, and have asked for
+// what comes from now on.
+void Node::State::forget_strangers(const wire::Name& prefix, jobs::JobId job) {
+    content_store.drop_below(prefix.view());
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    for (tables::PitEntry* entry : entries) {
+        if (!prefix.view().is_prefix_of(entry->key.name)) continue;
+        pit.erase_in_records_if(
+            *entry, [&](const tables::InRecord& record) { return !carries(record.face, job); });
+        if (entry->in_records().empty()) finish(*entry);
+    }
 }
 
 void Node::State::remove_job(const wire::Name& prefix, TimePoint now) {

@@ -149,6 +149,8 @@ class Node final : public Forwarder {
 
     /// Serves the job whose names begin with `prefix` (one component or two), beside others, or
     /// gives it another weight and signer. `signer` signs its sums; null: the node's own does.
+    /// What a new job's names meant before is forgotten: what is cached of them, and who of those
+    /// faces waits for them that carry no names of the job.
     /// Throws std::invalid_argument as `JobTable::install` and `Reducer::install_job` do.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);

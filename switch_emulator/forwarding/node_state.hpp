@@ -116,6 +116,7 @@ struct Node::State final : strategies::StrategyActions {
     // jobs.cpp: jobs that share the node, and which faces carry whose names.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);
+    void forget_strangers(const wire::Name& prefix, jobs::JobId job);
     void remove_job(const wire::Name& prefix, TimePoint now);
     void bind_face(FaceId face, const wire::Name& prefix);
     void admit_face(FaceId face, const wire::Name& prefix);

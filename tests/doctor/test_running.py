@@ -21,7 +21,11 @@ from tests.cli.runs import innet, read_until, started
 __all__ = ["registry"]
 
 SUMS = """
-import innet, numpy, sys, threading
+import os, sys, time
+if sys.argv[1] == "late" and os.environ["RANK"] == "2":
+    right = time.time
+    time.time = lambda: right() + 3600  # all that this process says of the time is wrong
+import innet, numpy, threading
 comm = innet.init()
 values = numpy.ones(1 << 18, numpy.float32)  # long enough that links work, and rarely wait
 comm.allreduce(values)
@@ -35,7 +39,10 @@ while True:
 
 @contextmanager
 def job(network: str, how: str) -> Iterator[None]:
-    """A job of three ranks that adds up for ever; its rank 1 may be ``late``."""
+    """A job of three ranks that adds up for ever.
+
+    Where it is ``late``, its rank 1 stops, and the clock of rank 2 is an hour ahead.
+    """
     command = [sys.executable, "-c", SUMS, how]
     with started("run", "--on", network, "--algorithm", "inc", "--", *command) as running:
         for _ in range(3):
@@ -62,7 +69,7 @@ def network(*options: str) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("registry")
-def test_an_idle_network_is_healthy_and_a_late_rank_or_a_stopped_switch_is_found() -> None:
+def test_an_idle_network_is_healthy_and_then_a_late_rank_a_clock_and_a_switch_are_found() -> None:
     with network() as run:
         healthy = innet("doctor", run)
         assert (healthy.returncode, healthy.stderr) == (0, "")
@@ -72,6 +79,8 @@ def test_an_idle_network_is_healthy_and_a_late_rank_or_a_stopped_switch_is_found
             code, found = doctor(run)
             assert code == 1
             assert "Rank 1 (h1) is late" in found["straggling_rank", "rank 1"]["problem"]
+            assert "s ahead of this one" in found["wrong_clock", "h2"]["problem"]
+            assert ("wrong_clock", "h1") not in found
 
         switch = next(p for p in find_run(run).processes if p.node == "s0")
         os.kill(switch.identity.pid, signal.SIGSTOP)

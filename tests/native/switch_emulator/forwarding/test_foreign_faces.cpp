@@ -220,6 +220,35 @@ TEST_CASE("Data of unknown keys takes neither a verified one's place nor its roo
     CHECK(answers[0].kind == Sent::Kind::kData);
 }
 
+TEST_CASE("what strangers have put under a job's names before it came is not given to its hosts") {
+    Crossing it;
+    it.node.add_route(name("/job"), kProducer, 0);
+    it.receive_interest(kNear, "/job/g0/1", 1);
+    it.receive(kProducer, it.foreign_data("/job/g0/1"));
+    CHECK(it.sent(kNear).size() == 1);
+    CHECK(it.node.counters().cache_entries == 1);
+    it.node.install_job(name("/job"), 1, nullptr);
+    CHECK(it.node.counters().cache_entries == 0);
+    it.receive_interest(kLink, "/job/g0/1", 2);
+    for (const Sent& sent : it.sent(kLink)) CHECK(sent.kind != Sent::Kind::kData);
+}
+
+TEST_CASE(
+    "who has asked for a job's names before it came hears nothing of it, if he is a stranger") {
+    Crossing it;
+    it.node.add_route(name("/job"), kLink, 0);
+    const FaceId other_link = it.node.add_face();
+    it.receive_interest(kNear, "/job/g0/1", 1);
+    it.receive_interest(other_link, "/job/g0/1", 2);
+    it.receive_interest(kNear, "/job/g0/2", 3);
+    CHECK(it.node.counters().pit_entries == 2);
+    it.node.install_job(name("/job"), 1, nullptr);
+    CHECK(it.node.counters().pit_entries == 1);
+    it.receive(kLink, it.data("/job/g0/1"));
+    CHECK(it.sent(kNear).empty());
+    CHECK(it.sent(other_link).size() == 1);
+}
+
 TEST_CASE("a flood of Interests on one face leaves the others the most of their room") {
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = 4096;
