@@ -21,6 +21,9 @@ from innet._native import _core
 from innet.errors import KVError, SecurityError
 from innet.kv.names import tenant_component, tenant_prefix
 from innet.security.key import Key
+from innet.trust.certificate import Certificate, Validity
+from innet.trust.keys import PrivateKey
+from innet.trust.names import name_of
 
 MIN_SECRET_BYTES: Final = 16
 _DERIVED_BYTES: Final = 32
@@ -91,6 +94,14 @@ class Tenant:
     def public_key(self) -> Key:
         """The half of :attr:`key` that verifies, and that switches get."""
         return self.key.public()
+
+    def certificate(self, validity: Validity) -> Certificate:
+        """The anchor of the policy ``pool``: its key, by itself, as an NDN certificate.
+
+        Who has it, and not the secret, can check the tenant's blocks and sign none.
+        """
+        key = PrivateKey.from_raw_ed25519(bytes.fromhex(self.key.secret))
+        return Certificate.self_signed(name_of(f"{self.key_name}/1"), key, validity, version=1)
 
     def signing_key(self) -> _core.SigningKey:
         """:attr:`key`, as the packet path takes it."""

@@ -1,4 +1,4 @@
-"""Poisoned blocks of a pool: caught in the first switch that knows the tenant's key, and counted."""
+"""Poisoned blocks of a pool: caught in the first switch that knows the tenant, and counted."""
 
 from __future__ import annotations
 

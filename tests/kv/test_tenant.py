@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from innet.errors import KVError, SecurityError
 from innet.kv.tenant import Tenant
+from innet.trust import Policy, PrivateKey, SignedData, Validator, Validity
+from innet.trust.names import name_of
 
 SECRET = bytes(range(32))
 
@@ -74,3 +78,25 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
 def test_a_tenant_needs_a_name() -> None:
     with pytest.raises(KVError, match="has a name"):
         Tenant("", SECRET)
+
+
+async def _nobody_is_asked(name: str, _can_be_prefix: bool) -> bytes:
+    raise AssertionError(f"asked for {name}")
+
+
+async def test_who_has_its_certificate_believes_its_blocks_and_no_other_tenant_s() -> None:
+    tenant, other = Tenant("acme", SECRET), Tenant("acme", SECRET[::-1])
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    anchor = tenant.certificate(Validity(datetime(2026, 1, 1, tzinfo=UTC), now))
+    validator = Validator(Policy.load("pool"), [anchor], fetch=_nobody_is_asked, now=lambda: now)
+
+    def block(signer: Tenant) -> SignedData:
+        key = PrivateKey.from_raw_ed25519(bytes.fromhex(signer.key.secret))
+        name = name_of(f"{tenant.prefix}/00ff/raw/0-1/abcd/seg=0")
+        return SignedData.sign(name, b"a block", key, name_of(tenant.key_name))
+
+    believed = await validator.judge(block(tenant))
+    assert believed.is_valid, believed.reason
+    assert "wrong signature" in (await validator.judge(block(other))).reason
+    elsewhere = replace(block(tenant), name=name_of(f"{other.prefix}/00ff/raw/0-1/abcd/seg=0"))
+    assert not (await validator.judge(elsewhere)).is_valid
