@@ -43,9 +43,7 @@ def main(arguments: list[str]) -> int:
     credentials = None if keys.authority is None else CredentialOpener(config.node, keys.authority)
     announcer = Announcer(node, config) if settings.ndn.announce else None
     with (
-        NodeAgent(
-            node, config, credentials=credentials, announcer=announcer, keys=keys
-        ) as agent,
+        NodeAgent(node, config, credentials=credentials, announcer=announcer, keys=keys) as agent,
         closing(NodeTelemetry(node, config, settings, keys, agent.status)),
     ):
         stop.wait()
