@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -192,6 +192,11 @@ class NdnSettings(_Model):
         description="what programs register at a node is known to all nodes of the run, and names "
         "of no job use the links of jobs' hosts, too",
     )
+    multicast: tuple[Annotated[str, Field(pattern="^(/[^/]+)+$")], ...] = Field(
+        default=(),
+        description="prefixes, separated by commas, for which every node of the run asks all who "
+        "serve them, as groups that share a data set need it",
+    )
     commands_by: tuple[Path, ...] = Field(
         default=(),
         description="files of certificates, separated by commas: management commands of their keys "
@@ -202,7 +207,7 @@ class NdnSettings(_Model):
         description="programs one hop away may register routes, too; with commands_by",
     )
 
-    @field_validator("commands_by", mode="before")
+    @field_validator("commands_by", "multicast", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return value.split(",") if isinstance(value, str) else value

@@ -27,6 +27,8 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
         [command_key(Certificate.parse(bytes.fromhex(wire))) for wire in keys.commands_by],
         settings.ndn.localhop,
     )
+    for prefix in settings.ndn.multicast:
+        node.set_strategy(prefix, "/localhost/nfd/strategy/multicast")
     _listen(node, config, settings)  # nobody may command before it is known who may
     for index, face in enumerate(config.faces):
         if config.kind == "switch" and face.peer_kind == "host":
