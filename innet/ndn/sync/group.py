@@ -17,7 +17,8 @@ from innet.ndn.control import ControlParameters
 from innet.ndn.names import Name, as_name, number_at, with_version
 from innet.ndn.production import Answer
 from innet.ndn.signers import Signer
-from innet.ndn.sync.protocol import SyncLimits, SyncProtocol, SyncTiming, Update, publication_name
+from innet.ndn.sync.limits import SyncLimits
+from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update, publication_name
 from innet.ndn.sync.state_vector import Member, StateVector
 from innet.ndn.validation import Validator
 from innet.ndn.wire import ReceivedData, ReceivedInterest
@@ -27,6 +28,7 @@ _VERSION = 3
 _INTEREST_LIFETIME_S = 1.0
 _FRESHNESS_S = 60.0
 _FETCH_WINDOW = 16
+_DOUBTS_SAID = 3
 _MULTICAST = "/localhost/nfd/strategy/multicast"
 _log = logging.getLogger(__name__)
 
@@ -202,17 +204,22 @@ class SyncGroup:
                 raise MalformedPacket(f"{data.name} is not {self._sync_name}")
             await self._validator.check(str(data.name), data)
             received = StateVector.decode(data.content)
-            updates = self._running().on_vector(received, self._now_s(), time.time())
+            heard = self._running().on_vector(received, self._now_s(), time.time())
         except (MalformedPacket, SecurityError) as error:
             _log.warning("ignored a state vector for %s: %s", self.group, error)
             return None
+        if heard.doubts:
+            _log.warning(
+                "left out of a state vector for %s, %d in all: %s",
+                self.group, len(heard.doubts), "; ".join(heard.doubts[:_DOUBTS_SAID]),
+            )  # fmt: skip
         if received[self.member] > self.vector[self.member]:
             _log.warning(
                 "others in %s believe that %s has published %d times, and it has %d: somebody "
                 "forges, or two programs are this member; join again, as another life, to be heard",
                 self.group, self.member.node, received[self.member], self.vector[self.member],
             )  # fmt: skip
-        for update in updates:
+        for update in heard.updates:
             self._add(update)
         self._arm_timer()
         return None

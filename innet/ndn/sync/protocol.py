@@ -5,30 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from innet.errors import MalformedPacket
 from innet.ndn.names import Name
+from innet.ndn.sync.limits import SyncLimits
 from innet.ndn.sync.state_vector import Member, StateVector
 from innet.packets.numbers import ComponentType
 
-_MAX_CLOCK_ERROR_S = 86_400
 _DECAY = 10.0
-
-
-@dataclass(frozen=True)
-class SyncLimits:
-    """What a vector may say; one that says more is ignored as a whole.
-
-    Whoever may sign a vector may say anything of every member, and nobody can take a number back:
-    a member of whom too much was said once is not heard any more.
-
-    Attributes:
-        most_new: publications of one life of a member that nobody here has heard of before.
-        vector_bytes: of everything that is known together, encoded: it has to fit into a packet.
-    """
-
-    most_new: int = 1_000_000
-    vector_bytes: int = 8000
 
 
 @dataclass(frozen=True)
@@ -63,6 +47,18 @@ class Update:
         """The names of what is new in ``group``, oldest first."""
         for seq in range(self.low, self.high + 1):
             yield publication_name(group, self.member, seq)
+
+
+class Heard(NamedTuple):
+    """What was made of another member's vector.
+
+    Attributes:
+        updates: what is new.
+        doubts: why entries of it were left out.
+    """
+
+    updates: list[Update]
+    doubts: list[str]
 
 
 class SyncProtocol:
@@ -116,23 +112,21 @@ class SyncProtocol:
         self._enter_steady_state(now_s)
         return seq
 
-    def on_vector(self, received: StateVector, now_s: float, wall_time_s: float) -> list[Update]:
+    def on_vector(self, received: StateVector, now_s: float, wall_time_s: float) -> Heard:
         """Take in what another member knows; what is new to this one.
 
         What it says of this member beyond its publications is not so, and is left out: nobody
-        else makes them. Times are seconds since 1970 in ``wall_time_s``.
-
-        Raises:
-            MalformedPacket: it is ignored, for it has a life that begins more than a day after
-                ``wall_time_s``, or exceeds the limits.
+        else makes them. So is what exceeds the limits, or has a life that begins more than a day
+        after ``wall_time_s``, in seconds since 1970.
         """
-        received = self._without_own(received)
-        merged = self._checked(received, wall_time_s)
+        received, doubts = self._limits.believed(
+            self._without_own(received), self.vector, wall_time_s
+        )
         updates = [
-            Update(member, self.vector[member] + 1, received[member])
+            self._update(member, received[member])
             for member in self.vector.outdated_members(received)
         ]
-        self.vector = merged
+        self.vector = self.vector.merged(received)
         for update in updates:
             self._updated_s[update.member] = now_s
         if self._heard is not None:
@@ -142,31 +136,17 @@ class SyncProtocol:
         elif not all(self._is_news(member, now_s) for member in behind):
             self._heard = received
             self._deadline_s = now_s + self._suppression_timeout_s()
-        return updates
+        return Heard(updates, doubts)
+
+    def _update(self, member: Member, high: int) -> Update:
+        oldest = high - self._limits.most_new + 1
+        return Update(member, max(self.vector[member] + 1, oldest), high)
 
     def _without_own(self, received: StateVector) -> StateVector:
         own = self.vector[self.member]
         if received[self.member] <= own:
             return received
         return received.with_number(self.member, own)
-
-    def _checked(self, received: StateVector, wall_time_s: float) -> StateVector:
-        """What both know together, if it may be."""
-        most_new = self._limits.most_new
-        for member in received:
-            if member.bootstrap_s > wall_time_s + _MAX_CLOCK_ERROR_S:
-                raise MalformedPacket(f"{member.node} begins in the future")
-            if received[member] > self.vector[member] + most_new:
-                raise MalformedPacket(
-                    f"{member.node} is said to have published {received[member]} times, which is "
-                    f"more than {most_new} above what is known (SyncLimits)"
-                )
-        merged = self.vector.merged(received)
-        if len(merged) > len(self.vector) and len(merged.encode()) > self._limits.vector_bytes:
-            raise MalformedPacket(
-                "with its members a vector does not fit into a packet (SyncLimits)"
-            )
-        return merged
 
     def on_timer(self, now_s: float) -> bool:
         """Whether to send the vector now, which is due at :attr:`deadline_s`."""
