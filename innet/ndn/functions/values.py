@@ -9,8 +9,8 @@ escaped), and then the bytes of those buffers, in the order of ``i``::
     ...       the buffers
 
 Each buffer stands for one value, so that a small document cannot ask for many copies of a large
-buffer; and a document, which takes some forty times its size once it is read, has a bound of its
-own.
+buffer; and a document, which takes some forty times its size once it is read, and time in the event
+loop, has a bound of its own.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MAX_DEPTH = 64
 _MAX_DIMENSIONS = 64
 _MAX_LENGTH = (1 << 63) - 1
 """Of an array in one dimension; longer numbers only take time to multiply."""
-MAX_DOCUMENT_BYTES = 8 << 20
-"""Of JSON: everything but bytes and arrays."""
+MAX_DOCUMENT_BYTES = 256 << 10
+"""Of JSON: everything but bytes and arrays. The event loop reads 1 MiB of it a second at worst."""
 
 
 def encode_value(value: object) -> bytes:
