@@ -11,7 +11,7 @@ from innet.ndn.names import Name, as_name
 
 MAX_TIMEOUT_S = 86400.0
 MAX_WINDOW = 1024
-"""Of a flow, in items: each function keeps a few windows of them."""
+"""Of a flow, in items: each function keeps a few windows of them, as far as their size allows."""
 
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 

@@ -25,8 +25,8 @@ from innet.ndn.wire import ReceivedInterest
 from innet.packets.numbers import NackReason
 
 _LARGEST_IN_ANSWER_BYTES = 7000
-_RESULTS_KEPT = 4
-"""Of the largest size at once."""
+_KEPT = 4
+"""Of the largest size at once: results, and items of each flow."""
 _PATIENCE_S = 8.0
 """How long the caller may take to answer for a segment of the arguments."""
 _STAGE_OPENS_S = 4.0
@@ -56,7 +56,7 @@ class FunctionServer:
         self._most_calls = most_calls
         self._most_bytes = most_bytes
         self._calls = Repetitions()
-        self._results = Results(client, _RESULTS_KEPT * most_bytes)
+        self._results = Results(client, _KEPT * most_bytes)
         self._stages: dict[Name, Stage] = {}
         self._triggers: dict[Name, Stage] = {}
         self._stage_opened = asyncio.Event()
@@ -127,7 +127,8 @@ class FunctionServer:
         )
         if arguments.flow is not None:
             part = arguments.flow
-            stage = Stage(self._client, function, part, self._taker(part))
+            kept_bytes = _KEPT * self._most_bytes
+            stage = Stage(self._client, function, part, self._taker(part), kept_bytes)
             return await self._run_stage(stage, trigger)
         return await function.run(arguments.args, arguments.kwargs, arguments.timeout_s)
 

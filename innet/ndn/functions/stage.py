@@ -24,6 +24,8 @@ from innet.packets.numbers import ComponentType, NackReason
 
 FLOW = b"flow"
 END = b"end"
+_MADE_AT_ONCE = 16
+"""Items of a stage: each has its input in memory."""
 _IDLE_S = 30.0
 """Without a question for so long, nobody is there any more."""
 _LINGER_S = 2.0
@@ -40,6 +42,7 @@ class Stage:
 
     Args:
         take: fetches the content of an input's item.
+        most_bytes: of items that are kept; the latest always is.
 
     Raises:
         FunctionError: the arguments ask for what is none of this function's.
@@ -51,6 +54,7 @@ class Stage:
         function: Function[..., Any],
         part: FlowPart,
         take: Callable[[int], Awaitable[bytes]],
+        most_bytes: int,
     ) -> None:
         self.output = part.output_prefix
         if output_below(function.name, self.output) != self.output:
@@ -60,7 +64,11 @@ class Stage:
         self._take = take
         self._kept = 4 * part.window
         self._timeout_s = part.item_timeout_s
+        self._most_bytes = most_bytes
         self._items: dict[int, asyncio.Task[_Item]] = {}
+        self._sizes: dict[int, int] = {}
+        self._dropped: set[int] = set()
+        self._making = asyncio.Semaphore(_MADE_AT_ONCE)
         self._answers = Repetitions(kept=self._kept)
         self._ended = asyncio.Event()
         self._asked_at_s = asyncio.get_running_loop().time()
@@ -98,6 +106,8 @@ class Stage:
         number = number_at(interest.name, len(self.output), ComponentType.SEQUENCE_NUM)
         if number is None or not self._may_ask_for(number):
             return Refusal(NackReason.NO_DATA)
+        if self._is_awaited_by_many(number) and interest.name not in self._answers:
+            return Refusal(NackReason.CONGESTION)
 
         async def segment() -> bytes:
             item = await asyncio.shield(self._item(number))
@@ -118,28 +128,54 @@ class Stage:
         return (await asyncio.shield(self._item(number))).content
 
     def _may_ask_for(self, number: int) -> bool:
+        if number in self._dropped:
+            return False
         return not self._items or max(self._items) - self._kept < number <= (
             max(self._items) + self._kept
         )
 
+    def _is_awaited_by_many(self, number: int) -> bool:
+        """Who fetches an item asks for one segment until it has come."""
+        item = self._items.get(number)
+        return (item is None or not item.done()) and self._answers.under_way >= self._kept
+
     def _item(self, number: int) -> asyncio.Task[_Item]:
         if number not in self._items:
             self._items[number] = asyncio.get_running_loop().create_task(self._make(number))
-            for old in [n for n in self._items if n <= number - self._kept]:
-                self._items.pop(old).cancel()
+            self._forget_until(number - self._kept)
         return self._items[number]
 
+    def _forget_until(self, number: int) -> None:
+        for old in [n for n in self._items if n <= number]:
+            self._items.pop(old).cancel()
+            self._sizes.pop(old, None)
+        self._dropped = {n for n in self._dropped if n > number}
+
+    def _keep_item(self, number: int, size_bytes: int) -> None:
+        """Drop the oldest that are there while they are too many bytes."""
+        self._sizes[number] = size_bytes
+        while len(self._sizes) > 1 and sum(self._sizes.values()) > self._most_bytes:
+            oldest = min(self._sizes)
+            del self._sizes[oldest]
+            self._items.pop(oldest, None)
+            self._dropped.add(oldest)
+
     async def _make(self, number: int) -> _Item:
+        async with self._making:
+            content = await self._content_of(number)
+        self._keep_item(number, len(content))
+        name = item_name(self.output, number)
+        return _Item(content, publication_of(self._client, name, content))
+
+    async def _content_of(self, number: int) -> bytes:
         try:
             outcome = await self._outcome(number)
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
-            content = Outcome(error=f"{self._function.name}: {error}").encode()
-        else:
-            if outcome.last:
-                asyncio.get_running_loop().call_later(_LINGER_S, self._end_when_quiet)
-        name = item_name(self.output, number)
-        return _Item(content, publication_of(self._client, name, content))
+            return Outcome(error=f"{self._function.name}: {error}").encode()
+        if outcome.last:
+            asyncio.get_running_loop().call_later(_LINGER_S, self._end_when_quiet)
+        return content
 
     def _end_when_quiet(self) -> None:
         """The last item is made: end once those before it are, and nobody asks for any again."""

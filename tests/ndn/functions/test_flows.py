@@ -12,7 +12,10 @@ import pytest
 import innet
 from innet.errors import FunctionError
 from innet.ndn import NackReason, Name, Refusal, encode_interest
-from innet.ndn.functions import stage
+from innet.ndn.functions import stage as stage_module
+from innet.ndn.functions.call import outcome_of
+from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
+from innet.ndn.functions.stage import Stage
 from innet.ndn.wire import parse_interest
 from tests.ndn.direct_client import DirectClient
 
@@ -88,7 +91,7 @@ async def test_large_items_and_a_window_of_one() -> None:
 async def test_the_last_items_may_take_longer_than_a_stage_lingers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stage, "_LINGER_S", 0.01)
+    monkeypatch.setattr(stage_module, "_LINGER_S", 0.01)
 
     @innet.function("/slow")
     async def slow(value: int) -> int:
@@ -166,14 +169,52 @@ async def test_a_stage_ends_when_its_consumer_does() -> None:
 async def test_a_flow_through_another_function_s_names_is_refused() -> None:
     client = DirectClient()
     async with innet.serving(double, client=client):
-        from innet.ndn.functions.call import outcome_of
-        from innet.ndn.functions.messages import Arguments, FlowPart
-
         part = FlowPart(Name("/x"), Name("/victim/flow/1"), 4, 1.0)
         outcome = await outcome_of(
             client, double.name, Arguments([], {}, 1.0, part), client.validator
         )
         assert "not an output of /double" in outcome.error
+
+
+async def test_what_a_stage_makes_at_once_and_what_it_keeps_are_bounded() -> None:
+    under_way: set[int] = set()
+    most_under_way = 0
+    full, gate = asyncio.Event(), asyncio.Event()
+
+    @innet.function("/same")
+    async def same(value: Any) -> Any:
+        return value
+
+    async def take(number: int) -> bytes:
+        nonlocal most_under_way
+        under_way.add(number)
+        most_under_way = max(most_under_way, len(under_way))
+        if len(under_way) == 16:
+            full.set()
+        await gate.wait()
+        under_way.remove(number)
+        return Outcome(bytes(1000)).encode()
+
+    part = FlowPart(Name("/x"), Name("/same/flow/1"), 8, 5.0)
+    stage = Stage(DirectClient(), same, part, take, most_bytes=10_000)
+
+    async def ask(segment: int) -> Any:
+        name = f"/same/flow/1/seq=0/v=1/seg={segment}"
+        return await stage.answer(parse_interest(encode_interest(name)))
+
+    segments = [asyncio.ensure_future(ask(segment)) for segment in range(4 * part.window)]
+    items = [asyncio.ensure_future(stage.content(number)) for number in range(30)]
+    await full.wait()
+    assert await ask(99) == Refusal(NackReason.CONGESTION)
+    gate.set()
+    sizes = [len(content) for content in await asyncio.gather(*items)]
+    assert most_under_way == 16
+    assert sum(sizes) > 3 * 10_000 > 3 * sum(stage._sizes.values()) > 0
+    assert len(stage._items) < 10
+    assert await stage.content(29)
+    with pytest.raises(FunctionError, match="not there any more"):
+        await stage.content(0)
+    await asyncio.gather(*segments)
 
 
 async def test_a_flow_needs_a_function_and_a_window() -> None:
