@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from innet.ndn.names import Name, as_name
 from innet.ndn.objects.discovery import locate
-from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress
+from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress, too_large
 from innet.ndn.objects.sink import FileSink, MemorySink, Sink
 from innet.ndn.validation import Validator
 
@@ -52,9 +52,12 @@ async def fetch(
     place = await locate(
         client, as_name(name), exact=exact, validator=believed, deadline_s=patience_s
     )
+    single = None if place.packet is None else place.packet.content
+    if single is not None and most_bytes is not None and len(single) > most_bytes:
+        raise too_large(place.name, most_bytes)
     sink: Sink = MemorySink() if into is None else FileSink(into)
-    if place.packet is not None:
-        await sink.write([place.packet.content])
+    if single is not None:
+        await sink.write([single])
         return FetchedObject(
             name=place.name,
             content=await sink.finish() or b"",

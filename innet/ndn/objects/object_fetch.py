@@ -61,6 +61,14 @@ class FetchedObject:
     signed_once: bool
 
 
+def too_large(name: Name, most_bytes: int) -> TransportError:
+    """What is raised for an object with more than ``most_bytes``."""
+    return TransportError(
+        f"{name} is larger than the {most_bytes} bytes that are taken here: send less, or raise "
+        "most_bytes where it is fetched"
+    )
+
+
 class ObjectFetch:
     """Fetches the segments below ``name``.
 
@@ -168,10 +176,7 @@ class ObjectFetch:
         """Refuse what is too large, or says that it will be: a segment has at least one byte."""
         total = self._queue.total or 1
         if self._most_bytes is not None and max(self._arrived_bytes, total - 1) > self._most_bytes:
-            raise TransportError(
-                f"{self._name} is larger than the {self._most_bytes} bytes that are taken here: "
-                "send less, or raise most_bytes where it is fetched"
-            )
+            raise too_large(self._name, self._most_bytes)
 
     async def _segment_data(self, segment: int) -> ReceivedData:
         name = with_segment(self._name, segment)

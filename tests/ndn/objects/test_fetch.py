@@ -174,7 +174,7 @@ def test_metadata_are_what_rdr_says():
     assert packet.freshness_s > 0
 
 
-async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come():
+async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come(tmp_path):
     client = DirectClient()
     async with await publish(client, "/x", content_of(50_000), segment_bytes=100):
         assert (await fetch(client, "/x", most_bytes=50_000)).size_bytes == 50_000
@@ -185,6 +185,11 @@ async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come(
             assert len(client.asked) - asked < (600 if most_bytes == 49_999 else 100)
     async with await publish(client, "/empty", b""):
         assert (await fetch(client, "/empty", most_bytes=0)).size_bytes == 0
+    client.produce("/packet", lambda interest: encode_data("/packet", bytes(100)))
+    assert (await fetch(client, "/packet", most_bytes=100)).size_bytes == 100
+    with pytest.raises(TransportError, match="larger than the 99 bytes"):
+        await fetch(client, "/packet", into=tmp_path / "packet", most_bytes=99)
+    assert not list(tmp_path.iterdir())
 
 
 async def test_a_manifest_of_another_form_is_not_taken_for_the_object():
