@@ -14,7 +14,7 @@ from innet.ndn.names import number_at, with_keyword, with_segment
 from innet.ndn.objects.metadata import encode_metadata
 from innet.ndn.signers import DigestSigner
 from innet.packets.numbers import ComponentType
-from tests.ndn.scripted_forwarder import ScriptedForwarder
+from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ async def forwarder(tmp_path):
         yield forwarder
 
 
-async def innet(forwarder: ScriptedForwarder, *arguments: str) -> Any:
+async def innet(forwarder: ScriptedForwarder, *arguments: str, **variables: str) -> Any:
     """A command, with ``forwarder`` as the forwarder that it talks to."""
-    environment = {"INNET_NDN": forwarder.uri}
+    environment = {"INNET_NDN": forwarder.uri, **variables}
     return await asyncio.to_thread(CliRunner(env=environment).invoke, app, list(arguments))
 
 
@@ -71,6 +71,26 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
     assert target.read_bytes() == b"012"
     assert "/x/v=5: 3 bytes in 3 segments" in result.stderr
     assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
+
+
+async def test_a_producer_s_key_signs_what_it_asks_the_forwarder_for(forwarder, tmp_path):
+    store = {"INNET_KEY_STORE": str(tmp_path / "keys")}
+    assert CliRunner(env=store).invoke(app, ["keys", "new", "/op"]).exit_code == 0
+    (tmp_path / "photo").write_bytes(b"photo")
+    forwarder.commands = lambda interest: control_response(interest, 403, "no")
+    for command in (
+        ("publish", "/op/photo", str(tmp_path / "photo"), "--key", "/op"),
+        ("ping", "/op", "--serve", "--key", "/op"),
+    ):
+        result = await innet(forwarder, *command, **store)
+        assert "403" in result.output
+        assert forwarder.command_names == ["rib/register"]
+        (asked,) = forwarder.interests
+        assert asked.key_name is not None
+        assert Name("/op/KEY").is_prefix_of(Name(str(asked.key_name)))
+        forwarder.interests.clear()
+    unused = await innet(forwarder, "ping", "/op", "--key", "/op", **store)
+    assert "goes with --serve" in unused.output
 
 
 def test_where_no_forwarder_listens_the_command_says_what_to_start(tmp_path):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from innet.cli import options
+from innet.cli.identities import stored_identity
+from innet.cli.passphrases import PassphraseFile
+
+if TYPE_CHECKING:
+    from innet.ndn.certificates import CertifiedSigner
+    from innet.trust import Certificate
 
 EXAMPLES = options.examples(
     "innet ping /site/alice --serve",
+    "innet ping /site/alice --serve --key /site/alice",
     "innet ping /site/alice --count 4",
     "innet ping /site/alice --interval 0.1 --forwarder tcp://router:6363",
 )
@@ -34,24 +41,37 @@ def ping(
     serve: Annotated[
         bool, typer.Option("--serve", help="Answer the pings of others instead")
     ] = False,
+    key: options.SigningKey = None,
+    passphrase_file: PassphraseFile = None,
     forwarder: options.Forwarder = None,
 ) -> None:
     """Measure round trips to a prefix, or answer them; interoperable with ndnping.
 
-    It ends with 1 when a ping was not answered.
+    It ends with 1 when a ping was not answered. With [cyan]--serve[/], [cyan]--key[/] signs the
+    answers, and what the forwarder is asked for.
     """
     if serve:
-        asyncio.run(_serve(prefix, forwarder))
+        signer, certificates = stored_identity(key, passphrase_file)
+        asyncio.run(_serve(prefix, forwarder, signer, certificates))
         return
+    if key is not None:
+        raise typer.BadParameter("signs answers: it goes with --serve", param_hint="'--key'")
     if not asyncio.run(_ping(prefix, count, interval_s, timeout_s, forwarder)):
         raise typer.Exit(1)
 
 
-async def _serve(prefix: str, forwarder: str | None) -> None:
+async def _serve(
+    prefix: str,
+    forwarder: str | None,
+    signer: CertifiedSigner | None,
+    certificates: list[Certificate],
+) -> None:
     from innet.ndn import Client
+    from innet.ndn.certificates import serve_certificates
     from innet.ndn.ping import answer_ping, ping_prefix
 
-    async with Client(forwarder) as client:
+    async with Client(forwarder, signer=signer, command_signer=signer) as client:
+        await serve_certificates(client, certificates)
         await client.register(ping_prefix(prefix), partial(answer_ping, client))
         typer.echo(f"answering pings of {prefix}; Ctrl-C ends it", err=True)
         await asyncio.Event().wait()

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
-from innet.cli.passphrases import PassphraseFile, passphrase_for
+from innet.cli.identities import stored_identity
+from innet.cli.passphrases import PassphraseFile
 
 if TYPE_CHECKING:
-    from innet.ndn.certificates import CertifiedSigner
     from innet.ndn.objects import PublishedObject
-    from innet.trust import Certificate
 
 EXAMPLES = options.examples(
     "innet publish /alice/photo photo.jpg",
@@ -48,17 +47,18 @@ def publish(
     """Publish a file in segments under a versioned name, until interrupted.
 
     [cyan]innet fetch[/] finds it, and so do ndnget (ndncatchunks), NDNts and python-ndn. Without
-    [cyan]--key[/], packets carry a SHA-256 digest, which shows damage and not who published.
+    [cyan]--key[/], packets carry a SHA-256 digest, which shows damage and not who published. The
+    key signs what the forwarder is asked for, too.
     """
     from innet.ndn.objects import publish
 
-    signer, certificates = _identity(key, passphrase_file)
+    signer, certificates = stored_identity(key, passphrase_file)
 
     async def serve() -> None:
         from innet.ndn import Client
         from innet.ndn.certificates import serve_certificates
 
-        async with Client(forwarder, signer=signer) as client:
+        async with Client(forwarder, signer=signer, command_signer=signer) as client:
             await serve_certificates(client, certificates)
             published = await publish(
                 client,
@@ -72,22 +72,6 @@ def publish(
             await _until_interrupted(published)
 
     asyncio.run(serve())
-
-
-def _identity(
-    key: str | None, passphrase_file: Path | None
-) -> tuple[CertifiedSigner | None, list[Certificate]]:
-    """Who signs, and the certificates that show who that is."""
-    if key is None:
-        return None, []
-    from innet.ndn.certificates import stored_signer
-    from innet.trust import KeyStore
-    from innet.trust.key_store import default_store
-
-    store = KeyStore(default_store())
-    passphrase = passphrase_for(key, passphrase_file) if store.find(key).is_encrypted else None
-    signer, certificate = stored_signer(store, key, passphrase)
-    return signer, [certificate]
 
 
 async def _until_interrupted(published: PublishedObject) -> None:
