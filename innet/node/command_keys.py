@@ -12,12 +12,16 @@ from innet.errors import SecurityError
 if TYPE_CHECKING:
     from innet.trust import Certificate
 
+_MOST_RSA_BITS = 8192
+"""That the node takes (``transport/security/encoded_public_key.cpp``)."""
+
 
 def load_command_certificate(path: Path, now: datetime) -> Certificate:
     """The certificate in a file, of a key whose commands are to be obeyed.
 
     Raises:
-        SecurityError: it cannot be read, is none, or does not count ``now`` (in UTC).
+        SecurityError: it cannot be read, is none, does not count ``now`` (in UTC), or has a key
+            that a node does not take.
     """
     from innet.trust.ceremonies import load_certificate
 
@@ -26,6 +30,12 @@ def load_command_certificate(path: Path, now: datetime) -> Certificate:
         raise SecurityError(
             f"{path}: this certificate {why}, and commands of its key are not to be obeyed. Issue "
             "another one (innet keys issue), or export one that counts (innet keys export)."
+        )
+    if (certificate.public_key.rsa_bits or 0) > _MOST_RSA_BITS:
+        raise SecurityError(
+            f"{path}: an RSA key of {certificate.public_key.rsa_bits} bits; nodes verify commands "
+            f"of up to {_MOST_RSA_BITS}. Sign them with another key, ECDSA for example (innet keys "
+            "new --type ecdsa)."
         )
     return certificate
 

@@ -65,6 +65,7 @@ class Forwarder:
 
         Raises:
             EmulationError: a listener cannot be had; none is left open.
+            ValueError: a command key is malformed.
         """
         node = _core.Node(
             native_settings(
@@ -80,9 +81,9 @@ class Forwarder:
         )
         self._open.callback(node.stop, "the forwarder was told to stop")
         node.start()
-        node.authorise_commands(list(self._options.command_keys), self._options.localhop_rib)
         with ExitStack() as opening:
             opening.push(self._open.pop_all())
+            node.authorise_commands(list(self._options.command_keys), self._options.localhop_rib)
             self.listeners = tuple(self._listen(node, uri) for uri in self._options.listeners)
             for prefix, strategy in self._options.strategies:
                 runner = StrategyRunner(node, prefix, strategy)

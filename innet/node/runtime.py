@@ -18,11 +18,21 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
 
     Raises:
         EmulationError: a socket cannot be opened.
+        SecurityError: one of the keys whose commands are to be obeyed is none.
     """
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
     for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
         _add_link(node, config, settings, face, index, fd)
     node.start()
+    try:
+        _set_up(node, config, settings, keys)
+    except BaseException:
+        node.stop("it could not be set up")
+        raise
+    return node
+
+
+def _set_up(node: _core.Node, config: NodeConfig, settings: Settings, keys: NodeKeys) -> None:
     node.authorise_commands(
         [command_key(Certificate.parse(bytes.fromhex(wire))) for wire in keys.commands_by],
         settings.ndn.localhop,
@@ -35,7 +45,6 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
             node.bind_face(index, None)  # until a job has that host
     for route in config.routes:
         node.add_route(f"/n/{route.node}", route.face)
-    return node
 
 
 def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings:
@@ -92,7 +101,6 @@ def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
                     beside_links=True,
                 )
     except RuntimeError as error:
-        node.stop("NDN programs could not connect")
         raise EmulationError(
             f"NDN programs could not connect to {config.node}: {error}. Choose another port "
             "(--set ndn.port=...), or none, or no Unix sockets (--set ndn.unix=false)."

@@ -81,6 +81,11 @@ class PublicKey:
         """For people: ``ed25519``, ``ecdsa`` or ``rsa``."""
         return {SIGNATURE_RSA: "rsa", SIGNATURE_ECDSA: "ecdsa"}.get(self.signature_type, "ed25519")
 
+    @property
+    def rsa_bits(self) -> int | None:
+        """Length of an RSA key's modulus; ``None`` for any other key."""
+        return self._key.key_size if isinstance(self._key, rsa.RSAPublicKey) else None
+
     def raw_ed25519(self) -> bytes | None:
         """The 32 bytes of an Ed25519 key; ``None`` for any other."""
         if isinstance(self._key, ed25519.Ed25519PublicKey):

@@ -14,13 +14,21 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from innet.errors import CommandRefused, EmulationError, InterestRefused
+from innet._native import _core
+from innet.emulation.node_config import NodeConfig
+from innet.errors import CommandRefused, EmulationError, InterestRefused, SecurityError
 from innet.ndn import Client
 from innet.ndn.signers import Ed25519Signer
 from innet.ndn.strategy import Decision, PendingInterest, Refuse, Strategy
+from innet.node import open_node
+from innet.node.command_keys import load_command_certificate
 from innet.node.forwarder import Forwarder, ForwarderOptions
-from innet.trust import Certificate, PrivateKey, Validity
+from innet.security.keys import KeyDealer
+from innet.settings import Settings
+from innet.trust import Certificate, PrivateKey, PublicKey, Validity
 from innet.trust.names import name_of
 
 
@@ -146,3 +154,49 @@ def test_neighbours_register_nothing_unless_it_is_said_who_may(socket_path: Path
     )
     assert ended.returncode == 2
     assert "--commands-by" in ended.stderr
+
+
+def test_a_key_that_a_node_would_not_take_is_refused_before_it_starts(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    large = RSAPublicNumbers(65537, (1 << 8200) + 1).public_key()
+    issuer = PrivateKey.generate()
+    certificate = Certificate.issue(
+        name_of("/op/KEY/1"),
+        PublicKey.from_spki(large.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)),
+        Validity(now - timedelta(days=1), now + timedelta(days=1)),
+        version=1,
+        issuer=issuer,
+        issuer_locator=name_of("/ca/KEY/1"),
+        issuer_id="ca",
+    )
+    file = tmp_path / "op.cert"
+    file.write_text(certificate.to_text())
+    with pytest.raises(SecurityError, match=r"RSA key of 8201 bits; nodes verify .* up to 8192"):
+        load_command_certificate(file, now)
+
+
+def _threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_a_command_key_that_is_none_leaves_no_forwarder_running(socket_path: Path) -> None:
+    threads = _threads()
+    key = _core.SigningKey("rsa", "/op/KEY/1", b"no key")
+    forwarder = Forwarder(ForwarderOptions([f"unix://{socket_path}"], command_keys=[key]))
+    with pytest.raises(ValueError, match="key"):
+        forwarder.__enter__()
+    assert _threads() == threads
+
+
+def test_a_node_of_a_run_that_cannot_be_set_up_does_not_run_on(tmp_path: Path) -> None:
+    config = NodeConfig(
+        run_id="r", node="s0", kind="switch", mode="local", run_dir=tmp_path, faces=(), routes=(),
+        slots=8, cache_bytes=0, cache_policy="lru", control_socket=tmp_path / "c",
+        ndn_socket=tmp_path / "n", seed=1, ip_address=None,
+    )  # fmt: skip
+    keys = KeyDealer(["s0"], "digest").switches["s0"]
+    broken = keys.model_copy(update={"commands_by": ("00",)})
+    threads = _threads()
+    with pytest.raises(SecurityError) as raised:  # whose frames keep the node
+        open_node(config, Settings(), broken)
+    assert _threads() == threads, raised
