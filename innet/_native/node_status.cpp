@@ -142,7 +142,7 @@ nb::dict link_dict(const driver::LinkStatus& link) {
 
 nb::dict foreign_face_dict(const driver::LinkStatus& link) {
     nb::dict d = link_dict(link);
-    d["face_id"] = management::kFirstFaceId + link.number;
+    d["face_id"] = management::shown_face_id(link.number);
     d["remote_uri"] = link.remote_uri;
     d["backlog_bytes"] = link.backlog_bytes;
     d["dropped_paused"] = link.dropped_paused;

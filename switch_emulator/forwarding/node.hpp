@@ -73,10 +73,11 @@ struct NodeCounters {
     std::uint64_t no_route = 0;             ///< Interests refused as NoRoute
     std::uint64_t no_rule = 0;              ///< asked to evaluate here what no rule makes: NoRule
     std::uint64_t hop_limit_exceeded = 0;
-    std::uint64_t scope_violations = 0;     ///< `/localhost` from another machine: dropped
-    std::uint64_t over_share = 0;           ///< nacked, because the face has its share of the PIT
-    std::uint64_t too_large = 0;            ///< not sent, because the face takes no such packets
-    std::uint64_t reassemblies_failed = 0;  ///< packets of which not all fragments came in time
+    std::uint64_t scope_violations = 0;  ///< `/localhost` from another machine: dropped
+    std::uint64_t over_share = 0;        ///< nacked, because the face has its share of the PIT
+    std::uint64_t too_large = 0;         ///< not sent, because the face takes no such packets
+    /// Packets of which not all fragments came in time, or that later ones displaced before.
+    std::uint64_t reassemblies_failed = 0;
     std::uint64_t reflexive_routes = 0;     ///< ways back that pending Interests have
     std::uint64_t reflexive_interests = 0;  ///< sent on such a way
     std::uint64_t reflexive_refused = 0;    ///< no way of that name, or not for whoever asked

@@ -3,7 +3,7 @@
 namespace innet::management {
 
 std::uint64_t shown_face_id(const forwarding::Node& node, FaceId face) {
-    return node.is_open(face) ? kFirstFaceId + node.face_number(face) : kInternalFaceId;
+    return node.is_open(face) ? shown_face_id(node.face_number(face)) : kInternalFaceId;
 }
 
 std::optional<FaceId> open_face(const forwarding::Node& node,

@@ -13,6 +13,7 @@ inline constexpr std::uint64_t kFirstFaceId = 256;
 /// NFD's for what is inside of the node; management makes no face of that number.
 inline constexpr std::uint64_t kInternalFaceId = 1;
 
+constexpr std::uint64_t shown_face_id(FaceNumber number) { return kFirstFaceId + number; }
 /// Of an open face. It is never another's, so that a late command cannot mean the wrong one.
 std::uint64_t shown_face_id(const forwarding::Node& node, FaceId face);
 

@@ -29,7 +29,7 @@ void Fib::remove_face(FaceId face) {
     entries_.erase_if([](const FibEntry& entry) { return entry.next_hops.empty(); });
 }
 
-bool Fib::contains(const wire::Name& prefix, FaceId face) {
+bool Fib::contains(const wire::Name& prefix, FaceId face) const {
     const FibEntry* entry = entries_.find(prefix);
     return entry != nullptr &&
            std::ranges::find(entry->next_hops, face, &NextHop::face) != entry->next_hops.end();

@@ -26,9 +26,9 @@ class Fib {
     /// Adds a next hop, or changes its cost.
     void add(const wire::Name& prefix, FaceId face, std::uint32_t cost);
     void remove(const wire::Name& prefix, FaceId face);
-    /// Takes no time when no next hop is that face.
+    /// Takes no time when no next hop is that face, and otherwise looks at all entries.
     void remove_face(FaceId face);
-    bool contains(const wire::Name& prefix, FaceId face);
+    bool contains(const wire::Name& prefix, FaceId face) const;
     std::size_t next_hops() const { return next_hops_; }
 
     /// The longest prefix that has next hops; null when there is no route.

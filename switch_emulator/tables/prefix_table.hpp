@@ -21,11 +21,14 @@ template <typename Entry>
 class PrefixTable {
   public:
     /// The entry of exactly this prefix; null when there is none.
-    Entry* find(const wire::Name& prefix) {
+    const Entry* find(const wire::Name& prefix) const {
         const auto bucket = entries_.find(prefix.view().hash());
         if (bucket == entries_.end()) return nullptr;
         const auto entry = std::ranges::find(bucket->second, prefix, &Entry::prefix);
         return entry == bucket->second.end() ? nullptr : &*entry;
+    }
+    Entry* find(const wire::Name& prefix) {
+        return const_cast<Entry*>(std::as_const(*this).find(prefix));
     }
 
     /// The same, added when there is none.

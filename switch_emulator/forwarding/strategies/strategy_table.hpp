@@ -29,7 +29,7 @@ class StrategyTable {
 
     bool empty() const { return choice_.size() == 0; }
     std::size_t size() const { return choice_.size(); }
-    bool contains(const wire::Name& prefix) { return choice_.find(prefix) != nullptr; }
+    bool contains(const wire::Name& prefix) const { return choice_.find(prefix) != nullptr; }
     tables::StrategyNumber number_for(const tables::NamePrefixes& name) const;
     Strategy& at(tables::StrategyNumber number) {
         return number == tables::kDefaultStrategy ? best_route_ : *strategies_[number - 1].strategy;
