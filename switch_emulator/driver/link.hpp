@@ -15,12 +15,25 @@ namespace innet::driver {
 /// Whose a link is, as far as limits go: each kind has a share of its own, so that none of them
 /// keeps another out.
 enum class LinkKind : std::uint8_t {
-    kNode,     ///< another node of the network
-    kLocal,    ///< a program of this machine, by a connection of its own
-    kRemote,   ///< one of another machine, likewise
-    kUdpPeer,  ///< of a UDP port: whoever sends a datagram is one, and may lie about its address
+    kNode,          ///< another node of the network
+    kLocal,         ///< a program of this machine, by a connection of its own
+    kRemote,        ///< one of another machine, likewise
+    kLocalUdpPeer,  ///< a program of this machine that sends datagrams to a UDP port
+    kUdpPeer,       ///< whoever else does, and may lie about its address
 };
-inline constexpr std::size_t kLinkKinds = 4;
+inline constexpr std::size_t kLinkKinds = static_cast<std::size_t>(LinkKind::kUdpPeer) + 1;
+
+constexpr bool is_udp_peer(LinkKind kind) {
+    return kind == LinkKind::kLocalUdpPeer || kind == LinkKind::kUdpPeer;
+}
+
+/// Of a foreign link: without a descriptor, it is one of a UDP port's peers.
+constexpr LinkKind foreign_kind(bool has_descriptor, FaceScope scope) {
+    if (scope == FaceScope::kLocal) {
+        return has_descriptor ? LinkKind::kLocal : LinkKind::kLocalUdpPeer;
+    }
+    return has_descriptor ? LinkKind::kRemote : LinkKind::kUdpPeer;
+}
 
 /// Links of a kind at once: each may hold a descriptor and buffers.
 constexpr std::size_t most_links(LinkKind kind) {
@@ -30,6 +43,7 @@ constexpr std::size_t most_links(LinkKind kind) {
         case LinkKind::kRemote:
             return 128;
         case LinkKind::kLocal:
+        case LinkKind::kLocalUdpPeer:
         case LinkKind::kUdpPeer:
             return 256;
     }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "switch_emulator/tables/compact.hpp"
 
@@ -31,11 +32,6 @@ constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
 /// Fewer at once are no flood.
 constexpr std::uint64_t kRejectionsBeforePause = 32;
 constexpr Duration kRetryInterval = std::chrono::milliseconds(1);
-
-LinkKind kind_of(const Channel& channel, FaceScope scope) {
-    if (channel.fd() < 0) return LinkKind::kUdpPeer;
-    return scope == FaceScope::kLocal ? LinkKind::kLocal : LinkKind::kRemote;
-}
 
 std::uint64_t rejections(const forwarding::FaceCounters& face) {
     return face.nacks_out + face.malformed_in + face.scope_violations_in;
@@ -72,7 +68,7 @@ std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, F
                                              management::FaceDescription description,
                                              TimePoint now) {
     auto link = std::make_unique<Link>();
-    link->kind = kind_of(*channel, scope);
+    link->kind = foreign_kind(channel->fd() >= 0, scope);
     link->channel = std::move(channel);
     link->description = std::move(description);
     link->last_heard = now;
@@ -121,16 +117,19 @@ void LinkTable::close(FaceId face, TimePoint now) {
     node_.close_face(face, now);
 }
 
-bool LinkTable::evict_udp_peer(TimePoint now) {
-    const Link* silent = nullptr;
+bool LinkTable::evict_udp_peer(LinkKind kind, TimePoint now) {
+    const auto merit = [this](const Link& link) {
+        return std::pair(node_.has_routes_to(link.face), link.last_heard);
+    };
+    const Link* victim = nullptr;
     for (const auto& link : links_) {
-        if (link == nullptr || link->kind != LinkKind::kUdpPeer) continue;
+        if (link == nullptr || link->kind != kind) continue;
         if (link->description.persistency != management::FacePersistency::kOnDemand) continue;
-        if (silent == nullptr || link->last_heard < silent->last_heard) silent = link.get();
+        if (victim == nullptr || merit(*link) < merit(*victim)) victim = link.get();
     }
-    if (silent == nullptr) return false;
+    if (victim == nullptr) return false;
     ++counters_.evicted;
-    close(silent->face, now);
+    close(victim->face, now);
     return true;
 }
 

@@ -44,9 +44,9 @@ class LinkTable {
                                       management::FaceDescription description, TimePoint now);
     bool has_room(LinkKind kind) const { return links_of(kind) < most_links(kind); }
     void count_refused() { ++counters_.refused; }
-    /// Closes the peer of a UDP port that has been silent for longest, of those that nobody asked
-    /// for. False when there is none.
-    bool evict_udp_peer(TimePoint now);
+    /// Closes a peer of a UDP port, of those of that kind that nobody asked for: rather one without
+    /// routes, and of these the one that has been silent for longest. False when there is none.
+    bool evict_udp_peer(LinkKind kind, TimePoint now);
     void close(FaceId face, TimePoint now);
     void close_foreign(TimePoint now);
     /// Called when a foreign link has been closed.

@@ -120,7 +120,8 @@ std::optional<FaceId> Listeners::add_peer(UdpPort& port, const SocketAddress& pe
     description.mtu = kMaxForeignPacketBytes;
     // The kernel takes no packet with such a source address from outside.
     const FaceScope scope = peer.is_loopback() ? FaceScope::kLocal : FaceScope::kNonLocal;
-    if (!links_.has_room(LinkKind::kUdpPeer)) links_.evict_udp_peer(now);
+    const LinkKind kind = foreign_kind(false, scope);
+    if (!links_.has_room(kind)) links_.evict_udp_peer(kind, now);
     const auto face = links_.add_foreign(port.channel_to(peer), scope, std::move(description), now);
     if (!face) return std::nullopt;
     port.set_face(peer, *face);

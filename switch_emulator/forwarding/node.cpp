@@ -150,6 +150,8 @@ bool Node::has_route(const wire::Name& prefix, FaceId face) const {
     return state_->fib.contains(prefix, face);
 }
 
+bool Node::has_routes_to(FaceId face) const { return state_->fib.next_hops_of(face) != 0; }
+
 std::size_t Node::route_count() const { return state_->fib.next_hops(); }
 
 wire::NameView Node::last_unroutable() const {

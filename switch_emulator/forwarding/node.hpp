@@ -176,6 +176,8 @@ class Node final : public Forwarder {
     std::vector<Route> routes() const;
     bool has_route(const wire::Name& prefix, FaceId face) const;
     /// How many of them there are.
+    /// Whether any of them leads to that face.
+    bool has_routes_to(FaceId face) const;
     std::size_t route_count() const;
     /// It outlives the node; null (the start) means that the routes added are all there are.
     void set_route_source(RouteSource* source);

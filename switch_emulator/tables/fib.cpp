@@ -24,7 +24,7 @@ void Fib::remove(const wire::Name& prefix, FaceId face) {
 }
 
 void Fib::remove_face(FaceId face) {
-    if (face >= next_hops_of_face_.size() || next_hops_of_face_[face] == 0) return;
+    if (next_hops_of(face) == 0) return;
     entries_.for_each([&](FibEntry& entry) { erase_hop(entry, face); });
     entries_.erase_if([](const FibEntry& entry) { return entry.next_hops.empty(); });
 }

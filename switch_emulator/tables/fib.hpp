@@ -30,6 +30,9 @@ class Fib {
     void remove_face(FaceId face);
     bool contains(const wire::Name& prefix, FaceId face) const;
     std::size_t next_hops() const { return next_hops_; }
+    std::size_t next_hops_of(FaceId face) const {
+        return face < next_hops_of_face_.size() ? next_hops_of_face_[face] : 0;
+    }
 
     /// The longest prefix that has next hops; null when there is no route.
     const FibEntry* longest_prefix_entry(const NamePrefixes& name) const {

@@ -1,0 +1,86 @@
+// The links of foreign programs, with channels that the test plays.
+
+#include <doctest/doctest.h>
+#include <sys/epoll.h>
+
+#include "switch_emulator/driver/file_descriptor.hpp"
+#include "switch_emulator/driver/link_table.hpp"
+#include "tests/native/switch_emulator/forwarding/switch_under_test.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+using namespace std::chrono_literals;
+using driver::LinkKind;
+
+namespace {
+
+/// Whoever is at its other end never reads. Without a descriptor: a peer of a UDP port.
+class DeafChannel final : public driver::Channel {
+  public:
+    int fd() const override { return -1; }
+    bool receive(PacketPool&, std::vector<PacketRef>&) override { return false; }
+    std::size_t send(std::span<const OutgoingPacket>) override { return 0; }
+    const driver::SocketCounters& counters() const override { return counters_; }
+
+  private:
+    driver::SocketCounters counters_;
+};
+
+struct TableUnderTest : SwitchUnderTest {
+    TableUnderTest() : SwitchUnderTest(0) {}
+
+    std::optional<FaceId> add_peer(FaceScope scope) {
+        management::FaceDescription description;
+        description.persistency = management::FacePersistency::kOnDemand;
+        return links.add_foreign(std::make_unique<DeafChannel>(), scope, std::move(description),
+                                 now);
+    }
+    /// So many peers as there is room for, each heard a second after the one before.
+    std::vector<FaceId> fill(FaceScope scope) {
+        std::vector<FaceId> faces;
+        while (links.has_room(driver::foreign_kind(false, scope))) {
+            faces.push_back(add_peer(scope).value());
+            now += 1s;
+        }
+        return faces;
+    }
+    void send(FaceId face, const PacketRef& packet, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) node.outbox().send(face, packet);
+        links.flush(now);
+    }
+
+    driver::FileDescriptor epoll{::epoll_create1(EPOLL_CLOEXEC)};
+    security::SerialHasher hasher;
+    driver::LinkTable links{node, hasher, pool, epoll.get()};
+};
+
+}  // namespace
+
+TEST_CASE("UDP peers of other machines take no place from programs of this one, nor these's") {
+    TableUnderTest test;
+    const auto local = test.fill(FaceScope::kLocal);
+    const auto remote = test.fill(FaceScope::kNonLocal);
+    CHECK(local.size() == driver::most_links(LinkKind::kLocalUdpPeer));
+    CHECK(remote.size() == driver::most_links(LinkKind::kUdpPeer));
+    CHECK(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
+    CHECK(test.links.find(remote[0]) == nullptr);
+    CHECK(test.links.find(local[0]) != nullptr);
+    CHECK_FALSE(test.links.has_room(LinkKind::kLocalUdpPeer));
+    CHECK(test.links.evict_udp_peer(LinkKind::kLocalUdpPeer, test.now));
+    CHECK(test.links.find(local[0]) == nullptr);
+}
+
+TEST_CASE(
+    "a UDP peer that has registered something gives its place up after those without routes") {
+    TableUnderTest test;
+    const FaceId producer = test.add_peer(FaceScope::kNonLocal).value();
+    test.now += 1s;
+    const FaceId consumer = test.add_peer(FaceScope::kNonLocal).value();
+    test.node.add_route(name("/p"), producer, 0);
+    CHECK(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
+    CHECK(test.links.find(producer) != nullptr);
+    CHECK(test.links.find(consumer) == nullptr);
+    CHECK(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
+    CHECK(test.links.find(producer) == nullptr);
+    CHECK_FALSE(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
+}
