@@ -24,8 +24,10 @@ constexpr std::size_t kMaxPeerBacklogPackets = 512;
 /// Of a foreign link, with what each packet takes beside its bytes: a client may send thousands of
 /// commands before it reads the first answer.
 constexpr std::size_t kMaxForeignBacklogBytes = std::size_t{8} << 20;
-/// Of all of them together.
+/// Of all of them together: each may have as much as is left of it (as `tables::FaceRecords`).
 constexpr std::size_t kMaxHeldBytes = std::size_t{128} << 20;
+/// Of each in any case, so that those who never read leave the others something.
+constexpr std::size_t kGuaranteedBacklogBytes = std::size_t{64} << 10;
 /// A foreign face that sends what is only rejected is not read for this time per packet: rejecting
 /// a packet takes a small part of it, so that a flood leaves the processor to others.
 constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
@@ -277,9 +279,10 @@ void LinkTable::hold_backlog(Link& link) {
 
 bool LinkTable::may_hold(const Link& link, std::size_t bytes) const {
     if (link.held == 0) return true;  // a part of it may have left already
-    if (link.kind == LinkKind::kUdpPeer && link.held >= kMaxPeerBacklogPackets) return false;
-    return link.held_bytes + bytes <= kMaxForeignBacklogBytes &&
-           held_bytes_ + bytes <= kMaxHeldBytes;
+    if (is_udp_peer(link.kind) && link.held >= kMaxPeerBacklogPackets) return false;
+    const std::size_t left = kMaxHeldBytes - std::min(held_bytes_, kMaxHeldBytes);
+    return link.held_bytes + bytes <=
+           std::max(kGuaranteedBacklogBytes, std::min(kMaxForeignBacklogBytes, left));
 }
 
 void LinkTable::release_held(Link& link, std::size_t count) {

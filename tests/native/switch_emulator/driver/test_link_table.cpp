@@ -84,3 +84,19 @@ TEST_CASE(
     CHECK(test.links.find(producer) == nullptr);
     CHECK_FALSE(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
 }
+
+TEST_CASE("however many never read, something is kept for the next, and a bounded amount of all") {
+    TableUnderTest test;
+    const auto deaf = test.fill(FaceScope::kLocal);
+    const PacketRef packet = test.pool.allocate(kMaxPacketBytes);
+    for (const FaceId face : deaf) test.send(face, packet, 200);
+    const FaceId next = test.add_peer(FaceScope::kNonLocal).value();
+    test.send(next, test.pool.allocate(8000), 7);
+    std::size_t held = 0;
+    for (const driver::LinkStatus& link : test.links.status()) {
+        held += link.backlog_bytes;
+        CHECK(link.backlog_bytes <= 8U << 20);
+    }
+    CHECK(held <= (128U << 20) + (deaf.size() + 1) * (kMaxPacketBytes + (64U << 10)));
+    CHECK(test.links.find(next)->backlog() == 7);
+}
