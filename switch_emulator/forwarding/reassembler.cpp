@@ -8,6 +8,8 @@ namespace {
 
 /// What the link headers of one packet take at most.
 constexpr std::size_t kMaxHeaderBytes = 96;
+/// Of one packet's fragments with their own headers, which are kept with them.
+constexpr std::size_t kMaxFragmentsBytes = 2 * kMaxForeignPacketBytes;
 
 }  // namespace
 
@@ -21,7 +23,8 @@ Reassembler::Outcome Reassembler::add(FaceId face, const PacketRef& fragment,
     PacketRef& place = packet->fragments[static_cast<std::size_t>(info.index)];
     if (place) return Outcome::kWaiting;
     packet->payload_bytes += view.payload().size();
-    if (packet->payload_bytes > kMaxForeignPacketBytes) {
+    packet->kept_bytes += fragment.size();
+    if (packet->payload_bytes > kMaxForeignPacketBytes || packet->kept_bytes > kMaxFragmentsBytes) {
         packets_.erase(packet);
         return Outcome::kRefused;
     }

@@ -51,6 +51,7 @@ class Reassembler {
         std::vector<PacketRef> fragments;  ///< by index; empty until it comes
         std::size_t missing = 0;
         std::size_t payload_bytes = 0;
+        std::size_t kept_bytes = 0;  ///< with the fragments' own headers
         TimePoint begun;
     };
     using Packets = std::vector<Packet>;

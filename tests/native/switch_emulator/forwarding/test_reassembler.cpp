@@ -195,6 +195,30 @@ TEST_CASE(
     CHECK(test.node.counters().reassemblies_failed == 10'000 - Reassembler::kMaxPacketsPerFace);
 }
 
+TEST_CASE("a fragment's headers count as well as what it carries") {
+    Fragmented test;
+    // A header field that nobody has to know (NDNLPv2: 800 to 959, and no critical number).
+    constexpr std::uint32_t kIgnorable = 956;
+    const auto with_ballast = [&](std::uint64_t index, std::size_t ballast_bytes) {
+        const auto number = [](std::uint32_t type, std::uint8_t value) {
+            return test::tlv(type, {test::Bytes{value}});
+        };
+        const auto sequence = static_cast<std::uint8_t>(index);
+        return test.pool.copy_of(test::tlv(
+            100, {test::tlv(81, {test::Bytes{0, 0, 0, 0, 0, 0, 0, sequence}}), number(82, sequence),
+                  number(83, 64), test::tlv(kIgnorable, {test::Bytes(ballast_bytes)}),
+                  test::tlv(80, {test::Bytes{0}})}));
+    };
+    test.receive(kNear, with_ballast(0, 8000));
+    test.receive(kNear, with_ballast(1, 8000));
+    CHECK(test.malformed(kNear) == 0);
+    test.receive(kNear, with_ballast(2, 8000));
+    CHECK(test.malformed(kNear) == 1);
+    test.receive(kNear, with_ballast(3, 60'000));
+    CHECK(test.malformed(kNear) == 2);
+    CHECK(test.pool.bytes_in_use() == 0);
+}
+
 TEST_CASE("many faces that send no more than beginnings cost bounded memory, too") {
     Fragmented test;
     const PacketRef large = test.pool.copy_of(test::Bytes(8000));
