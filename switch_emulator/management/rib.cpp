@@ -81,10 +81,11 @@ void Rib::remove_face(FaceId face) {
     }
 }
 
-bool Rib::contains(const wire::Name& prefix, FaceId face, std::uint64_t origin) const {
+const RibRoute* Rib::find(const wire::Name& prefix, FaceId face, std::uint64_t origin) const {
     const auto entry = entries_.find(prefix);
-    return entry != entries_.end() &&
-           find_route(entry->second.routes, face, origin) != entry->second.routes.end();
+    if (entry == entries_.end()) return nullptr;
+    const auto route = find_route(entry->second.routes, face, origin);
+    return route == entry->second.routes.end() ? nullptr : &*route;
 }
 
 std::span<const RibRoute> Rib::routes_of(const wire::Name& prefix) const {

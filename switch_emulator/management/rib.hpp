@@ -59,7 +59,8 @@ class Rib {
     /// False when there was none.
     bool remove(const wire::Name& prefix, FaceId face, std::uint64_t origin);
     void remove_face(FaceId face);
-    bool contains(const wire::Name& prefix, FaceId face, std::uint64_t origin) const;
+    /// Null when there is none; valid until the next change.
+    const RibRoute* find(const wire::Name& prefix, FaceId face, std::uint64_t origin) const;
     /// The routes of exactly this prefix; valid until the next change.
     std::span<const RibRoute> routes_of(const wire::Name& prefix) const;
     /// Removes what has expired by now.

@@ -63,9 +63,6 @@ ControlResponse RibModule::register_route(ControlParameters parameters,
         return {kBadRequest, "Cost is above 4294967295", parameters};
     }
     if (!face) return {kGone, "there is no such face", parameters};
-    if (!has_room() && !rib_.contains(*parameters.name, *face, *parameters.origin)) {
-        return {kFull, "this node has too many routes", parameters};
-    }
     RibRoute route{.face = *face,
                    .origin = *parameters.origin,
                    .cost = static_cast<std::uint32_t>(*parameters.cost),
@@ -73,8 +70,19 @@ ControlResponse RibModule::register_route(ControlParameters parameters,
     if (parameters.expiration_period_ms) {
         route.expiry = after(context.now, *parameters.expiration_period_ms);
     }
+    if (!has_room_for(*parameters.name, route)) {
+        return {kFull, "this node has too many routes", parameters};
+    }
     rib_.put(*parameters.name, route);
     return {kOk, "Success", parameters};
+}
+
+// Other flags may give longer prefixes next hops, as a new route does; another cost gives none.
+bool RibModule::has_room_for(const wire::Name& prefix, const RibRoute& route) const {
+    const RibRoute* known = rib_.find(prefix, route.face, route.origin);
+    if (known == nullptr && rib_.routes() >= max_routes_) return false;
+    if (known != nullptr && known->flags == route.flags) return true;
+    return node_.route_count() < max_next_hops_;
 }
 
 // A route that is not there is as good as removed: so NFD answers, too.

@@ -31,9 +31,7 @@ class RibModule final : public Module, private NextHopSink {
     NetworkRoutes network_routes() { return {rib_, node_}; }
 
   private:
-    bool has_room() const {
-        return rib_.routes() < max_routes_ && node_.route_count() < max_next_hops_;
-    }
+    bool has_room_for(const wire::Name& prefix, const RibRoute& route) const;
     ControlResponse register_route(ControlParameters parameters, const CommandContext& context);
     ControlResponse unregister_route(ControlParameters parameters, const CommandContext& context);
     void add_next_hop(const wire::Name& prefix, FaceId face, std::uint32_t cost) override;

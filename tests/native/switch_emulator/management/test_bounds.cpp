@@ -49,6 +49,23 @@ TEST_CASE("what routes of longer prefixes inherit counts, too") {
     CHECK(managed.command(4, "rib/register", named("/a")).code == 503);
 }
 
+TEST_CASE("a route without room for more does not come to be inherited, but its cost may change") {
+    auto options = ManagedNode::default_options();
+    options.max_next_hops = 3;
+    ManagedNode managed(options);
+    ControlParameters shorter = named("/a");
+    shorter.flags = 0;
+    CHECK(managed.command(3, "rib/register", shorter).code == 200);
+    for (const char* prefix : {"/a/1", "/a/2"}) {
+        CHECK(managed.command(2, "rib/register", named(prefix)).code == 200);
+    }
+    shorter.cost = 7;
+    CHECK(managed.command(3, "rib/register", shorter).code == 200);
+    shorter.flags = management::kChildInherit;
+    CHECK(managed.command(3, "rib/register", shorter).code == 503);
+    CHECK(managed.routes() == std::vector<std::string>{"/a>3/7", "/a/1>2/0", "/a/2>2/0"});
+}
+
 TEST_CASE("a closed face's next hops make room for others'") {
     auto options = ManagedNode::default_options();
     options.max_next_hops = 1;
