@@ -201,7 +201,7 @@ void NodeThread::wait_for_events() {
     now_ = clock_now();
     if (now_ >= next_wall_clock_look_) {
         next_wall_clock_look_ = now_ + kWallClockInterval;
-        stack_.management().set_wall_time_at_zero(wall_time_at_zero_ms(now_));
+        stack_.management().set_wall_time_at_zero(wall_time_at_zero_ms(now_), now_);
     }
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];

@@ -55,7 +55,7 @@ class Authorisation {
     Ruling judge(const Request& request);
 
   private:
-    Ruling check_signature(const Request& request, bool& verified_key);
+    Ruling check_signature(const Request& request);
 
     bool localhop_rib_;
     std::vector<wire::Name> key_names_;

@@ -78,6 +78,11 @@ ManagementCounters Management::counters() const {
     return counters;
 }
 
+void Management::set_wall_time_at_zero(std::int64_t ms, TimePoint now) {
+    status_.set_wall_time_at_zero(ms);
+    replays_.on_wall_clock(status_.wall_time_ms(now));
+}
+
 void Management::on_face_closed(FaceId face) {
     rib_.on_face_closed(face);
     replays_.on_face_closed(face);

@@ -55,7 +55,7 @@ class Management final : public forwarding::LocalService {
     void authorise(const AuthorisationOptions& options);
     ManagementCounters counters() const;
     /// The wall clock may be set, or the machine have slept: as `ManagementOptions` has it.
-    void set_wall_time_at_zero(std::int64_t ms) { status_.set_wall_time_at_zero(ms); }
+    void set_wall_time_at_zero(std::int64_t ms, TimePoint now);
     /// The prefixes that programs serve at this node, for its network to know.
     RegisteredPrefixes& registered() { return rib_.registered(); }
     /// Where the network serves prefixes.

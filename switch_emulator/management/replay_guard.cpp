@@ -33,14 +33,17 @@ void ReplayGuard::Nonces::clear() {
 ReplayGuard::Ruling ReplayGuard::admit(FaceId face, const wire::InterestSignatureInfo& info,
                                        std::uint64_t now_ms) {
     if (!info.time_ms && info.nonce.empty() && !info.sequence) return Ruling::kFresh;
-    if (info.time_ms && is_stale(face, *info.time_ms, now_ms)) return Ruling::kStale;
+    if (is_stale(face, info, now_ms)) return Ruling::kStale;
     Newest& newest = newest_of({face, wire::Name(info.key_name)});
     if (!is_newer(newest, info)) return Ruling::kReplayed;
     remember(newest, info);
     return Ruling::kFresh;
 }
 
-bool ReplayGuard::is_stale(FaceId face, std::uint64_t time_ms, std::uint64_t now_ms) const {
+bool ReplayGuard::is_stale(FaceId face, const wire::InterestSignatureInfo& info,
+                           std::uint64_t now_ms) const {
+    if (!info.time_ms) return false;
+    const std::uint64_t time_ms = *info.time_ms;
     const std::uint64_t apart_ms = std::max(time_ms, now_ms) - std::min(time_ms, now_ms);
     // A face has no past: what was signed for it came by it.
     return apart_ms > kGracePeriodMs || (face == kNoFace && time_ms < started_ms_);

@@ -2,6 +2,7 @@
 // Whether a signed command is fresh: given just now, and newer than those that its signer has
 // given before.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -40,7 +41,12 @@ class ReplayGuard {
     /// `face` beside it where nobody has verified that it was this key: kNoFace for a verified one.
     /// What carries neither time, nonce nor sequence number is always fresh. `now_ms` since 1970.
     Ruling admit(FaceId face, const wire::InterestSignatureInfo& info, std::uint64_t now_ms);
+    /// Whether `admit` would refuse it for its time, which takes no signature to say.
+    bool is_stale(FaceId face, const wire::InterestSignatureInfo& info, std::uint64_t now_ms) const;
     void on_face_closed(FaceId face);
+    /// The wall clock says `now_ms`: when it was set back to before the node's start, what is
+    /// signed from now on is no older than the node.
+    void on_wall_clock(std::uint64_t now_ms) { started_ms_ = std::min(started_ms_, now_ms); }
 
   private:
     using Signer = std::pair<FaceId, wire::Name>;
@@ -67,7 +73,6 @@ class ReplayGuard {
         std::list<Signer>::iterator place;
     };
 
-    bool is_stale(FaceId face, std::uint64_t time_ms, std::uint64_t now_ms) const;
     Newest& newest_of(const Signer& signer);
     static bool is_newer(const Newest& newest, const wire::InterestSignatureInfo& info);
     static void remember(Newest& newest, const wire::InterestSignatureInfo& info);

@@ -182,9 +182,10 @@ TEST_CASE("what was obeyed once stays so when the list of keys changes") {
 TEST_CASE("the wall clock may be set while the node runs") {
     ManagedNode managed;
     const auto later_ms = static_cast<std::int64_t>(kWallTimeMs) + 86'400'000;
-    managed.management.set_wall_time_at_zero(later_ms - 3'600'000);
+    managed.management.set_wall_time_at_zero(later_ms - 3'600'000, managed.node.now);
     CHECK(managed.command(2, "rib/register", named("/a")).code == 403);
-    managed.management.set_wall_time_at_zero(static_cast<std::int64_t>(kWallTimeMs) - 3'600'000);
+    managed.management.set_wall_time_at_zero(static_cast<std::int64_t>(kWallTimeMs) - 3'600'000,
+                                             managed.node.now);
     CHECK(managed.command(2, "rib/register", named("/a")).code == 200);
 }
 
