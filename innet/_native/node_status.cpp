@@ -119,6 +119,7 @@ nb::dict face_dict(const forwarding::FaceCounters& c) {
     d["invalid_signature_in"] = c.invalid_signature_in;
     d["forbidden_in"] = c.forbidden_in;
     d["scope_violations_in"] = c.scope_violations_in;
+    d["commands_forbidden_in"] = c.commands_forbidden_in;
     d["over_share_in"] = c.over_share_in;
     d["reassembled_in"] = c.reassembled_in;
     d["too_large_out"] = c.too_large_out;

@@ -31,12 +31,15 @@ constexpr std::size_t kGuaranteedBacklogBytes = std::size_t{64} << 10;
 /// A foreign face that sends what is only rejected is not read for this time per packet: rejecting
 /// a packet takes a small part of it, so that a flood leaves the processor to others.
 constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
+/// In rejections: management may have verified its signature before.
+constexpr std::uint64_t kForbiddenCommandWeight = 16;
 /// Fewer at once are no flood.
 constexpr std::uint64_t kRejectionsBeforePause = 32;
 constexpr Duration kRetryInterval = std::chrono::milliseconds(1);
 
 std::uint64_t rejections(const forwarding::FaceCounters& face) {
-    return face.nacks_out + face.malformed_in + face.scope_violations_in;
+    return face.nacks_out + face.malformed_in + face.scope_violations_in +
+           kForbiddenCommandWeight * face.commands_forbidden_in;
 }
 
 /// What a packet keeps of the node's memory: all of the buffer that its bytes lie in.

@@ -239,6 +239,10 @@ const FaceCounters& Node::face_counters(FaceId face) const {
     return state_->faces[face].counters;
 }
 
+void Node::count_forbidden_command(FaceId face) {
+    if (State::is_network(face)) ++state_->faces[face].counters.commands_forbidden_in;
+}
+
 bool Node::is_silent(FaceId face) const { return state_->liveness.is_silent(face); }
 
 std::size_t Node::faces() const { return state_->faces.size(); }

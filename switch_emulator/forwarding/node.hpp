@@ -47,11 +47,12 @@ struct FaceCounters {
     std::uint64_t bytes_in = 0, bytes_out = 0;
     std::uint64_t malformed_in = 0;
     std::uint64_t invalid_signature_in = 0;
-    std::uint64_t forbidden_in = 0;         ///< of a job that the face has no part in
-    std::uint64_t scope_violations_in = 0;  ///< `/localhost` from another machine
-    std::uint64_t over_share_in = 0;        ///< Interests nacked: the face has its share of the PIT
-    std::uint64_t reassembled_in = 0;       ///< packets that came in fragments
-    std::uint64_t too_large_out = 0;        ///< not sent: more than the face's largest packet
+    std::uint64_t forbidden_in = 0;           ///< of a job that the face has no part in
+    std::uint64_t scope_violations_in = 0;    ///< `/localhost` from another machine
+    std::uint64_t commands_forbidden_in = 0;  ///< management answered them with 403
+    std::uint64_t over_share_in = 0;   ///< Interests nacked: the face has its share of the PIT
+    std::uint64_t reassembled_in = 0;  ///< packets that came in fragments
+    std::uint64_t too_large_out = 0;   ///< not sent: more than the face's largest packet
 };
 
 struct NodeCounters {
@@ -175,9 +176,9 @@ class Node final : public Forwarder {
     void remove_route(const wire::Name& prefix, FaceId face);
     std::vector<Route> routes() const;
     bool has_route(const wire::Name& prefix, FaceId face) const;
-    /// How many of them there are.
     /// Whether any of them leads to that face.
     bool has_routes_to(FaceId face) const;
+    /// How many of them there are.
     std::size_t route_count() const;
     /// It outlives the node; null (the start) means that the routes added are all there are.
     void set_route_source(RouteSource* source);
@@ -229,6 +230,8 @@ class Node final : public Forwarder {
 
     const NodeCounters& counters() const;
     const FaceCounters& face_counters(FaceId face) const;
+    /// Management does not obey what came by `face`. No effect for this node's own requesters.
+    void count_forbidden_command(FaceId face);
     /// Whether nothing gets through to the neighbour, or back, for the link timeout by now.
     bool is_silent(FaceId face) const;
     std::size_t faces() const;

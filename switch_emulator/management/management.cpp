@@ -152,10 +152,15 @@ std::optional<ControlResponse> Management::refusal(const Question& question, con
                               .signature = command.signature,
                               .wall_time_ms = status_.wall_time_ms(question.now)});
     if (ruling == Authorisation::Ruling::kAllowed) return std::nullopt;
-    ++counters_.forbidden;
+    count_forbidden(question);
     if (ruling == Authorisation::Ruling::kReplayed) ++counters_.replayed;
     if (ruling == Authorisation::Ruling::kStale) ++counters_.stale;
     return ControlResponse{kForbidden, std::string(describe(ruling)), parameters};
+}
+
+void Management::count_forbidden(const Question& question) {
+    ++counters_.forbidden;
+    node_.count_forbidden_command(question.from);
 }
 
 Production Management::carry_out(const Question& question, Module& module, const CommandRule& rule,
@@ -208,7 +213,7 @@ Production Management::answer_dataset(const Question& question, Module& module,
                                       Module::DatasetKind kind) {
     ++counters_.datasets;
     if (question.address.localhop) {
-        ++counters_.forbidden;
+        count_forbidden(question);
         return respond(question.interest.name(), {kForbidden, "not shown one hop away", {}});
     }
     const auto version = read_version(question.interest.name());

@@ -80,6 +80,7 @@ class Management final : public forwarding::LocalService {
     /// Empty when the command may be carried out.
     std::optional<ControlResponse> refusal(const Question& question, const Command& command,
                                            const ControlParameters& parameters);
+    void count_forbidden(const Question& question);
     Production carry_out(const Question& question, Module& module, const CommandRule& rule,
                          const ControlParameters& parameters);
     Production malformed(const Question& question, std::string text,

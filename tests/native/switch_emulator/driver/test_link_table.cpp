@@ -85,6 +85,19 @@ TEST_CASE(
     CHECK_FALSE(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
 }
 
+TEST_CASE("a face whose commands are forbidden is not read for a while") {
+    TableUnderTest test;
+    const FaceId face = test.add_peer(FaceScope::kLocal).value();
+    const auto is_paused_after = [&](int commands) {
+        for (int i = 0; i < commands; ++i) test.node.count_forbidden_command(face);
+        std::vector<PacketRef> packets{test.interest("/nowhere", 1)};
+        test.links.deliver(face, packets, test.now);
+        return test.links.find(face)->paused_until > test.now;
+    };
+    CHECK_FALSE(is_paused_after(0));
+    CHECK(is_paused_after(3));
+}
+
 TEST_CASE("however many never read, something is kept for the next, and a bounded amount of all") {
     TableUnderTest test;
     const auto deaf = test.fill(FaceScope::kLocal);

@@ -189,6 +189,33 @@ TEST_CASE("the wall clock may be set while the node runs") {
     CHECK(managed.command(2, "rib/register", named("/a")).code == 200);
 }
 
+TEST_CASE("keys are obeyed on when the wall clock is set back to before the node's start") {
+    ManagedNode managed(with_key());
+    constexpr std::int64_t kHourMs = 3'600'000;
+    const auto command = [&](std::int64_t offset_ms) {
+        return managed
+            .command(2, hmac_registration("/localhost", "/op/KEY/1", kSecret, offset_ms - kHourMs))
+            .code;
+    };
+    CHECK(command(1) == 403);
+    managed.management.set_wall_time_at_zero(static_cast<std::int64_t>(kWallTimeMs) - 2 * kHourMs,
+                                             managed.node.now);
+    CHECK(command(-1) == 403);  // what an earlier node may have obeyed
+    CHECK(command(1) == 200);
+}
+
+TEST_CASE("what is too old is refused before its signature is looked at, and its face has it") {
+    ManagedNode managed(with_key());
+    CHECK(
+        managed.command(2, hmac_registration("/localhost", "/op/KEY/1", "wrong", -600'000)).code ==
+        403);
+    CHECK(managed.management.counters().stale == 1);
+    CHECK(managed.command(2, hmac_registration("/localhost", "/op/KEY/1", "wrong", 1)).code == 403);
+    CHECK(managed.management.counters().stale == 1);
+    CHECK(managed.node.node.face_counters(2).commands_forbidden_in == 2);
+    CHECK(managed.node.node.face_counters(3).commands_forbidden_in == 0);
+}
+
 TEST_CASE("/localhost from a face that is not local reaches nothing") {
     ManagedNode managed;
     managed.receive(ManagedNode::kFarFace, managed.signed_command("rib/register", named("/a")));
