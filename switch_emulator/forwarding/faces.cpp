@@ -28,8 +28,9 @@ FaceId Node::State::add_face(const FaceOptions& face_options) {
 void Node::State::on_face_closed(FaceId face, TimePoint now) {
     faces[face].open = false;
     faces_by_number.erase(faces[face].number);
-    fib.remove_face(face);
+    // Management knows the prefixes of its routes, and then the FIB is rarely looked through.
     if (management != nullptr) management->on_face_closed(face);
+    fib.remove_face(face);
     outbox.queue(face).clear();
     reassembler.forget(face);
     std::vector<tables::PitEntry*> entries;

@@ -156,6 +156,7 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
         // An asker of this node waits for Data that it can verify.
         pit.erase_in_records_if(
             entry, [](const tables::InRecord& record) { return is_network(record.face); });
+        if (entry.way_back != nullptr) remove_way_back(entry);
         if (!entry.in_records().empty()) return;
     }
     ++counters.pit_satisfied;

@@ -167,3 +167,17 @@ TEST_CASE("one face cannot take more than its share of ways back") {
     CHECK(large.sent(kStranger).empty());
     CHECK(large.node.counters().reflexive_routes == tables::ReflexiveRoutes::kMaxPerFace + 1);
 }
+
+TEST_CASE(
+    "the way back ends with its asker's waiting, though this node's application still waits") {
+    Reflexive test;
+    test.trigger();
+    test.node.express(RequesterId::kApplication, name(kTrigger).view(), {}, 1s);
+    test.node.run_pending(test.now);
+    test.receive(kProducer, test.foreign_data(kTrigger));  // for the network alone
+    CHECK(test.sent(kConsumer).size() == 1);
+    CHECK(test.application.received.empty());
+    CHECK(test.node.counters().pit_entries == 1);
+    CHECK(test.node.counters().reflexive_routes == 0);
+    CHECK(test.ask(kProducer).empty());
+}
