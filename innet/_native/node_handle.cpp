@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "innet/_native/bindings.hpp"
@@ -22,11 +23,26 @@ using nb::literals::operator""_a;
 
 namespace {
 
-void claim(ObjectMemory& memory) {
-    if (!memory.claim()) {
-        throw nb::value_error("this ObjectBuffer is another object's: make one for each object");
+/// A buffer for one object, which is nobody's again when its operation cannot begin.
+class BufferClaim {
+  public:
+    explicit BufferClaim(ObjectMemory& memory) : memory_(&memory) {
+        if (!memory.claim()) {
+            throw nb::value_error(
+                "this ObjectBuffer is another object's: make one for each object");
+        }
     }
-}
+    ~BufferClaim() {
+        if (memory_ != nullptr) memory_->release_claim();
+    }
+    BufferClaim(const BufferClaim&) = delete;
+    BufferClaim& operator=(const BufferClaim&) = delete;
+
+    void keep() { memory_ = nullptr; }
+
+  private:
+    ObjectMemory* memory_;
+};
 
 }  // namespace
 
@@ -68,15 +84,20 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
                                        const SigningKey& key, std::size_t max_packet_bytes,
                                        const ObjectBuffer* root_into, bool lend) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
+    std::optional<BufferClaim> claim;
     if (root_into != nullptr) {
-        claim(*root_into->memory);
+        claim.emplace(*root_into->memory);
         spec.root_into = root_into->memory;
     }
+    std::shared_ptr<security::Signer> signer = object_signer(key);
     if (lend) spec.lent = lent_.lend(nb::cast(bytes));
-    return begin({nb::cast(bytes)},
-                 [spec = std::move(spec), signer = object_signer(key)](Engine& engine, auto id) {
-                     engine.endpoint.publish_object(id, spec, signer);
-                 });
+    const OperationId id =
+        begin({nb::cast(bytes)},
+              [spec = std::move(spec), signer = std::move(signer)](Engine& engine, auto operation) {
+                  engine.endpoint.publish_object(operation, spec, signer);
+              });
+    if (claim) claim->keep();
+    return id;
 }
 
 std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& key) {
@@ -89,14 +110,17 @@ std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& ke
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
                                      const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
                                      double timeout_s, bool may_be_absent, bool root_only) {
-    claim(*nb::cast<const ObjectBuffer&>(into).memory);
+    BufferClaim claim(*nb::cast<const ObjectBuffer&>(into).memory);
     ObjectFetchSpec spec{name, hint,          signer,   nb::cast<const ObjectBuffer&>(into).memory,
                          {},   may_be_absent, root_only};
-    return begin({nb::borrow(into)}, [spec = std::move(spec), timeout = from_seconds(timeout_s)](
-                                         Engine& engine, OperationId id) mutable {
-        spec.deadline = engine.now + timeout;
-        engine.endpoint.fetch_object(id, std::move(spec), engine.now);
-    });
+    const OperationId id =
+        begin({nb::borrow(into)}, [spec = std::move(spec), timeout = from_seconds(timeout_s)](
+                                      Engine& engine, OperationId operation) mutable {
+            spec.deadline = engine.now + timeout;
+            engine.endpoint.fetch_object(operation, std::move(spec), engine.now);
+        });
+    claim.keep();
+    return id;
 }
 
 OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBytes bytes,

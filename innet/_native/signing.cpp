@@ -85,7 +85,8 @@ std::unique_ptr<security::Signer> make_signer(const SigningKey& key) {
             break;
         case wire::SignatureType::kEcdsaP256:
         case wire::SignatureType::kRsa:
-            break;  // verified alone
+            throw nb::value_error(
+                "keys of this type only verify here: sign with an ed25519 or an hmac key");
     }
     if (!signer) {
         throw nb::value_error("the signing key is malformed");

@@ -26,6 +26,8 @@ class ObjectMemory {
 
     /// Whether it is the caller's to fill: true once.
     bool claim() { return !std::exchange(claimed_, true); }
+    /// Whoever claimed it has not used it.
+    void release_claim() { claimed_ = false; }
 
     /// `size_bytes` of memory, once. Nothing when there are not so many, the caller's are fewer or
     /// more, or an object is here already.
