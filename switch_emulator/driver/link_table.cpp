@@ -32,7 +32,7 @@ constexpr std::size_t kGuaranteedBacklogBytes = std::size_t{64} << 10;
 /// a packet takes a small part of it, so that a flood leaves the processor to others.
 constexpr Duration kPausePerRejection = std::chrono::microseconds(20);
 /// In rejections: management may have verified its signature before.
-constexpr std::uint64_t kForbiddenCommandWeight = 16;
+constexpr std::uint64_t kForbiddenCommandWeight = 5;
 /// Fewer at once are no flood.
 constexpr std::uint64_t kRejectionsBeforePause = 32;
 constexpr Duration kRetryInterval = std::chrono::milliseconds(1);

@@ -19,6 +19,7 @@ def test_a_buffer_whose_object_could_not_be_published_is_free_for_another(tmp_pa
         "ed25519", _KEY_NAME, Ed25519PrivateKey.generate().private_bytes_raw()
     )
     with listening_node(f"unix://{tmp_path}/h0.ndn") as (node, _uri):
+        node.register_objects(_core.Name("/pool"), "pool")
         with pytest.raises(ValueError, match="only verify"):
             node.publish_object(name, contents, verifying, 4000, root)
         operation = node.publish_object(name, contents, signing, 4000, root)
