@@ -35,10 +35,12 @@ def test_programs_of_a_job_and_beside_it_find_the_nearest_that_serves_a_name(
             job = asyncio.ensure_future(
                 session.run_workers([sys.executable, str(WORKERS / "announces.py"), str(asked)])
             )
-            heard = asyncio.ensure_future(said.until(("h3", "nearest: h2")))
+            heard = asyncio.ensure_future(said.until(("h1", "nearest: h0"), ("h3", "nearest: h2")))
             await asyncio.wait([job, heard], return_when=asyncio.FIRST_COMPLETED)
             async with Client(f"unix://{session.network.config('leaf0').ndn_socket}") as stranger:
-                assert await innet.call("/where", client=stranger) == "h0"
+                # Whoever is late is gone round once, so that the second nearest may answer.
+                while await innet.call("/where", client=stranger) != "h0":
+                    pass
             asked.touch()
             await job
         return said
