@@ -50,6 +50,12 @@ def cluster(wire: Wire) -> Iterator[Cluster]:
         yield made
 
 
+def signed_as(node: str, key: PrivateKey) -> Callable[[bytes, str], bytes]:
+    """Forges by ``key``, which is said to be that of ``node``."""
+    signer = node_certificate_name(node, "j")
+    return lambda datagram, name: signed_by_key(datagram, name, signer, key)
+
+
 def attack(
     cluster: Cluster, wire: Wire, forged: Callable[[bytes, str], bytes], late: int | None = None
 ) -> dict[str, int]:
@@ -120,9 +126,7 @@ def test_another_key_under_the_right_one_s_name_is_no_right(cluster, wire):
     caught = attack(
         cluster,
         wire,
-        lambda datagram, name: signed_by_key(
-            datagram, name, node_certificate_name("h1", "j"), stranger
-        ),
+        signed_as("h1", stranger),
     )
     assert caught["invalid_signature"] >= 3
 
@@ -132,9 +136,7 @@ def test_a_key_that_nobody_knows_is_no_right(cluster, wire):
     caught = attack(
         cluster,
         wire,
-        lambda datagram, name: signed_by_key(
-            datagram, name, node_certificate_name("h9", "j"), stranger
-        ),
+        signed_as("h9", stranger),
     )
     assert caught["unknown_key"] >= 3
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
 
 from innet.ndn.client import Client
+from innet.ndn.functions.kept_bytes import KeptBytes
 from innet.ndn.functions.transfer import publication_of
 from innet.ndn.names import Name, with_component
 
@@ -23,24 +23,23 @@ class Results:
 
     def __init__(self, client: Client, most_bytes: int) -> None:
         self._client = client
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[Name, int] = OrderedDict()
+        self._kept = KeptBytes[Name](most_bytes)
 
     def publish(self, function: Name, content: bytes) -> Name:
         """The name by which it can be fetched: nobody can guess it."""
         name = with_component(with_component(function, RESULT), secrets.token_hex(16).encode())
         self._client.produce(name, publication_of(self._client, name, content).answer)
-        self._kept[name] = len(content)
-        while len(self._kept) > 1 and sum(self._kept.values()) > self._most_bytes:
-            self._drop(next(iter(self._kept)))
+        self._kept.add(name, len(content))
+        while self._kept.too_many:
+            self._drop(next(iter(self._kept.sizes)))
         asyncio.get_running_loop().call_later(_KEPT_S, self._drop, name)
         return name
 
     def close(self) -> None:
         """Serve none any more."""
-        for name in list(self._kept):
+        for name in list(self._kept.sizes):
             self._drop(name)
 
     def _drop(self, name: Name) -> None:
-        if self._kept.pop(name, None) is not None:
+        if self._kept.remove(name):
             self._client.stop_producing(name)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from innet.errors import FunctionError, SecurityError, TransportError
 from innet.ndn.client import Client
 from innet.ndn.functions.function import Function
+from innet.ndn.functions.kept_bytes import KeptBytes
 from innet.ndn.functions.messages import FlowPart, Outcome
 from innet.ndn.functions.repetitions import Repetitions
 from innet.ndn.functions.transfer import publication_of
@@ -64,9 +65,8 @@ class Stage:
         self._take = take
         self._kept = 4 * part.window
         self._timeout_s = part.item_timeout_s
-        self._most_bytes = most_bytes
         self._items: dict[int, asyncio.Task[_Item]] = {}
-        self._sizes: dict[int, int] = {}
+        self._made = KeptBytes[int](most_bytes)
         self._dropped: set[int] = set()
         self._making = asyncio.Semaphore(_MADE_AT_ONCE)
         self._answers = Repetitions(kept=self._kept)
@@ -130,9 +130,8 @@ class Stage:
     def _may_ask_for(self, number: int) -> bool:
         if number in self._dropped:
             return False
-        return not self._items or max(self._items) - self._kept < number <= (
-            max(self._items) + self._kept
-        )
+        newest = max(self._items, default=number)
+        return newest - self._kept < number <= newest + self._kept
 
     def _is_awaited_by_many(self, number: int) -> bool:
         """Who fetches an item asks for one segment until it has come."""
@@ -148,15 +147,15 @@ class Stage:
     def _forget_until(self, number: int) -> None:
         for old in [n for n in self._items if n <= number]:
             self._items.pop(old).cancel()
-            self._sizes.pop(old, None)
+            self._made.remove(old)
         self._dropped = {n for n in self._dropped if n > number}
 
     def _keep_item(self, number: int, size_bytes: int) -> None:
         """Drop the oldest that are there while they are too many bytes."""
-        self._sizes[number] = size_bytes
-        while len(self._sizes) > 1 and sum(self._sizes.values()) > self._most_bytes:
-            oldest = min(self._sizes)
-            del self._sizes[oldest]
+        self._made.add(number, size_bytes)
+        while self._made.too_many:
+            oldest = min(self._made.sizes)
+            self._made.remove(oldest)
             self._items.pop(oldest, None)
             self._dropped.add(oldest)
 

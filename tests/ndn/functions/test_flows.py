@@ -209,7 +209,7 @@ async def test_what_a_stage_makes_at_once_and_what_it_keeps_are_bounded() -> Non
     gate.set()
     sizes = [len(content) for content in await asyncio.gather(*items)]
     assert most_under_way == 16
-    assert sum(sizes) > 3 * 10_000 > 3 * sum(stage._sizes.values()) > 0
+    assert sum(sizes) > 3 * 10_000 > 3 * sum(stage._made.sizes.values()) > 0
     assert len(stage._items) < 10
     assert await stage.content(29)
     with pytest.raises(FunctionError, match="not there any more"):
