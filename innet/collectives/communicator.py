@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from innet._native import _core
 from innet.collectives.allgather import allgather
@@ -37,6 +36,7 @@ from innet.collectives.staged import Staged, Steps
 from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
 from innet.errors import Cancelled, CollectiveError, ControlError, RankFailed
+from innet.joint_close import JointlyClosed
 from innet.plans import Plan
 from innet.worker import Membership
 from innet.worker.job_file import OnDeath
@@ -50,7 +50,13 @@ _TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
 
 
 class Communicator(
-    MessageCalls, ObjectCalls, OneSidedCalls, KeyedCalls, PartialCalls, RecoveryCalls
+    JointlyClosed,
+    MessageCalls,
+    ObjectCalls,
+    OneSidedCalls,
+    KeyedCalls,
+    PartialCalls,
+    RecoveryCalls,
 ):
     """Collectives among the ranks of one group.
 
@@ -298,18 +304,6 @@ class Communicator(
         self._services.no_more_before_close(self.close)
         self._publish_no_more()
         self._services.leave_group(self._membership)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
 
     def _publish_no_more(self, why: str = "") -> None:
         """Tell those who wait for what this rank will never call that it has left, and ``why``."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from innet.errors import CollectiveError, RankFailed, SecurityError
+from innet.joint_close import JointlyClosed
 from innet.masking.fixed_point import FixedPoint, Residues, Values
 from innet.masking.masked_round import MaskedRound
 
@@ -60,7 +60,7 @@ class _Attempt:
     included: tuple[str, ...] = ()
 
 
-class MaskedSum:
+class MaskedSum(JointlyClosed):
     """Adds up arrays of all ranks so that only their sum is ever known.
 
     Every rank calls :meth:`allreduce` in the same order, as with a collective. When a rank dies,
@@ -145,18 +145,6 @@ class MaskedSum:
         ended = self._without_those_who_fail(self._meet)
         while ended is None:
             ended = self._without_those_who_fail(self._help_and_meet)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
 
     def _meet(self) -> bool:
         self.communicator.barrier()

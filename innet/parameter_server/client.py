@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Self
 
 import torch
 
 from innet.collectives import Communicator, Work
 from innet.errors import CollectiveError
+from innet.joint_close import JointlyClosed
 from innet.parameter_server.clocks import LEFT, Clocks
 from innet.parameter_server.server import WORKER_TIMEOUT_S, fetch_shards
 from innet.parameter_server.sharding import FlatParameters, shard_name, shards
 from innet.torch_backend.tensors import as_array
 
 
-class Client:
+class Client(JointlyClosed):
     """Pulls parameters from the servers and pushes what this worker has learned.
 
     Pushes are added one after the other, none is lost, and each part of the parameters that a pull
@@ -146,15 +145,3 @@ class Client:
             work.wait()
         if under_way:
             self._clocks.set(self._communicator.rank, self.pushes)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
