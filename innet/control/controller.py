@@ -10,11 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
-
-import psutil
 
 from innet.control.announcements import Announcements
 from innet.control.attendance import Attendance
@@ -30,8 +27,9 @@ from innet.control.placements import Placements
 from innet.control.pools import PoolRegistry
 from innet.control.protocol import Registrations, job_message
 from innet.control.resumption import KnownJob, LaunchRecord, PoolReport, WorkerReport
+from innet.control.roll_call import call_roll
 from innet.control.survivors import Loss, Survivors
-from innet.errors import ControlError, NoAnswer
+from innet.errors import ControlError
 from innet.plans import Plan
 from innet.security.credential_packets import KeyAuthority
 from innet.security.group_keys import GroupKeySource
@@ -39,9 +37,6 @@ from innet.security.keys import JobTrust
 from innet.settings import RecoverySettings
 from innet.telemetry.events import report
 from innet.topology import Topology
-
-_WORKERS_ASKED_AT_ONCE = 32
-_REPORT_TIMEOUT_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -533,7 +528,7 @@ class Controller:
                 message = job_message(known.job, known.keys, admits_others=self._announces)
                 self._placements.restore_job(message)
                 self._keys.open_job(known.job.name, known.groups)
-        reports = self._ask_workers(hosts)
+        reports = call_roll(hosts, self._connect)
         for worker in reports:
             self._note_supervised(worker.node, worker.pid)
             self._keys.meet(worker.node, worker.sealing_key)
@@ -546,20 +541,6 @@ class Controller:
             self._adapt(Survivors(self._topology, record.lost))
         if record.watches:
             self.watch_nodes()
-
-    def _ask_workers(self, hosts: Sequence[str]) -> list[WorkerReport]:
-        with ThreadPoolExecutor(_WORKERS_ASKED_AT_ONCE, "controller-resume") as threads:
-            answers = threads.map(self._report_of, hosts)
-            return [worker for worker in answers if worker is not None]
-
-    def _report_of(self, host: str) -> WorkerReport | None:
-        try:
-            with self._connect(host) as client:
-                answer = client.ask("memberships", timeout_s=_REPORT_TIMEOUT_S)
-        except NoAnswer:
-            return None  # no worker runs there
-        worker = WorkerReport.model_validate(answer)
-        return worker if psutil.pid_exists(worker.pid) else None
 
     def _ask_for_registrations(self, workers: Sequence[WorkerReport]) -> dict[str, Registrations]:
         nodes = (*self._topology.switches, *(worker.node for worker in workers))
