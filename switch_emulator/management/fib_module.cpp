@@ -1,7 +1,6 @@
 #include "switch_emulator/management/fib_module.hpp"
 
 #include <array>
-#include <limits>
 #include <map>
 
 #include "switch_emulator/management/face_ids.hpp"
@@ -34,11 +33,7 @@ ControlResponse FibModule::add_next_hop(ControlParameters parameters,
     const auto face = open_face(node_, parameters.face_id, context.from);
     parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     parameters.cost = parameters.cost.value_or(0);
-    if (is_too_long(*parameters.name)) return {kNameTooLong, std::string(kTooLong), parameters};
-    if (*parameters.cost > std::numeric_limits<std::uint32_t>::max()) {
-        return {kBadRequest, "Cost is above 4294967295", parameters};
-    }
-    if (!face) return {kGone, "there is no such face", parameters};
+    if (const auto refusal = refusal_of_next_hop(parameters, face)) return *refusal;
     if (node_.route_count() >= max_next_hops_ && !node_.has_route(*parameters.name, *face)) {
         return {kFull, "this node has too many next hops", parameters};
     }

@@ -1,6 +1,7 @@
 #include "switch_emulator/management/module.hpp"
 
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "switch_emulator/tables/name_prefixes.hpp"
@@ -41,6 +42,18 @@ bool is_too_long(const wire::Name& prefix) {
     constexpr std::size_t kMaxPrefixBytes = 1024;
     return prefix.view().size() > tables::NamePrefixes::kMaxPrefixComponents ||
            prefix.view().value().size() > kMaxPrefixBytes;
+}
+
+std::optional<ControlResponse> refusal_of_next_hop(const ControlParameters& parameters,
+                                                   std::optional<FaceId> face) {
+    if (is_too_long(*parameters.name)) {
+        return ControlResponse{kNameTooLong, std::string(kTooLong), parameters};
+    }
+    if (*parameters.cost > std::numeric_limits<std::uint32_t>::max()) {
+        return ControlResponse{kBadRequest, "Cost is above 4294967295", parameters};
+    }
+    if (!face) return ControlResponse{kGone, "there is no such face", parameters};
+    return std::nullopt;
 }
 
 std::string violation(const ControlParameters& parameters, const CommandRule& rule) {

@@ -56,6 +56,11 @@ class Module {
 bool is_too_long(const wire::Name& prefix);
 inline constexpr std::string_view kTooLong = "a prefix has at most 32 components and 1024 bytes";
 
+/// Why a next hop cannot be what a command says, whose name and cost are filled in; `face` is the
+/// one that it means. Nothing when it can be.
+std::optional<ControlResponse> refusal_of_next_hop(const ControlParameters& parameters,
+                                                   std::optional<FaceId> face);
+
 /// What is wrong with the parameters of a command; empty when nothing is.
 std::string violation(const ControlParameters& parameters, const CommandRule& rule);
 

@@ -1,7 +1,6 @@
 #include "switch_emulator/management/rib_module.hpp"
 
 #include <array>
-#include <limits>
 
 #include "switch_emulator/management/face_ids.hpp"
 #include "transport/wire/milliseconds.hpp"
@@ -58,11 +57,7 @@ ControlResponse RibModule::register_route(ControlParameters parameters,
     parameters.origin = parameters.origin.value_or(0);
     parameters.cost = parameters.cost.value_or(0);
     parameters.flags = parameters.flags.value_or(kChildInherit);
-    if (is_too_long(*parameters.name)) return {kNameTooLong, std::string(kTooLong), parameters};
-    if (*parameters.cost > std::numeric_limits<std::uint32_t>::max()) {
-        return {kBadRequest, "Cost is above 4294967295", parameters};
-    }
-    if (!face) return {kGone, "there is no such face", parameters};
+    if (const auto refusal = refusal_of_next_hop(parameters, face)) return *refusal;
     RibRoute route{.face = *face,
                    .origin = *parameters.origin,
                    .cost = static_cast<std::uint32_t>(*parameters.cost),
