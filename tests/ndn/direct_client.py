@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from innet.errors import InterestTimeout
-from innet.ndn import Client, Name
+from innet.errors import InterestRefused, InterestTimeout
+from innet.ndn import Client, Name, Refusal
 from innet.ndn.client import Reply
 from innet.ndn.production import Handler, answer_of
 from innet.ndn.wire import parse_data, parse_interest
@@ -35,8 +35,10 @@ class DirectClient(Client):
         answer = None if handler is None else answer_of(handler, interest)
         if inspect.isawaitable(answer):
             answer = await answer
-        if not isinstance(answer, bytes) or self.loses(interest.name):
+        if answer is None or self.loses(interest.name):
             raise InterestTimeout(f"{interest.name} was lost")
+        if isinstance(answer, Refusal):
+            raise InterestRefused(f"{interest.name} was refused", answer.reason)
         return Reply(parse_data(answer), congested=False)
 
     async def register(self, prefix: Name | str, handler: Handler, *, cost: int = 0) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 _DECREASE = 0.5
 _MIN_WINDOW = 2.0
+_MAX_DOUBLINGS = 64
+"""Beyond any longest timeout; a patient fetch makes more attempts than a float has doublings."""
 
 
 class CongestionWindow:
@@ -63,7 +65,7 @@ class RetransmissionTimer:
 
     def timeout_s(self, attempt: int) -> float:
         """For the ``attempt``-th request of the same segment, from 0: doubled each time."""
-        return min(self._timeout_s * 2.0**attempt, self._longest_s)
+        return min(self._timeout_s * 2.0 ** min(attempt, _MAX_DOUBLINGS), self._longest_s)
 
     def on_sample(self, rtt_s: float) -> None:
         """An answer to a request that was sent once took ``rtt_s``."""

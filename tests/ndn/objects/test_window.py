@@ -35,3 +35,8 @@ def test_the_timeout_follows_round_trips_and_doubles_with_each_attempt():
     for _ in range(100):
         timer.on_sample(0.1)
     assert 0.1 <= timer.timeout_s(0) < 0.12
+
+
+def test_a_patient_fetch_never_runs_out_of_timeouts():
+    timer = RetransmissionTimer(initial_s=1, longest_s=4)
+    assert [timer.timeout_s(attempt) for attempt in (1023, 1024, 100_000)] == [4, 4, 4]
