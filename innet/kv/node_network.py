@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from innet._native import _core
 from innet.errors import ControlError, KVError
 from innet.kv.pool.network import Contents, Outcome, Sealed
-from innet.kv.requests import requests_prefix
+from innet.kv.requests import MAX_KEPT_AT_ONCE, requests_prefix
 from innet.kv.tenant import Tenant
 from innet.worker.asked_objects import AskedObjects
 from innet.worker.collector import Delivery
@@ -38,6 +38,8 @@ _OUTCOMES: Final = {
 }
 """By how a fetch has ended; all other ends say that nobody could be asked."""
 
+_PACKET_BYTES_FOR_SEVERAL: Final = 1300
+"""What the answer to a request for several blocks takes, with the longest names there are."""
 _MOST_HINTS: Final = 4096
 """Nodes whose names are kept as the packet path has them."""
 
@@ -118,6 +120,8 @@ class NodeBlockNetwork:
         """
         self.node = name
         self.tenant = tenant.component
+        has_room = packet_bytes >= _PACKET_BYTES_FOR_SEVERAL
+        self.most_kept_at_once = MAX_KEPT_AT_ONCE if has_room else 1
         self._host = host
         self._keys = tenant
         self._signing_key = tenant.signing_key()

@@ -7,7 +7,8 @@ what the name says and publishes what came of it, signed by the tenant's key. Th
 follows the block:
 
 * ``keep/…/<depth>/<source>``: have the block, from the node ``source``; it is ``depth`` blocks deep
-  in its prompt;
+  in its prompt. Up to three blocks more of the same model and layout may follow, each as
+  ``/<layers>/<hash>/<depth>``;
 * ``note/…/<depth>/<source>``: the same when somebody asks for it, and not before;
 * ``pin/…/<lease_ms>``: keep it for so long, whatever else has to go;
 * ``unpin/…``: that is over; ``drop/…``: have it no longer.
@@ -20,10 +21,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 from innet.errors import KVError
-from innet.kv.names import KV_PREFIX, BlockKey, shown, tenant_prefix
+from innet.kv.names import KV_PREFIX, BlockFamily, BlockKey, shown, tenant_prefix
 from innet.topology.names import NAME_PATTERN
 
 REQUEST_COMPONENT: Final = "request"
@@ -32,19 +34,36 @@ REQUEST_COMPONENT: Final = "request"
 MAX_NUMBER: Final = 10**9 - 1
 """The largest depth, and the longest lease in ms (eleven days)."""
 
+MAX_KEPT_AT_ONCE: Final = 4
+"""Blocks that one request asks to keep."""
+
 _NONCE = re.compile(r"[0-9a-f]{1,64}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _HEAD_COMPONENTS = 8
 _BLOCK_COMPONENTS = 4
+_MORE_COMPONENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Fetch a block from ``source``, and keep it: it is ``depth`` blocks deep in its prompt."""
+    """Fetch a block from ``source``, and keep it: it is ``depth`` blocks deep in its prompt.
+
+    Attributes:
+        block: the first.
+        depth: its.
+        source: of all blocks.
+        more: blocks of the same model and layout, and their depths.
+    """
 
     block: BlockKey
     depth: int
     source: str
+    more: tuple[tuple[BlockKey, int], ...] = ()
+
+    @property
+    def all_blocks(self) -> tuple[tuple[BlockKey, int], ...]:
+        """The blocks that are asked for, and their depths."""
+        return ((self.block, self.depth), *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +133,8 @@ class Request:
                 raise KVError(f"a request names nodes of a network; got {shown(node)}")
         if not _NONCE.fullmatch(self.nonce):
             raise KVError(f"the nonce of a request is hexadecimal; got {shown(self.nonce)}")
+        if isinstance(self.action, Keep):
+            _check_blocks(self.action)
         for number in _numbers_of(self.action):
             if not 0 <= number <= MAX_NUMBER:
                 raise KVError(f"a request's numbers are from 0 to {MAX_NUMBER}; got {number}")
@@ -167,21 +188,41 @@ _VERBS: Final[dict[type[Action], str]] = {
 }
 
 
+def kind_of(block: BlockKey) -> tuple[str, str, str]:
+    """What the blocks of one request have in common."""
+    return block.family.tenant, block.family.model_digest, block.family.layout
+
+
+def _check_blocks(keep: Keep) -> None:
+    if len(keep.more) >= MAX_KEPT_AT_ONCE:
+        raise KVError(f"one request is for {MAX_KEPT_AT_ONCE} blocks at most")
+    kind = kind_of(keep.block)
+    if any(kind_of(block) != kind for block, _ in keep.more):
+        raise KVError("the blocks of one request are of one tenant, model and layout")
+
+
 def _numbers_of(action: Action) -> Sequence[int]:
-    if isinstance(action, Keep | Note):
+    if isinstance(action, Keep):
+        return [depth for _, depth in action.all_blocks]
+    if isinstance(action, Note):
         return (action.depth,)
     return (action.lease_ms,) if isinstance(action, Pin) else ()
 
 
 def _arguments_of(action: Action) -> Sequence[str]:
-    numbers = map(str, _numbers_of(action))
-    return (*numbers, action.source) if isinstance(action, Keep | Note) else tuple(numbers)
+    match action:
+        case Keep():
+            more = [(b.family.layers, b.block_hash.hex(), str(depth)) for b, depth in action.more]
+            return (str(action.depth), action.source, *chain.from_iterable(more))
+        case Note():
+            return (str(action.depth), action.source)
+    return tuple(map(str, _numbers_of(action)))
 
 
 def _action(verb: str, block: BlockKey, arguments: Sequence[str]) -> Action:
     match verb, arguments:
-        case "keep", [depth, source] if _NUMBER.fullmatch(depth):
-            return Keep(block, int(depth), source)
+        case "keep", [depth, source, *more] if _NUMBER.fullmatch(depth):
+            return Keep(block, int(depth), source, _more(block.family, more))
         case "note", [depth, source] if _NUMBER.fullmatch(depth):
             return Note(block, int(depth), source)
         case "pin", [lease_ms] if _NUMBER.fullmatch(lease_ms):
@@ -191,3 +232,14 @@ def _action(verb: str, block: BlockKey, arguments: Sequence[str]) -> Action:
         case "drop", []:
             return Drop(block)
     raise KVError(f"nothing is asked by {shown('/'.join((verb, *arguments)))}")
+
+
+def _more(family: BlockFamily, parts: Sequence[str]) -> tuple[tuple[BlockKey, int], ...]:
+    found = []
+    for start in range(0, min(len(parts), _MORE_COMPONENTS * MAX_KEPT_AT_ONCE), _MORE_COMPONENTS):
+        layers, block_hash, depth, *_ = (*parts[start : start + _MORE_COMPONENTS], "", "")
+        if not _NUMBER.fullmatch(depth):
+            raise KVError(f"no block is asked for by {shown('/'.join(parts[start:]))}")
+        components = (family.model_digest, family.layout, layers, block_hash)
+        found.append((BlockKey.of_components(family.tenant, components), int(depth)))
+    return tuple(found)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from innet.errors import KVError
 from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.kv.requests import MAX_KEPT_AT_ONCE
 from innet.simulation.event_loop import VirtualTimeLoop
 
 Result = TypeVar("Result")
@@ -111,6 +112,7 @@ class FakeNetwork:
     def __init__(self, fabric: FakeFabric, node: str) -> None:
         self.node = node
         self.tenant = fabric.tenant
+        self.most_kept_at_once = MAX_KEPT_AT_ONCE
         self._fabric = fabric
         self._own = fabric.nodes[node]
         self._nonces = itertools.count()

@@ -57,12 +57,18 @@ class OwnClient:
         self._run(self._get(key, row))
 
     def put_all(self, keys: Sequence[str], outstanding: int) -> None:
-        """All at once: the pool's window bounds them."""
-        self._run(_all([self._put(key, row) for row, key in enumerate(keys)]))
+        """``put_many``: the pool's window bounds how many are on their way."""
+        blocks = [(self._key(key), self._source[row]) for row, key in enumerate(keys)]
+        if set(self._run(self._pool.put_many(blocks))) != {1}:
+            raise KVError("not all blocks came to their home")
 
     def get_all(self, keys: Sequence[str], outstanding: int) -> None:
-        """All at once: the pool's window bounds them."""
-        self._run(_all([self._get(key, row) for row, key in enumerate(keys)]))
+        """``get_many``: the pool's window bounds how many are on their way."""
+        found = self._run(self._pool.get_many([self._key(key) for key in keys]))
+        for row, contents in enumerate(found):
+            if contents is None:
+                raise KVError(f"{keys[row]} was not found")
+            self._got[row] = contents
 
     def landed(self) -> Blocks:
         """What was got, in the landing."""
@@ -115,7 +121,3 @@ async def _home_of(network: BlockNetwork) -> None:
     """Wait until there is a member with memory."""
     if not await await_members(network, bool, _MEMBERS_S):
         raise KVError(f"no home came within {_MEMBERS_S:.0f} s")
-
-
-async def _all(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    await asyncio.gather(*work)

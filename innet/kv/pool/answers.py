@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -17,19 +18,38 @@ class Answer:
     """What became of a request (see :mod:`innet.kv.requests`).
 
     Attributes:
-        done: whether it was done.
+        done: whether all of it was done.
         cause: why not, in a few words.
+        causes: of a request for several blocks that was not done for all of them, for each why it
+            was not, or ``None``.
 
     Example:
         >>> Answer.decode(Answer(False, "no room").encoded())
-        Answer(done=False, cause='no room')
+        Answer(done=False, cause='no room', causes=())
     """
 
     done: bool
     cause: str = ""
+    causes: tuple[str | None, ...] = ()
+
+    @classmethod
+    def of_blocks(cls, causes: Sequence[str | None]) -> Answer:
+        """To a request for several blocks."""
+        cause = next((cause for cause in causes if cause is not None), None)
+        return DONE if cause is None else cls(False, cause, tuple(causes))
+
+    def lack_of(self, index: int) -> str | None:
+        """Why it was not done for the block in that place of the request; ``None``: it was."""
+        if self.done:
+            return None
+        return self.causes[index] if index < len(self.causes) else self.cause
+
+    def lacks(self) -> list[str]:
+        """Why it was not done, for each block that it was not done for."""
+        return [cause for cause in self.causes if cause is not None] or [self.cause]
 
     def encoded(self) -> Contents:
-        """A JSON object: ``{"done": false, "cause": "no room"}``."""
+        """A JSON object: ``{"done": false, "cause": "no room", "causes": []}``."""
         return _encoded(self)
 
     @classmethod
@@ -39,14 +59,15 @@ class Answer:
             return DONE
         try:
             found = json.loads(contents.tobytes())
-            return cls(found["done"] is True, str(found["cause"]))
+            causes = [cause if cause is None else str(cause) for cause in found["causes"]]
+            return cls(found["done"] is True, str(found["cause"]), tuple(causes))
         except (ValueError, KeyError, TypeError, RecursionError):
             return cls(False, "unreadable")
 
 
 @lru_cache
 def _encoded(answer: Answer) -> Contents:
-    text = json.dumps({"done": answer.done, "cause": answer.cause})
+    text = json.dumps(asdict(answer))
     return np.frombuffer(text.encode(), np.uint8)
 
 

@@ -18,9 +18,14 @@ class Asker:
 
     async def ask(self, member: str, action: Action, timeout_s: float) -> Cause | None:
         """Let ``member`` do something; ``None`` when it is done, and else why it is not."""
+        answer = await self.answer_of(member, action, timeout_s)
+        if isinstance(answer, Cause):
+            return answer
+        return None if answer.done else Cause.REFUSED
+
+    async def answer_of(self, member: str, action: Action, timeout_s: float) -> Answer | Cause:
+        """What ``member`` says to being asked to do something, or why it says nothing."""
         name = Request(member, self._network.node, self._network.nonce(), action).name
         with self._members.asking(member) as asked:
             asked.outcome, block = await self._network.fetch(name, member, timeout_s)
-        if block is None:
-            return OUTCOME_CAUSES[asked.outcome]
-        return None if Answer.decode(block.contents).done else Cause.REFUSED
+        return OUTCOME_CAUSES[asked.outcome] if block is None else Answer.decode(block.contents)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from innet.kv.names import BlockKey
 from innet.kv.pool.asker import Asker
+from innet.kv.pool.keep_requests import KeepRequests
 from innet.kv.pool.members import Members
 from innet.kv.pool.network import BlockNetwork, Contents, Sealed
 from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.publications import Publications
 from innet.kv.pool.statistics import Cause
 from innet.kv.pool.verified_store import VerifiedStore
-from innet.kv.requests import Keep, Note
+from innet.kv.requests import Note
 
 
 class Giver:
@@ -49,6 +50,7 @@ class Giver:
         self._publications = publications
         self._members = members
         self._asker = asker
+        self._keep_requests = KeepRequests(asker, network.most_kept_at_once, timeout_s)
         self._timeout_s = timeout_s
         self._when_asked = when_asked
 
@@ -147,4 +149,4 @@ class Giver:
         return await self._asker.ask(home, Note(key, depth, self._network.node), self._timeout_s)
 
     async def _bring(self, key: BlockKey, member: str, depth: int, source: str) -> Cause | None:
-        return await self._asker.ask(member, Keep(key, depth, source), self._timeout_s)
+        return await self._keep_requests.ask(member, key, depth, source)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 from innet.errors import KVError
 from innet.kv.pool.answers import DONE, Answer
@@ -21,7 +21,9 @@ from innet.kv.pool.tiers.tiered import Tier
 from innet.kv.pool.verified_store import VerifiedStore
 from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 
-_FAILED = Answer(False, "failed")
+Result = TypeVar("Result")
+
+_FAILED = "failed"
 _MOST_REQUESTS = 4096
 """Requests that are dealt with at once. More are left to end at their askers' deadlines."""
 _MOST_ANSWERS = 4096
@@ -132,7 +134,7 @@ class Home:
     async def _answer(self, name: str) -> None:
         answer = await self._answer_to(name)
         if not answer.done:
-            self._counts.refused[answer.cause] += 1
+            self._counts.refused.update(answer.lacks())
         try:
             await self._network.publish(name, answer.encoded())
         except KVError as error:  # the network is closed, or the node stops
@@ -154,24 +156,40 @@ class Home:
             request = Request.parse(name)
         except KVError:
             return Answer(False, "no such request")
+        return await self._tried(name, self._done(request), Answer(False, _FAILED))
+
+    async def _keep_all(self, keep: Keep, asker: str) -> list[str | None]:
+        """For each block ``None``, or why it is not here; what ends in an error harms no other."""
+        source = keep.source
+        keeping = [
+            self._tried(name, self._keep(name, depth, source, asker), _FAILED)
+            for name, depth in ((block.name, depth) for block, depth in keep.all_blocks)
+        ]
+        # A single one needs no task of its own.
+        return [await keeping[0]] if len(keeping) == 1 else await asyncio.gather(*keeping)
+
+    async def _keep(self, name: str, depth: int, source: str, asker: str) -> str | None:
+        """Have a block for ``asker``; ``None``, or why it is not here."""
+        own_depth = self._members.own_depth(depth)
+        lack = await self._intake.keep(name, own_depth, source, self._settings.put_timeout_s)
+        self._counts.kept[asker] += lack is None
+        return lack
+
+    async def _tried(self, what: str, work: Awaitable[Result], failed: Result) -> Result:
+        """The result of ``work``, or ``failed`` where it ends in an error."""
         try:
-            return await self._done(request)
+            return await work
         except KVError as error:
-            _log.info("%s was not done: %s", name, error)
+            _log.info("%s was not done: %s", what, error)
         except Exception:  # who asked would wait for its deadline, and take this node for dead
-            _log.exception("%s was not done", name)
-        return _FAILED
+            _log.exception("%s was not done", what)
+        return failed
 
     async def _done(self, request: Request) -> Answer:
         name, action = request.action.block.name, request.action
         match action:
-            case Keep(_, depth, source):
-                own_depth = self._members.own_depth(depth)
-                lack = await self._intake.keep(
-                    name, own_depth, source, self._settings.put_timeout_s
-                )
-                self._counts.kept[request.asker] += lack is None
-                return DONE if lack is None else Answer(False, lack)
+            case Keep():
+                return Answer.of_blocks(await self._keep_all(action, request.asker))
             case Note(_, depth, source):
                 self._notes.add(name, self._members.own_depth(depth), source)
                 return DONE

@@ -51,10 +51,13 @@ class BlockNetwork(Protocol):
     Attributes:
         node: this one.
         tenant: the component that stands for the tenant in names.
+        most_kept_at_once: blocks that one request may ask to keep, as its name and the answer's
+            have to fit into a packet.
     """
 
     node: str
     tenant: str
+    most_kept_at_once: int
 
     def members(self) -> Mapping[str, int]:
         """The nodes that offer memory to the pool, as known now, and bytes of each.
