@@ -69,13 +69,11 @@ class _Fetched(Sealed):
     buffer: _core.ObjectBuffer
 
 
-def _root(name: str, signed: _core.ObjectBuffer, status: int, detail: str) -> bytes:
-    if status != _core.STATUS_DONE:
-        raise KVError(f"{name} cannot be published: {detail}")
-    return signed.root()
-
-
-def _is_served(name: str, status: int, detail: str) -> bool:
+def _is_published(name: str, status: int, detail: str) -> bool:
+    """
+    Raises:
+        KVError: it cannot be, whatever its bytes are.
+    """
     if status not in (_core.STATUS_DONE, _core.STATUS_UNTRUSTED):
         raise KVError(f"{name} cannot be published: {detail}")
     return status == _core.STATUS_DONE
@@ -185,7 +183,7 @@ class NodeBlockNetwork:
         """As :meth:`BlockNetwork.nonce`."""
         return f"{next(self._nonces):x}"
 
-    def publish(self, name: str, contents: Contents) -> asyncio.Future[bytes]:
+    def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """As :meth:`BlockNetwork.publish`; it is on its way when this returns."""
         signed = _core.ObjectBuffer()
         with self._running():
@@ -197,9 +195,15 @@ class NodeBlockNetwork:
                 signed,
                 lend=True,
             )
-        return self._ending(operation, lambda status, detail: _root(name, signed, status, detail))
 
-    def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[bool]:
+        def published(status: int, detail: str) -> Sealed:
+            if not _is_published(name, status, detail):
+                raise KVError(f"{name} cannot be signed: {detail}")
+            return Sealed(contents, signed.root())
+
+        return self._ending(operation, published)
+
+    def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """As :meth:`BlockNetwork.publish_sealed`; it is on its way when this returns."""
         node, named = self._open_node(), _core.Name(name)
         with self._running():
@@ -209,7 +213,11 @@ class NodeBlockNetwork:
                 operation = node.publish_sealed_object(
                     named, block.contents, block.root, self._packet_bytes
                 )
-        return self._ending(operation, lambda status, detail: _is_served(name, status, detail))
+
+        def published(status: int, detail: str) -> Sealed | None:
+            return block if _is_published(name, status, detail) else None
+
+        return self._ending(operation, published)
 
     def expect(self, name: str) -> None:
         """As :meth:`BlockNetwork.expect`."""

@@ -123,20 +123,20 @@ class FakeNetwork:
     def nonce(self) -> str:
         return f"{next(self._nonces):x}"
 
-    async def publish(self, name: str, contents: Contents) -> bytes:
+    async def publish(self, name: str, contents: Contents) -> Sealed:
         self._require_open()
         await asyncio.sleep(0)
-        root = _signed(name, contents)
-        self._serve(name, Sealed(contents, root))
-        return root
+        block = Sealed(contents, _signed(name, contents))
+        self._serve(name, block)
+        return block
 
-    async def publish_sealed(self, name: str, block: Sealed) -> bool:
+    async def publish_sealed(self, name: str, block: Sealed) -> Sealed | None:
         self._require_open()
         await asyncio.sleep(0)
         if block.root != _signed(name, block.contents):
-            return False
+            return None
         self._serve(name, block)
-        return True
+        return block
 
     def expect(self, name: str) -> None:
         self._own.expected.add(name)

@@ -87,7 +87,7 @@ def test_a_block_is_fetched_as_it_was_signed_and_passed_on_so(run, tenant):
     name = block_name(tenant)
 
     async def program(networks: Networks) -> None:
-        root = await networks["h0"].publish(name, contents())
+        root = (await networks["h0"].publish(name, contents())).root
         outcome, first = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
         assert (outcome, first.root) == (Outcome.HERE, root)
         assert np.array_equal(first.contents, contents())
@@ -106,7 +106,7 @@ def test_what_was_not_signed_so_is_not_passed_on(run, tenant):
     name, other = block_name(tenant), block_name(tenant, 1)
 
     async def program(networks: Networks) -> None:
-        root = await networks["h0"].publish(name, contents())
+        root = (await networks["h0"].publish(name, contents())).root
         forged = [
             (name, Sealed(contents(1), root)),
             (name, Sealed(contents()[:-1], root)),

@@ -77,7 +77,7 @@ class Giver:
             # Homes ask for the block while it is signed.
             ends = await self._bring_to(others, key, depth, node)
             if signing is not None:
-                block = await asyncio.shield(signing)
+                block = signing.result() if signing.done() else await asyncio.shield(signing)
             if block is not None:
                 ends += [await self._keep_here(name, block, depth) for h in homes if h == node]
                 if self._offered.tiers.tier(name) is None:
@@ -116,7 +116,7 @@ class Giver:
                 return found[0]
         return None
 
-    def _begin_signing(self, name: str, contents: Contents) -> asyncio.Task[Sealed | None] | None:
+    def _begin_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
         is_here = any(store.tiers.tier(name) for store in (self._local, self._offered))
         if self._when_asked or is_here:
             return None

@@ -69,8 +69,8 @@ class BlockNetwork(Protocol):
     def nonce(self) -> str:
         """A hexadecimal number for a request, which no process of this node has used before."""
 
-    def publish(self, name: str, contents: Contents) -> Awaitable[bytes]:
-        """Sign a block, and give it to whoever asks this node; its root manifest.
+    def publish(self, name: str, contents: Contents) -> Awaitable[Sealed]:
+        """Sign a block, and give it to whoever asks this node; the block as it was signed.
 
         The contents must not change before the block is withdrawn.
 
@@ -78,14 +78,14 @@ class BlockNetwork(Protocol):
             KVError: this node has published that name already, or the network is closed.
         """
 
-    def publish_sealed(self, name: str, block: Sealed) -> Awaitable[bool]:
+    def publish_sealed(self, name: str, block: Sealed) -> Awaitable[Sealed | None]:
         """Give a block that another node signed to whoever asks this node.
 
         The contents must not change before the block is withdrawn.
 
         Returns:
-            ``False``, with nothing published, where the bytes are not those that were signed under
-            that name.
+            The block; ``None``, with nothing published, where the bytes are not those that were
+            signed under that name.
 
         Raises:
             KVError: as of :meth:`publish`.

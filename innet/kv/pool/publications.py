@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from innet.kv.pool.network import BlockNetwork, Contents, Sealed
 
 
 @dataclass
 class _Publication:
-    task: asyncio.Future[Sealed | None]
-    holders: int = 0
+    publishing: asyncio.Future[Sealed | None]
+    holders: int
 
 
 class Publications:
@@ -30,20 +29,18 @@ class Publications:
     async def sign(self, name: str, contents: Contents) -> Sealed:
         """Sign and serve a block, and hold it."""
         while True:
-            held = await self._hold(name, lambda: self._signed(name, contents))
+            held = await self._hold(name, lambda: self._network.publish(name, contents))
             if held is not None:
                 return held
 
-    def begin_signing(self, name: str, contents: Contents) -> asyncio.Task[Sealed | None] | None:
+    def begin_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
         """Begin to sign and serve a block, and hold it; ``None``: one of the name is served.
 
         Who asks from now on waits until it is.
         """
         if name in self._publications:
             return None
-        task = asyncio.ensure_future(self._signed(name, contents))
-        self._publications[name] = _Publication(task, holders=1)
-        return task
+        return self._begin(name, self._network.publish(name, contents)).publishing
 
     async def add(self, name: str, block: Sealed) -> Sealed | None:
         """Serve a block that was signed before, and hold it; the one that is served.
@@ -51,7 +48,7 @@ class Publications:
         That may be another than ``block``, which nobody has verified then. ``None``: it is damaged.
         """
 
-        return await self._hold(name, lambda: self._served(name, block))
+        return await self._hold(name, lambda: self._network.publish_sealed(name, block))
 
     def begin(self, name: str, block: Sealed, on_damage: Callable[[], None]) -> bool:
         """Begin to serve a block that was verified before, and hold it; false: another of the name
@@ -60,13 +57,12 @@ class Publications:
         if name in self._publications:
             return False
 
-        def ended(task: asyncio.Task[Sealed | None]) -> None:
-            if not task.cancelled() and (task.exception() is not None or task.result() is None):
+        def ended(serving: asyncio.Future[Sealed | None]) -> None:
+            if not serving.cancelled() and (serving.exception() or serving.result() is None):
                 on_damage()
 
-        task = asyncio.ensure_future(self._served(name, block))
-        task.add_done_callback(ended)
-        self._publications[name] = _Publication(task, holders=1)
+        publication = self._begin(name, self._network.publish_sealed(name, block))
+        publication.publishing.add_done_callback(ended)
         return True
 
     def hold(self, name: str) -> None:
@@ -95,41 +91,29 @@ class Publications:
     def close(self) -> None:
         """Serve nothing any more."""
         for name, publication in self._publications.items():
-            publication.task.cancel()
+            publication.publishing.cancel()
             self._network.withdraw(name)
         for name in self._expected - set(self._publications):
             self._network.withdraw(name)
         self._publications.clear()
         self._expected.clear()
 
-    # These two begin to publish when they are called, and not in a task's first turn.
-
-    def _signed(self, name: str, contents: Contents) -> Coroutine[Any, Any, Sealed | None]:
-        publishing = self._network.publish(name, contents)
-
-        async def signed() -> Sealed:
-            return Sealed(contents, await publishing)
-
-        return signed()
-
-    def _served(self, name: str, block: Sealed) -> Coroutine[Any, Any, Sealed | None]:
-        publishing = self._network.publish_sealed(name, block)
-
-        async def served() -> Sealed | None:
-            return block if await publishing else None
-
-        return served()
+    def _begin(self, name: str, publishing: Awaitable[Sealed | None]) -> _Publication:
+        publication = _Publication(asyncio.ensure_future(publishing), holders=1)
+        self._publications[name] = publication
+        return publication
 
     async def _hold(
-        self, name: str, publish: Callable[[], Coroutine[Any, Any, Sealed | None]]
+        self, name: str, publish: Callable[[], Awaitable[Sealed | None]]
     ) -> Sealed | None:
         publication = self._publications.get(name)
         if publication is None:
-            publication = self._publications[name] = _Publication(asyncio.ensure_future(publish()))
-        publication.holders += 1
+            publication = self._begin(name, publish())
+        else:
+            publication.holders += 1
         held = None
         try:
-            held = await asyncio.shield(publication.task)
+            held = await asyncio.shield(publication.publishing)
         finally:
             if held is None:
                 self._release(name, publication)
@@ -137,11 +121,11 @@ class Publications:
 
     def _release(self, name: str, publication: _Publication) -> None:
         publication.holders -= 1
-        if publication.task.done():
+        if publication.publishing.done():
             self._end(name, publication)
         else:
             # What is half published cannot be withdrawn, but can be held again until then.
-            publication.task.add_done_callback(lambda _: self._end(name, publication))
+            publication.publishing.add_done_callback(lambda _: self._end(name, publication))
 
     def _end(self, name: str, publication: _Publication) -> None:
         if publication.holders or self._publications.get(name) is not publication:

@@ -36,6 +36,6 @@ async def replay_pool(
 async def _room_bytes(network: BlockNetwork, contents: SyntheticContents) -> int:
     """What a tier counts for a block: with its manifest, which is as long for all of them."""
     key = replay_key(network.tenant, bytes(32))
-    root = await network.publish(key.name, contents.of(key.block_hash))
+    root = (await network.publish(key.name, contents.of(key.block_hash))).root
     network.withdraw(key.name)
     return contents.size_bytes + len(root)
