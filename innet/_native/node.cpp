@@ -278,6 +278,15 @@ void bind_node(nb::module_& module) {
             "have at "
             "their addresses is to be had with `beside_links`.")
         .def("start", [](PythonNode& self) { self.thread().start(); })
+        .def(
+            "set_realtime_priority",
+            [](PythonNode& self, int priority) {
+                return self.thread().set_realtime_priority(priority);
+            },
+            "priority"_a,
+            "Lets the started node's thread run before all threads of ordinary priority, and "
+            "before those of a lower real-time priority (1 to 99). False: the system does not "
+            "allow it.")
         .def("add_tap", &PythonNode::add_tap, "path"_a, "faces"_a,
              "Copies packets of these faces to who listens at a Unix socket, until that closes.")
         .def("stop", &PythonNode::stop, "why"_a);

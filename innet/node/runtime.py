@@ -8,6 +8,7 @@ from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key
 from innet.node.native_settings import native_settings
+from innet.node.priority import prefer_network_thread
 from innet.security import NodeKeys
 from innet.settings import Settings
 from innet.trust.certificate import Certificate
@@ -24,6 +25,7 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
     for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
         _add_link(node, config, settings, face, index, fd)
     node.start()
+    prefer_network_thread(node, config)
     try:
         _set_up(node, config, settings, keys)
     except BaseException:

@@ -1,6 +1,7 @@
 #include "switch_emulator/driver/node_thread.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -96,6 +97,12 @@ void NodeThread::start() {
         accepting_ = true;
     }
     thread_ = std::thread([this] { run(); });
+}
+
+bool NodeThread::set_realtime_priority(int priority) {
+    const sched_param parameters{.sched_priority = priority};
+    return thread_.joinable() &&
+           ::pthread_setschedparam(thread_.native_handle(), SCHED_RR, &parameters) == 0;
 }
 
 void NodeThread::stop(const std::string& why) {

@@ -50,6 +50,10 @@ class NodeThread {
     /// port that the system chose; nothing, with `error` set, when it cannot be had.
     std::optional<std::string> listen(const ListenerOptions& options, std::string& error);
     void start();
+    /// After `start`: lets the thread run before all that have an ordinary priority, and before
+    /// threads of a lower real-time `priority` (1 to 99: SCHED_RR of sched(7)). False when the
+    /// system does not allow it.
+    bool set_realtime_priority(int priority);
     /// Ends the thread; operations in flight end as aborted. Safe to call twice.
     void stop(const std::string& why);
 
