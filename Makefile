@@ -15,7 +15,7 @@ PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: more at once than there are cores.
 PYTEST_WORKERS ?= 3
 
-.PHONY: help setup build test pytest faults torch-suite native-tests sanitize sanitize-threads lint format demo bench clean \
+.PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint format demo bench clean \
     soak swarm swarm-mutations kv-adapters fuzz interop ndnts-where-npm-is
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make demo          train over an emulated network, compare the algorithms"
 	@echo "make test          lint, native tests (plain and sanitized), pytest"
 	@echo "make pytest        the Python tests; PYTEST_FLAGS=\"-k name\" selects; the few that fail, again and alone"
+	@echo "make jobs          trainings, apps and comparisons at length, all of these tests"
 	@echo "make faults        processes and links that die and hang, all of these tests"
 	@echo "make soak          trains while everything fails now and then; MINUTES=30 SEED=7"
 	@echo "make swarm         random networks, programs and faults; SEEDS=1000 BASE=7 JOBS=2"
@@ -59,6 +60,9 @@ test: lint native-tests sanitize pytest
 # others are tried once more, alone.
 pytest: build ndnts-where-npm-is
 	@$(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+jobs: build
+	@$(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile -m jobs $(PYTEST_FLAGS)
 
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/launch tests/torch_backend -m faults $(PYTEST_FLAGS)

@@ -20,6 +20,7 @@ TRAIN_ASYNC = Path(__file__).parents[2] / "apps" / "train_async.py"
 SMALL = ("--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "4")
 
 
+@pytest.mark.jobs
 def test_both_trainings_do_their_steps_and_learn(tmp_path: Path) -> None:
     output = tmp_path / "async.json"
     lines: list[str] = []

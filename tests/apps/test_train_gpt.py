@@ -45,7 +45,17 @@ def train(*jobs: Sequence[str]) -> list[str]:
     return lines
 
 
+def test_a_training_prints_and_saves_what_it_has_done(tmp_path: Path) -> None:
+    output = tmp_path / "record.json"
+    lines = train(["--parallel", "ddp", "--steps", "3", "--output", str(output)])
+    assert any("step 3/3" in line and "tokens/s" in line for line in lines)
+    record = json.loads(output.read_text())
+    assert len(record["losses"]) == len(record["step_s"]) == 3
+    assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
+@pytest.mark.jobs
 def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) -> None:
     whole, first, second = (tmp_path / f"{name}.json" for name in ("whole", "first", "second"))
     checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"))

@@ -8,9 +8,14 @@ SEED = 20260
 # What adds is the same everywhere, so one placement shows that every type can be reduced; others,
 # and networks that lose and change packets, that the right operands come to it.
 TYPES = ["f32", "bf16", "i64"]
+# Within one process, tests/collectives/test_hostile_network.py has all of these.
+ON_HOSTS = [
+    pytest.param(algorithm, marks=pytest.mark.jobs)
+    for algorithm in ("ps", "ring", "halving-doubling")
+]
 
 
-@pytest.mark.parametrize("algorithm", ["inc", "ps", "ring", "halving-doubling"])
+@pytest.mark.parametrize("algorithm", ["inc", *ON_HOSTS])
 def test_bits_equal_the_expression(run_job, algorithm):
     print("seed", SEED)
     types = [] if algorithm == "inc" else TYPES

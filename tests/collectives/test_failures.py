@@ -116,6 +116,7 @@ def test_an_unknown_algorithm_is_refused_on_every_rank(run_job):
 
 
 @pytest.mark.slow
+@pytest.mark.jobs
 def test_a_switch_stays_as_large_as_its_slots_and_cache():
     """Through 4,000 operations the resident size of a switch does not grow."""
 

@@ -84,6 +84,7 @@ async def test_open_mpi_runs_over_the_same_links(netns_obstacle: str | None) -> 
     check_complete(comparison, ("openmpi",))
 
 
+@pytest.mark.jobs
 async def test_a_method_that_fails_is_left_out_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

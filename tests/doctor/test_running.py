@@ -90,6 +90,7 @@ def test_an_idle_network_is_healthy_and_then_a_late_rank_a_clock_and_a_switch_ar
         assert "s0 is stopped" in found["dead_node", "s0"]["problem"]
 
 
+@pytest.mark.jobs
 @pytest.mark.usefixtures("registry")
 def test_a_switch_with_two_slots_and_a_lossy_link_are_found() -> None:
     with network("--slots", "2", "--loss", "5%", "--rate", "100mbit") as run, job(run, "busy"):
@@ -100,6 +101,7 @@ def test_a_switch_with_two_slots_and_a_lossy_link_are_found() -> None:
         assert ("lossy_link", "s0→h0") in found
 
 
+@pytest.mark.jobs
 @pytest.mark.netns
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("tc") is None or shutil.which("nsenter") is None,

@@ -31,6 +31,7 @@ def part_of(status: dict[str, Any], prefix: str) -> dict[str, Any]:
     return part
 
 
+@pytest.mark.jobs
 def test_four_jobs_at_once_each_get_their_own_sums_and_leave_nothing():
     async def run() -> tuple[Said, dict[str, Any]]:
         said = Said()

@@ -1,4 +1,5 @@
-"""DistributedDataParallel trains over innet as it does over any backend, and fails like one."""
+"""DistributedDataParallel trains over innet as it does over any backend, compiled as not, and fails
+like one."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def said(run_job):
-    result = run_job("in_turn.py", ["data_parallel.py", "uneven_inputs.py"])
+    result = run_job("in_turn.py", ["data_parallel.py", "uneven_inputs.py", "compiled.py"])
     assert result.failure == ""
     return [result.said(f"h{rank}") for rank in range(4)]
 
@@ -24,6 +25,12 @@ def test_training_equals_that_of_one_process_on_all_ranks(said):
 def test_ranks_may_run_out_of_inputs_long_before_the_others(said):
     for of_rank, steps in zip(said, (0, 1, 2, 40), strict=True):
         assert f"steps {steps}, same True, mean True" in of_rank
+
+
+def test_compiled_functions_communicate(said):
+    for of_rank in said:
+        assert "compiled as it is: True" in of_rank
+        assert "trained as it is: True" in of_rank
 
 
 def test_a_killed_rank_is_named_to_the_others(run_job):

@@ -35,7 +35,12 @@ COPIES = {
     "ep@2": 4,  # all but the experts
     "cp@2": 4,
 }
-DENSE = [case for case in COPIES if case != "ep@2"]
+# Each kind of parallelism is in one of these.
+QUICK = ("ddp@2", "fsdp:2,tp:2@2", "pp:2,ddp:2@2", "ep@2", "cp@2")
+CASES = [
+    pytest.param(case, marks=() if case in QUICK else pytest.mark.jobs, id=case) for case in COPIES
+]
+DENSE = [case for case in CASES if case.id != "ep@2"]
 
 Found = list[dict[str, Any]]
 """What ``workers/parallelism.py`` saved, by rank."""
@@ -52,11 +57,11 @@ async def train(folder: Path, cases: Sequence[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What was found for a backend and a case. All are trained in one job: starting the ranks
-    takes longer than the training."""
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What was found for a backend and a case. All that the selected tests look at are trained in
+    one job: starting the ranks takes longer than the training."""
     folder = tmp_path_factory.mktemp("parallelism")
-    asyncio.run(train(folder, list(COPIES)))
+    asyncio.run(train(folder, asked_for(request)))
 
     def found(backend: str, case: str) -> Found:
         found = [torch.load(folder / backend / case / f"{rank}.pt") for rank in range(RANKS)]
@@ -67,13 +72,25 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return found
 
 
+def asked_for(request: pytest.FixtureRequest) -> list[str]:
+    """The cases of the selected tests, and what they are compared with."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    cases = {test.callspec.params["case"] for test in tests if isinstance(test, pytest.Function)}
+    return sorted({*cases, *map(plain, cases)})
+
+
+def plain(case: str) -> str:
+    """The same layers, replicated."""
+    return f"ddp@{case[-1]}"
+
+
 def losses(found: Found) -> list[float]:
     """The mean over the ranks that know a loss, of each step."""
     known = [of_rank["losses"] for of_rank in found if of_rank["losses"][0] is not None]
     return [sum(of_step) / len(known) for of_step in zip(*known, strict=True)]
 
 
-@pytest.mark.parametrize("case", COPIES)
+@pytest.mark.parametrize("case", CASES)
 def test_parameters_after_20_steps_are_those_of_gloo(trained: Any, case: str) -> None:
     for own, peer in zip(trained("innet", case), trained("gloo", case), strict=True):
         assert len(own["losses"]) == STEPS
@@ -84,7 +101,7 @@ def test_parameters_after_20_steps_are_those_of_gloo(trained: Any, case: str) ->
             torch.testing.assert_close(parameter, of_peer, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", COPIES)
+@pytest.mark.parametrize("case", CASES)
 def test_copies_are_the_same_to_the_bit(trained: Any, case: str) -> None:
     parts = [
         ((name, shard), parameter)
@@ -101,6 +118,6 @@ def test_copies_are_the_same_to_the_bit(trained: Any, case: str) -> None:
 
 @pytest.mark.parametrize("case", DENSE)
 def test_the_layout_changes_nothing_but_rounding(trained: Any, case: str) -> None:
-    expected = losses(trained("innet", f"ddp@{case[-1]}"))
+    expected = losses(trained("innet", plain(case)))
     assert losses(trained("innet", case)) == pytest.approx(expected, rel=1e-5)
     assert expected[-1] < 0.75 * expected[0], "it learns"

@@ -42,6 +42,7 @@ class TestFunctionalCollectives(DTensorCase):
             self.assertEqual(result, expected, name)
             self.assertEqual(mine, _of(self.rank, 5, 3), "the input stays as it was")
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_all_gather_in_every_dimension(self) -> None:
         for dim in range(3):
@@ -65,6 +66,7 @@ class TestFunctionalCollectives(DTensorCase):
         expected = [torch.full((n, 2), 10.0 * s + self.rank) for s, n in enumerate(sizes)]
         self.assertEqual(result, torch.cat(expected))
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_all_to_all_of_even_parts(self) -> None:
         rows = _of(self.rank, 8, 2)
@@ -101,6 +103,7 @@ class TestFunctionalCollectives(DTensorCase):
             [total.chunk(self.world_size)[self.rank] for total in totals],
         )
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_several_at_once_waited_for_in_another_order(self) -> None:
         results = [

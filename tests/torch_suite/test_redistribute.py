@@ -63,6 +63,7 @@ class TestRedistribute(DTensorCase):
             moved = partial.redistribute(mesh, [target])
             self.assertEqual(moved.to_local(), expected.to_local(), f"{name} to {target}")
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_every_type_of_element(self) -> None:
         mesh = self.build_device_mesh()
@@ -81,6 +82,7 @@ class TestRedistribute(DTensorCase):
                 moved = distribute_tensor(whole, mesh, [source]).redistribute(mesh, [target])
                 self.assertEqual(moved.full_tensor(), whole, f"{dtype} {source} {target}")
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_asynchronously(self) -> None:
         mesh = self.build_device_mesh()
@@ -113,6 +115,7 @@ class TestRedistribute(DTensorCase):
             self.assertEqual(moved.to_local(), expected.to_local(), f"{source} {target}")
             self.assertEqual(moved.full_tensor(), whole)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_partial_in_one_dimension_of_two(self) -> None:
         mesh = init_device_mesh(self.device_type, (2, 2), mesh_dim_names=("outer", "inner"))

@@ -48,6 +48,7 @@ class TestTensorParallel(DTensorCase):
         for name, parameter in module.named_parameters():
             self.assertEqual(_whole(parameter), expected[name], name)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_columns_then_rows(self) -> None:
         mesh = self.build_device_mesh()
@@ -56,6 +57,7 @@ class TestTensorParallel(DTensorCase):
         parallel = parallelize_module(module, mesh, _MLP_PLAN)
         self.train_alike(parallel, reference, 8, 10)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_distributed_without_a_plan(self) -> None:
         mesh = self.build_device_mesh()
@@ -70,6 +72,7 @@ class TestTensorParallel(DTensorCase):
         )
         self.train_alike(replicated, reference, 8, 10)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_transformer(self) -> None:
         self._transformer(use_seq_parallel=False)
