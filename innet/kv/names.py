@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from innet.errors import KVError
@@ -27,6 +27,7 @@ _LAYERS = re.compile(r"(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})")
 _HASH = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
 _BLOCK_COMPONENTS = 6
 _SHOWN_CHARACTERS = 200
+_MOST_FAMILIES = 256
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,19 @@ class BlockKey:
         Raises:
             KVError: no block's name does.
         """
-        layers = _LAYERS.fullmatch(components[2]) if len(components) == 4 else None
-        if layers is None or not _HASH.fullmatch(components[3]):
+        if len(components) != 4 or not _HASH.fullmatch(components[3]):
             raise KVError(f"no block's name ends in {shown('/'.join(components))}")
-        first, last = map(int, layers.groups())
-        family = BlockFamily(tenant, components[0], components[1], first, last + 1)
-        return cls(family, bytes.fromhex(components[3]))
+        return cls(_family_of(tenant, *components[:3]), bytes.fromhex(components[3]))
+
+
+@lru_cache(maxsize=_MOST_FAMILIES)
+def _family_of(tenant: str, model_digest: str, layout: str, layers: str) -> BlockFamily:
+    """A node hears of the same few families again and again."""
+    found = _LAYERS.fullmatch(layers)
+    if found is None:
+        raise KVError(f"no block's name has {shown(layers)} in place of its layers")
+    first, last = map(int, found.groups())
+    return BlockFamily(tenant, model_digest, layout, first, last + 1)
 
 
 def tenant_prefix(tenant: str) -> str:

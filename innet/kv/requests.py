@@ -37,6 +37,7 @@ MAX_NUMBER: Final = 10**9 - 1
 MAX_KEPT_AT_ONCE: Final = 4
 """Blocks that one request asks to keep."""
 
+_NODE = re.compile(NAME_PATTERN)
 _NONCE = re.compile(r"[0-9a-f]{1,64}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _HEAD_COMPONENTS = 8
@@ -129,7 +130,7 @@ class Request:
         """
         source = (self.action.source,) if isinstance(self.action, Keep | Note) else ()
         for node in (self.member, self.asker, *source):
-            if not re.fullmatch(NAME_PATTERN, node):
+            if not _NODE.fullmatch(node):
                 raise KVError(f"a request names nodes of a network; got {shown(node)}")
         if not _NONCE.fullmatch(self.nonce):
             raise KVError(f"the nonce of a request is hexadecimal; got {shown(self.nonce)}")
