@@ -5,6 +5,7 @@ from __future__ import annotations
 from innet.emulation.node_config import IP_UDP_HEADER_BYTES
 from innet.errors import EmulationError
 from innet.topology import Topology
+from innet.topology.model import MAX_MTU_BYTES
 
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment."""
@@ -32,3 +33,13 @@ def segment_bytes(topology: Topology, most_bytes: int = MAX_SEGMENT_BYTES) -> in
             "and signature needs at least 576"
         )
     return aligned
+
+
+def block_segment_bytes(topology: Topology) -> int:
+    """Content bytes of a full segment of a pool's block: as many as the smallest MTU leaves room
+    for, as nobody computes with them while they come.
+
+    Raises:
+        EmulationError: as of :func:`segment_bytes`.
+    """
+    return segment_bytes(topology, MAX_MTU_BYTES)

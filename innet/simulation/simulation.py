@@ -19,7 +19,7 @@ from innet.collectives.timeouts import timeout_or
 from innet.control.group_plans import GroupPlans
 from innet.control.survivors import Survivors
 from innet.emulation.node_config import Mode
-from innet.emulation.segmentation import segment_bytes
+from innet.emulation.segmentation import block_segment_bytes, segment_bytes
 from innet.errors import SimulationError
 from innet.plans import PlanChooser
 from innet.settings import Settings
@@ -78,7 +78,7 @@ class Simulation:
         settings: of its nodes.
         virtual_scale: how many bytes each byte of an array stands for.
         observer: called now and then while time passes; what it raises ends :meth:`run`.
-        packet_bytes: the most that a packet of an object has, or stands for.
+        packet_bytes: the most that a packet of a pool's block has, or stands for.
     """
 
     def __init__(
@@ -117,7 +117,9 @@ class Simulation:
         self.observer: Callable[[], None] | None = None
         self.virtual_scale = virtual_scale
         self._segment_bytes = _thin_segment_bytes(topology, virtual_scale)
-        self.packet_bytes = virtual_scale * self._segment_bytes + PACKET_OVERHEAD_BYTES
+        # What is not in memory fills packets with segments of any kind.
+        in_block = self._segment_bytes if virtual_scale > 1 else block_segment_bytes(topology)
+        self.packet_bytes = virtual_scale * in_block + PACKET_OVERHEAD_BYTES
         self.network = SimulatedNetwork(
             topology, self.settings, seed, like, virtual_scale=virtual_scale, jobs=jobs
         )

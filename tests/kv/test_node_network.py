@@ -102,6 +102,29 @@ def test_a_block_is_fetched_as_it_was_signed_and_passed_on_so(run, tenant):
     run(program)
 
 
+@pytest.mark.parametrize("mtu_bytes", [1500, 9000, 40_000, 65_000])
+def test_a_block_fills_the_packets_that_links_have_room_for(mtu_bytes):
+    size = 500_000
+    with Simulation(load_topology("star:2").with_overrides(mtu_bytes=mtu_bytes), seed=1) as sim:
+        pools = SimulatedPools(sim)
+        tenant = pools.tenant("acme")
+        name = block_name(tenant)
+
+        async def program() -> int:
+            async with (
+                pools.open("h0", tenant, capacity_bytes=1) as giver,
+                pools.open("h1", tenant, capacity_bytes=1) as taker,
+            ):
+                await giver.publish(name, contents(size=size))
+                outcome, block = await taker.fetch(name, "h0", TIMEOUT_S)
+                assert outcome is Outcome.HERE
+                assert np.array_equal(block.contents, contents(size=size))
+                return int(sim.host("h1").node.status()["endpoint"]["segments_fetched"])
+
+        [packets] = sim.run(program())
+        assert packets <= 3 + size / (mtu_bytes - 600)
+
+
 def test_what_was_not_signed_so_is_not_passed_on(run, tenant):
     name, other = block_name(tenant), block_name(tenant, 1)
 
