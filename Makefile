@@ -54,15 +54,19 @@ build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 	@scripts/build-extension.sh
 	@mkdir -p build && touch $@
 
-test: lint native-tests sanitize pytest
-
 # Tests of one file stay together: they share what is dear to start. The few that fail beside the
 # others are tried once more, alone.
+PYTEST = $(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile
+
+test: lint native-tests ndnts-where-npm-is
+	@scripts/meanwhile.sh $(PYTEST) $(PYTEST_FLAGS)
+	@scripts/native-tests.sh sanitize
+
 pytest: build ndnts-where-npm-is
-	@$(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_FLAGS)
+	@$(PYTEST) $(PYTEST_FLAGS)
 
 jobs: build
-	@$(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile -m jobs $(PYTEST_FLAGS)
+	@$(PYTEST) -m jobs $(PYTEST_FLAGS)
 
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/launch tests/torch_backend -m faults $(PYTEST_FLAGS)

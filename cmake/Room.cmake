@@ -9,6 +9,9 @@ function(innet_add_room target)
         add_library(${target} STATIC ${sources})
         target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
         target_link_libraries(${target} PUBLIC ${room_LINK} PRIVATE innet_warnings)
+        innet_precompile(
+            ${target} <algorithm> <array> <cstdint> <functional> <memory> <optional> <span> <string>
+            <unordered_map> <utility> <vector>)
     else()
         add_library(${target} INTERFACE)
         target_link_libraries(${target} INTERFACE ${room_LINK})

@@ -41,7 +41,20 @@ target_compile_options(
 # The base directory makes paths relative in the cache key: the extension, the native tests and
 # other checkouts of the same sources then share their objects.
 find_program(CCACHE_PROGRAM ccache)
+if(DEFINED ENV{CCACHE_DISABLE})
+    set(CCACHE_PROGRAM "")
+endif()
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER
         env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=true ${CCACHE_PROGRAM})
 endif()
+
+# innet_precompile(<target> <header>...)
+#
+# Where there is no ccache, headers that most sources of <target> include are parsed once. ccache
+# would find nothing of another checkout with them, and is worth more.
+function(innet_precompile target)
+    if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+        target_precompile_headers(${target} PRIVATE ${ARGN})
+    endif()
+endfunction()
