@@ -4,8 +4,10 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-setsid nice -n 19 scripts/native-tests.sh sanitize --no-run >/dev/null 2>&1 &
+set -m # a process group of its own, from its first moment on
+nice -n 19 scripts/native-tests.sh sanitize --no-run >/dev/null 2>&1 &
 build=$!
+set +m
 end_build() {
     while kill -- "-$build" 2>/dev/null; do sleep 0.1; done
 }
