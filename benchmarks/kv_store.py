@@ -2,10 +2,11 @@
 
 python benchmarks/kv_store.py --json
 
-Every store has one client process and the blocks in another: Redis and Mooncake over TCP on the
-loopback, innet over UDP there, two hosts with an unshaped link between them. Clients take turns: in
-each, so many puts and gets one after the other (latency), and as many with several outstanding
-(throughput).
+Every store has one client process and the blocks in another. Redis and Mooncake use TCP on the
+loopback. innet has two hosts with an unshaped link between them, whose packets go through shared
+memory; as ``innet_udp`` the same over UDP on the loopback, where all bytes cross the kernel as the
+peers' do. Clients take turns: in each, so many puts and gets one after the other (latency), and as
+many with several outstanding (throughput).
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ from innet.compare.progress import ProgressBar
 from innet.emulation.processes import ProcessGroup, ProcessSpec
 from innet.errors import EmulationError
 from innet.launch import Session
+from innet.settings import Settings, TransportSettings
 from innet.topology import parse_yaml
 
 SIZES = {"256KiB": 256 << 10, "2MiB": 2 << 20}
+OWN = {"innet": True, "innet_udp": False}
+"""innet's pools, and whether their links are shared memory."""
 PEERS = ("redis", "redis_connections", "mooncake")
 TURN_DEADLINE_S = 60.0
 STORE_BYTES = 1 << 30
@@ -59,15 +63,23 @@ async def join_peers(
     return [await contest.contender(peer) for peer in peers]
 
 
-async def join_own(stack: AsyncExitStack, contest: Contest, outstanding: int) -> Contender:
+async def join_own(
+    stack: AsyncExitStack, contest: Contest, name: str, outstanding: int
+) -> Contender:
     """Launch innet's two hosts, which end with the stack."""
-    topology = parse_yaml(TOPOLOGY)
-    session = await stack.enter_async_context(Session(topology, output=lambda _label, _line: None))
+    session = await stack.enter_async_context(
+        Session(
+            parse_yaml(TOPOLOGY),
+            settings=Settings(transport=TransportSettings(shared_memory=OWN[name])),
+            output=lambda _label, _line: None,
+        )
+    )
     module = "innet.compare.block_stores.own_rank"
-    argv = [sys.executable, "-m", module, str(contest.path), str(outstanding), str(STORE_BYTES)]
+    arguments = [str(contest.path), name, str(outstanding), str(STORE_BYTES)]
+    argv = [sys.executable, "-m", module, *arguments]
     job = asyncio.ensure_future(session.run_workers(argv))
     stack.push_async_callback(ended, job, contest)
-    joined = asyncio.ensure_future(contest.contender("innet"))
+    joined = asyncio.ensure_future(contest.contender(name))
     await asyncio.wait((job, joined), return_when=asyncio.FIRST_COMPLETED)
     if not joined.done():
         joined.cancel()
@@ -176,9 +188,11 @@ def main() -> None:
     parser.add_argument(
         "--bytes", type=positive, default=64 << 20, help="of the blocks of a turn; default 64 MiB"
     )
-    parser.add_argument("--without", nargs="*", default=[], choices=PEERS, help="peers left out")
+    choices = [*OWN, *PEERS]
+    parser.add_argument("--without", nargs="*", default=[], choices=choices, help="left out")
     arguments = parser.parse_args()
     arguments.turns = arguments.turns or (3 if arguments.quick else 9)
+    own = [name for name in OWN if name not in arguments.without]
     benchmark = Benchmark("kv_store", arguments, deadline_s=900)
     lacking = {peer: missing_requirement(peer) for peer in PEERS if peer not in arguments.without}
     for reason in dict.fromkeys(filter(None, lacking.values())):
@@ -190,7 +204,7 @@ def main() -> None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             contest = await stack.enter_async_context(Contest(directory / "contest.sock"))
             contenders = [
-                await join_own(stack, contest, arguments.outstanding),
+                *[await join_own(stack, contest, name, arguments.outstanding) for name in own],
                 *await join_peers(stack, contest, peers),
             ]
             figures = best_of_redis(await take_turns(contenders, arguments, progress))

@@ -65,6 +65,11 @@ class TransportSettings(_Model):
     socket_buffer_bytes: int = Field(
         default=4 << 20, ge=65536, description="send and receive buffer of each link's socket"
     )
+    shared_memory: bool = Field(
+        default=True,
+        description="in local mode, links that nobody shapes carry packets through shared memory; "
+        "false: over UDP, like the others",
+    )
 
     @model_validator(mode="after")
     def _outlive_repetitions(self) -> Self:

@@ -52,6 +52,15 @@ class PythonNode final : public NodeHandle {
         return *face;
     }
 
+    FaceId add_shared_memory_link(unsigned end, int memory_fd, int own_event_fd,
+                                  int peer_event_fd) {
+        std::string error;
+        const auto face =
+            thread_.add_shared_memory_link({end, memory_fd, own_event_fd, peer_event_fd}, error);
+        if (!face) throw std::runtime_error(error);
+        return *face;
+    }
+
     void add_tap(const std::string& path, std::vector<FaceId> faces) {
         std::string error;
         auto tap = driver::PacketTap::connect(path, std::move(faces), error);
@@ -259,6 +268,10 @@ void bind_node(nb::module_& module) {
             nb::kw_only(), "local_address"_a, "local_port"_a, "peer_address"_a, "peer_port"_a,
             "fd"_a = -1, "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
             "shape"_a = nb::none())
+        .def("add_shared_memory_link", &PythonNode::add_shared_memory_link, nb::kw_only(), "end"_a,
+             "memory_fd"_a, "own_event_fd"_a, "peer_event_fd"_a,
+             "A link whose ends, 0 and 1, share a memfd, and have an eventfd each. Takes the "
+             "descriptors over.")
         .def(
             "listen",
             [](PythonNode& self, std::string uri, unsigned permissions, bool takes_over,

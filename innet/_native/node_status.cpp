@@ -135,6 +135,7 @@ nb::dict link_dict(const driver::LinkStatus& link) {
     d["messages_sent"] = link.socket_counters.messages_sent;
     d["refused"] = link.socket_counters.refused;
     d["send_errors"] = link.socket_counters.send_errors;
+    d["dropped_framing"] = link.socket_counters.dropped_framing;
     d["backlog_packets"] = link.backlog_packets;
     d["backlog_dropped"] = link.backlog_dropped;
     d["silent"] = link.silent;

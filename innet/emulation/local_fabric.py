@@ -1,19 +1,30 @@
-"""The links of ``local`` mode: pairs of connected UDP sockets on loopback.
+"""The links of ``local`` mode: memory that two processes share, or a pair of UDP sockets.
 
-The launcher opens them, so no port is ever free at one moment and taken at the next, and hands
-them to the node processes as inherited descriptors. It keeps its own copies: a restarted node gets
-the same sockets again.
+Packets of a link that the emulator shapes go through connected UDP sockets on loopback; those of a
+link that nobody shapes go through shared memory, with an eventfd at each end to wake up who sleeps.
+The launcher opens all of it, so no port is ever free at one moment and taken at the next, and hands
+it to the node processes as inherited descriptors. It keeps its own copies: a restarted node gets
+the same again.
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import secrets
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 from innet.emulation.link_counters import DirectedLink, LinkCounters
-from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, LinkShape
+from innet.emulation.link_memory import create_link_memory
+from innet.emulation.node_config import (
+    IP_UDP_HEADER_BYTES,
+    FaceConfig,
+    LinkShape,
+    SharedMemoryChannel,
+    UdpChannel,
+)
 from innet.emulation.processes import Namespace
 from innet.errors import EmulationError
 from innet.topology import Link, Topology
@@ -22,20 +33,21 @@ _LOOPBACK = "127.0.0.1"
 
 
 class LocalFabric:
-    """Links on loopback; the emulator's link model does all of the shaping."""
+    """Links on one machine; the emulator's link model does all of the shaping."""
 
-    def __init__(self, topology: Topology) -> None:
-        """Open the sockets of all links.
+    def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
+        """Open all links; without ``shared_memory`` all of them as sockets.
 
         Raises:
             EmulationError: the kernel has no port or descriptor left.
         """
+        self._shared_memory = shared_memory
         self._kinds = {name: node.kind for name, node in topology.nodes.items()}
         self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
-        with ExitStack() as sockets:
+        with ExitStack() as opened:
             for link in topology.links:
-                self._open_link(link, sockets)
-            self._sockets = sockets.pop_all()
+                self._open_link(link, opened)
+            self._opened = opened.pop_all()
 
     def faces(self, node: str) -> tuple[FaceConfig, ...]:
         """The node's ends of its links, in the order of the topology."""
@@ -46,8 +58,8 @@ class LocalFabric:
         return None
 
     def pass_fds(self, node: str) -> tuple[int, ...]:
-        """The sockets of the node's faces."""
-        return tuple(face.fd for face in self._faces[node] if face.fd is not None)
+        """Those of the node's faces, in their order."""
+        return tuple(fd for face in self._faces[node] for fd in face.channel.fds)
 
     def namespace(self, node: str) -> Namespace | None:
         """Always ``None``: nodes run where the launcher runs."""
@@ -69,46 +81,80 @@ class LocalFabric:
         )
 
     async def close(self) -> None:
-        """Close the launcher's copies of the sockets."""
-        self._sockets.close()
+        """Close the launcher's copies of the descriptors."""
+        self._opened.close()
 
-    def _open_link(self, link: Link, sockets: ExitStack) -> None:
+    def _open_link(self, link: Link, opened: ExitStack) -> None:
+        shape = _shape(link)
         try:
-            a = sockets.enter_context(_bound_socket())
-            b = sockets.enter_context(_bound_socket())
-            a.connect(b.getsockname())
-            b.connect(a.getsockname())
+            if self._shared_memory and not shape.shaped:
+                channels: Sequence[UdpChannel | SharedMemoryChannel] = _share_memory(opened)
+            else:
+                channels = _connect(opened)
         except OSError as error:
             raise EmulationError(
-                f"cannot open the sockets of link {link}: {error.strerror}. {_next_step(error)}"
+                f"cannot open link {link}: {error.strerror}. {_next_step(error)}"
             ) from error
-        shape = LinkShape(
-            rate_bps=link.rate_bps,
-            delay_s=link.delay_s,
-            loss=link.loss,
-            queue_bytes=link.queue_bytes,
-            mark_bytes=link.mark_threshold_bytes,
-            jitter_s=link.jitter_s,
-            reorder=link.reorder,
-            reorder_delay_s=link.reorder_delay_s,
-            duplicate=link.duplicate,
-            corrupt=link.corrupt,
-        )
-        for near, far, mine, other in ((link.a, link.b, a, b), (link.b, link.a, b, a)):
+        for near, far, channel in zip((link.a, link.b), (link.b, link.a), channels, strict=True):
             self._faces[near.node].append(
                 FaceConfig(
                     peer=far.node,
                     peer_kind=self._kinds[far.node],
-                    local_address=_LOOPBACK,
-                    local_port=mine.getsockname()[1],
-                    peer_address=_LOOPBACK,
-                    peer_port=other.getsockname()[1],
-                    fd=mine.fileno(),
+                    channel=channel,
                     mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
                     queue_bytes=link.queue_bytes,
                     shape=shape,
                 )
             )
+
+
+def _shape(link: Link) -> LinkShape:
+    return LinkShape(
+        rate_bps=link.rate_bps,
+        delay_s=link.delay_s,
+        loss=link.loss,
+        queue_bytes=link.queue_bytes,
+        mark_bytes=link.mark_threshold_bytes,
+        jitter_s=link.jitter_s,
+        reorder=link.reorder,
+        reorder_delay_s=link.reorder_delay_s,
+        duplicate=link.duplicate,
+        corrupt=link.corrupt,
+    )
+
+
+def _share_memory(opened: ExitStack) -> list[SharedMemoryChannel]:
+    """Both ends' channels, with memory between them."""
+    name = f"innet-link-{secrets.token_hex(8)}"
+    memory_fd = create_link_memory(name)
+    opened.callback(os.close, memory_fd)
+    event_fds = []
+    for _ in range(2):
+        event_fds.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        opened.callback(os.close, event_fds[-1])
+    a, b = event_fds
+    return [
+        SharedMemoryChannel(name=name, end=0, memory_fd=memory_fd, own_event_fd=a, peer_event_fd=b),
+        SharedMemoryChannel(name=name, end=1, memory_fd=memory_fd, own_event_fd=b, peer_event_fd=a),
+    ]
+
+
+def _connect(opened: ExitStack) -> list[UdpChannel]:
+    """Both ends' channels, of sockets that are connected to each other."""
+    a = opened.enter_context(_bound_socket())
+    b = opened.enter_context(_bound_socket())
+    a.connect(b.getsockname())
+    b.connect(a.getsockname())
+    return [
+        UdpChannel(
+            local_address=_LOOPBACK,
+            local_port=mine.getsockname()[1],
+            peer_address=_LOOPBACK,
+            peer_port=other.getsockname()[1],
+            fd=mine.fileno(),
+        )
+        for mine, other in ((a, b), (b, a))
+    ]
 
 
 def _bound_socket() -> socket.socket:

@@ -20,7 +20,12 @@ from innet.emulation.kernel_network import (
     KernelNetwork,
 )
 from innet.emulation.link_counters import DirectedLink, LinkCounters
-from innet.emulation.node_config import IP_UDP_HEADER_BYTES, FaceConfig, LinkShape
+from innet.emulation.node_config import (
+    IP_UDP_HEADER_BYTES,
+    FaceConfig,
+    LinkShape,
+    UdpChannel,
+)
 from innet.emulation.processes import (
     Namespace,
     ProcessGroup,
@@ -226,11 +231,13 @@ def _faces(topology: Topology, spec: KernelNetwork) -> dict[str, list[FaceConfig
                 FaceConfig(
                     peer=far.node,
                     peer_kind=topology.nodes[far.node].kind,
-                    local_address=near.address,
-                    local_port=UDP_PORT,
-                    peer_address=far.address,
-                    peer_port=UDP_PORT,
-                    fd=None,
+                    channel=UdpChannel(
+                        local_address=near.address,
+                        local_port=UDP_PORT,
+                        peer_address=far.address,
+                        peer_port=UDP_PORT,
+                        fd=None,
+                    ),
                     mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
                     queue_bytes=link.queue_bytes,
                     shape=shape,

@@ -13,7 +13,7 @@ from typing import Self, get_args
 
 from innet.emulation.fabric import Fabric
 from innet.emulation.link_counters import DirectedLink, LinkCounters
-from innet.emulation.link_sockets import LINK_SOCKETS_NAME, LinkSocketServer
+from innet.emulation.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
 from innet.emulation.local_fabric import LocalFabric
 from innet.emulation.namespace_fabric import NamespaceFabric
 from innet.emulation.node_config import (
@@ -78,6 +78,7 @@ class Network:
         run_id: str | None = None,
         *,
         seed: int = 1,
+        shared_memory: bool = True,
         output: OutputSink | None = None,
     ) -> None:
         """Nothing happens before the context is entered.
@@ -87,6 +88,8 @@ class Network:
             mode: ``local`` or ``netns``.
             run_id: name of the run, ``None`` for a new one.
             seed: from it each node's own seed is derived.
+            shared_memory: in ``local`` mode, packets of links that nobody shapes go through memory
+                that both ends share; otherwise through sockets like all others.
             output: takes each line that a process prints; ``None`` prints them to the console.
 
         Raises:
@@ -102,10 +105,11 @@ class Network:
         self._mode: Mode = mode
         self._run_id = run_id or new_run_id(topology.name)
         self._seed = seed
+        self._shared_memory = shared_memory
         self._configs: dict[str, NodeConfig] = {}
         self._record: RunRecord | None = None
         self._fabric: Fabric | None = None
-        self._link_sockets: LinkSocketServer | None = None
+        self._link_descriptors: LinkDescriptorServer | None = None
         self._processes = ProcessGroup(self._run_id, output or ConsoleOutput(), self._register)
         self._signals = TerminationSignals(hurry=self._processes.kill)
 
@@ -164,7 +168,7 @@ class Network:
         """Start a program on a node.
 
         It finds the node's name and configuration in the environment (``INNET_NODE``,
-        ``INNET_NODE_CONFIG``) and inherits the sockets of the node's faces, if they are open
+        ``INNET_NODE_CONFIG``) and inherits the descriptors of the node's links, if they are open
         already.
 
         Args:
@@ -270,13 +274,13 @@ class Network:
         self._record.namespaces = self._fabric.namespace_paths()
         with writing_into(self.run_dir):
             self._write_files(hops, self._fabric)
-        links_socket = self._socket_path(LINK_SOCKETS_NAME)
-        self._link_sockets = LinkSocketServer(links_socket, self._fabric.pass_fds)
+        links_socket = self._socket_path(LINKS_SOCKET_NAME)
+        self._link_descriptors = LinkDescriptorServer(links_socket, self._fabric.pass_fds)
 
     async def _open_fabric(self, hops: NextHops) -> Fabric:
         if self._mode == "netns":
             return await NamespaceFabric.open(self._topology, hops, self._run_id, self._register)
-        return LocalFabric(self._topology)
+        return LocalFabric(self._topology, shared_memory=self._shared_memory)
 
     async def _remove(self) -> None:
         """Take everything down; a cancellation meanwhile is put off until it is done."""
@@ -296,8 +300,8 @@ class Network:
         try:
             await self._processes.terminate()
         finally:
-            if self._link_sockets is not None:
-                self._link_sockets.close()
+            if self._link_descriptors is not None:
+                self._link_descriptors.close()
             if self._fabric is not None:
                 await self._fabric.close()
             if self._record is not None:

@@ -55,12 +55,15 @@ class LinkShape(_Model):
         """Whether more happens to packets than being queued, delayed and lost."""
         return any((self.jitter_s, self.reorder, self.duplicate, self.corrupt))
 
+    @property
+    def shaped(self) -> bool:
+        """Whether anything happens to packets here at all."""
+        return self.rate_bps is not None or bool(self.delay_s or self.loss) or self.impaired
 
-class FaceConfig(_Model):
-    """One end of a link: a UDP socket bound to the local address and connected to the peer."""
 
-    peer: str = Field(description="name of the neighbouring node")
-    peer_kind: Literal["host", "switch"]
+class UdpChannel(_Model):
+    """A UDP socket bound to the local address and connected to the peer."""
+
     local_address: str
     local_port: int = Field(ge=1, le=65535)
     peer_address: str
@@ -69,6 +72,34 @@ class FaceConfig(_Model):
         description="inherited descriptor of the socket, bound and connected already; "
         "None: the node opens the socket by itself"
     )
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The inherited descriptors."""
+        return () if self.fd is None else (self.fd,)
+
+
+class SharedMemoryChannel(_Model):
+    """Memory that the processes at both ends of a link share; all descriptors are inherited."""
+
+    name: str = Field(description="the memory's, by which its descriptor is recognised")
+    end: Literal[0, 1] = Field(description="which of the two ends this one is")
+    memory_fd: int
+    own_event_fd: int = Field(description="eventfd that this end waits for")
+    peer_event_fd: int = Field(description="eventfd that the other one waits for")
+
+    @property
+    def fds(self) -> tuple[int, int, int]:
+        """The inherited descriptors."""
+        return self.memory_fd, self.own_event_fd, self.peer_event_fd
+
+
+class FaceConfig(_Model):
+    """One end of a link."""
+
+    peer: str = Field(description="name of the neighbouring node")
+    peer_kind: Literal["host", "switch"]
+    channel: UdpChannel | SharedMemoryChannel = Field(description="what carries the packets")
     mtu_bytes: int = Field(
         gt=0, description="largest UDP payload: the link's MTU less the IPv4 and UDP headers"
     )

@@ -81,7 +81,14 @@ class Session:
         self.topology = topology
         self.settings = settings or Settings()
         self._output = output or ConsoleOutput()
-        self.network = Network(topology, mode, run_id, seed=seed, output=self._output)
+        self.network = Network(
+            topology,
+            mode,
+            run_id,
+            seed=seed,
+            shared_memory=self.settings.transport.shared_memory,
+            output=self._output,
+        )
         self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
         self._controller: RemoteController | None = None

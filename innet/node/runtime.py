@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from innet._native import _core
-from innet.emulation.link_sockets import link_sockets
-from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig
+from innet.emulation.link_descriptors import link_descriptors
+from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig, SharedMemoryChannel
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key
 from innet.node.native_settings import native_settings
@@ -22,8 +24,8 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
         SecurityError: one of the keys whose commands are to be obeyed is none.
     """
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
-    for index, (face, fd) in enumerate(zip(config.faces, link_sockets(config), strict=True)):
-        _add_link(node, config, settings, face, index, fd)
+    for index, fds in enumerate(link_descriptors(config)):
+        _add_link(node, config, settings, index, fds)
     node.start()
     prefer_network_thread(node, config)
     try:
@@ -67,17 +69,27 @@ def _add_link(
     node: _core.Node,
     config: NodeConfig,
     settings: Settings,
-    face: FaceConfig,
     index: int,
-    fd: int | None,
+    fds: Sequence[int],
 ) -> None:
+    face = config.faces[index]
+    channel = face.channel
     try:
+        if isinstance(channel, SharedMemoryChannel):
+            memory_fd, own_event_fd, peer_event_fd = fds
+            node.add_shared_memory_link(
+                end=channel.end,
+                memory_fd=memory_fd,
+                own_event_fd=own_event_fd,
+                peer_event_fd=peer_event_fd,
+            )
+            return
         node.add_link(
-            local_address=face.local_address,
-            local_port=face.local_port,
-            peer_address=face.peer_address,
-            peer_port=face.peer_port,
-            fd=-1 if fd is None else fd,
+            local_address=channel.local_address,
+            local_port=channel.local_port,
+            peer_address=channel.peer_address,
+            peer_port=channel.peer_port,
+            fd=next(iter(fds), -1),
             receive_buffer_bytes=settings.transport.socket_buffer_bytes,
             send_buffer_bytes=_send_buffer_bytes(config, settings, face),
             shape=_shape(face.shape, config.seed * 1009 + index),
@@ -124,7 +136,7 @@ def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig)
 
 def _shape(shape: LinkShape, seed: int) -> _core.LinkShape | None:
     """None when the kernel, or nobody, shapes the link: packets then bypass the model."""
-    if shape.rate_bps is None and shape.delay_s == 0 and shape.loss == 0 and not shape.impaired:
+    if not shape.shaped:
         return None
     port = _core.PortShape(
         rate_bps=shape.rate_bps,

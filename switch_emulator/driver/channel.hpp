@@ -12,10 +12,11 @@ namespace innet::driver {
 
 struct SocketCounters {
     std::uint64_t receive_calls = 0;
-    std::uint64_t send_calls = 0;
+    std::uint64_t send_calls = 0;     ///< of shared memory: what wakes up the other end
     std::uint64_t messages_sent = 0;  ///< after segmentation offload: what the kernel was handed
     std::uint64_t refused = 0;        ///< the peer's port was closed (ICMP)
     std::uint64_t send_errors = 0;
+    std::uint64_t dropped_framing = 0;  ///< times that what came could not be cut into packets
 };
 
 /// What a channel's end was.
@@ -32,11 +33,18 @@ class Channel {
 
     /// Readable when there is something to receive; -1 when it is another's who receives for it.
     virtual int fd() const = 0;
+    /// Whether `fd` becomes writable when there is room again; else it becomes readable.
+    virtual bool writable_with_room() const { return true; }
     /// Appends packets that have arrived, at most a batch. True when more may wait.
     virtual bool receive(PacketPool& pool, std::vector<PacketRef>& into) = 0;
     /// Sends from the front of `packets`; the number taken. Fewer than all: there is no room, and
     /// the next call must begin with the first that was not taken.
     virtual std::size_t send(std::span<const OutgoingPacket> packets) = 0;
+    /// Whether packets may come that `fd` does not tell of: who waits for it alone calls `rest`
+    /// before.
+    virtual bool awake() const { return false; }
+    /// From now on `fd` tells of packets. False when some are here already.
+    virtual bool rest() { return true; }
     /// An ended channel neither receives nor sends.
     virtual ChannelEnd end() const { return ChannelEnd::kOpen; }
     virtual const SocketCounters& counters() const = 0;

@@ -103,6 +103,7 @@ Link* LinkTable::put(std::unique_ptr<Link> link, const FaceOptions& options) {
     if (links_.size() <= face) links_.resize(face + std::size_t{1});
     ++links_by_kind_[static_cast<std::size_t>(link->kind)];
     links_[face] = std::move(link);
+    if (links_[face]->channel->awake()) awake_.push_back(face);
     update_events(*links_[face]);
     return links_[face].get();
 }
@@ -113,6 +114,7 @@ void LinkTable::close(FaceId face, TimePoint now) {
     const LinkKind kind = link->kind;
     held_bytes_ -= link->held_bytes;
     std::erase(modelled_, face);
+    std::erase(awake_, face);
     std::erase(paused_, face);
     std::erase(refused_, face);
     links_[face].reset();  // closes the descriptor, and so ends its events
@@ -158,8 +160,26 @@ void LinkTable::on_readable(FaceId face, TimePoint now) {
         deliver(face, received_, now);
         if (!more) break;
     }
+    if (link->channel->awake() && std::ranges::find(awake_, face) == awake_.end()) {
+        awake_.push_back(face);
+    }
+    if (link->waits_for_room && !link->channel->writable_with_room()) on_writable(face, now);
+    link = find(face);
+    if (link == nullptr) return;
     note_refusal_of(*link);
     close_if_ended(*link, now);
+}
+
+bool LinkTable::rest() {
+    std::erase_if(awake_, [this](FaceId face) { return links_[face]->channel->rest(); });
+    return awake_.empty();
+}
+
+void LinkTable::receive_untold(TimePoint now) {
+    // One that ends is taken out meanwhile.
+    for (std::size_t i = awake_.size(); i > 0; --i) {
+        if (i <= awake_.size()) on_readable(awake_[i - 1], now);
+    }
 }
 
 void LinkTable::deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint now) {
@@ -197,7 +217,7 @@ void LinkTable::on_writable(FaceId face, TimePoint now) {
     Link* link = find(face);
     if (link == nullptr) return;
     link->waits_for_room = false;
-    update_events(*link);
+    if (link->channel->writable_with_room()) update_events(*link);
     flush_link(*link, now);
 }
 
@@ -316,6 +336,7 @@ void LinkTable::drop_sent(Link& link) {
 
 void LinkTable::wait_for_room(Link& link, TimePoint now) {
     link.waits_for_room = true;
+    if (!link.channel->writable_with_room()) return;
     if (link.channel->fd() >= 0) return update_events(link);
     retried_.push_back(link.face);
     retry_at_ = std::min(retry_at_, now + kRetryInterval);

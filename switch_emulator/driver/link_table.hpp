@@ -66,6 +66,10 @@ class LinkTable {
 
     void on_readable(FaceId face, TimePoint now);
     void on_writable(FaceId face, TimePoint now);
+    /// Before the thread waits for events: false when packets are here that none will tell of.
+    bool rest();
+    /// Receives what no event tells of.
+    void receive_untold(TimePoint now);
     /// Packets that somebody else has received for a link without a descriptor; takes them.
     void deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint now);
     /// Tells the node of neighbours whose port was closed since the last call; whether there are.
@@ -107,6 +111,7 @@ class LinkTable {
     int epoll_fd_;
     std::vector<std::unique_ptr<Link>> links_;  ///< by face; null for none
     std::vector<FaceId> modelled_;
+    std::vector<FaceId> awake_;  ///< whose channels may have packets that no event tells of
     std::array<std::size_t, kLinkKinds> links_by_kind_{};
     std::size_t held_bytes_ = 0;  ///< in the backlogs of all foreign links
     FaceTableCounters counters_;

@@ -68,16 +68,25 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
 NodeThread::~NodeThread() { stop("the node was closed"); }
 
 std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::string& error) {
-    if (thread_.joinable()) {
-        error = "the node is running: add its links before it starts";
-        return std::nullopt;
-    }
+    if (!may_add_links(error)) return std::nullopt;
     auto socket = UdpSocket::open(options.endpoints, options.receive_buffer_bytes,
                                   options.send_buffer_bytes, error);
     if (!socket) {
         return std::nullopt;
     }
     return links_.add(std::make_unique<UdpSocket>(std::move(*socket)), options.shape, error);
+}
+
+std::optional<FaceId> NodeThread::add_shared_memory_link(const SharedMemoryEnd& end,
+                                                         std::string& error) {
+    auto channel = SharedMemoryChannel::open(end, error);
+    if (!may_add_links(error) || channel == nullptr) return std::nullopt;
+    return links_.add(std::move(channel), std::nullopt, error);
+}
+
+bool NodeThread::may_add_links(std::string& error) const {
+    if (thread_.joinable()) error = "the node is running: add its links before it starts";
+    return !thread_.joinable();
 }
 
 std::optional<std::string> NodeThread::listen(const ListenerOptions& options, std::string& error) {
@@ -198,7 +207,9 @@ void NodeThread::wait_for_events() {
     const TimePoint deadline = next_deadline();
     timespec timeout{};
     timespec* limit = nullptr;
-    if (deadline != kNever) {
+    if (!links_.rest()) {
+        limit = &timeout;
+    } else if (deadline != kNever) {
         const auto left = std::max(Duration::zero(), deadline - clock_now()).count();
         timeout.tv_sec = left / 1'000'000'000;
         timeout.tv_nsec = left % 1'000'000'000;
@@ -214,6 +225,7 @@ void NodeThread::wait_for_events() {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         on_event(event.data.u64, event.events);
     }
+    links_.receive_untold(now_);
 }
 
 void NodeThread::on_event(std::uint64_t tag, std::uint32_t events) {

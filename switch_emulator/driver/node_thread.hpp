@@ -1,6 +1,6 @@
 #pragma once
-// The socket driver: one thread that runs a node, its endpoint, its modelled links over UDP, and
-// the faces of whatever NDN programs connect to it.
+// The socket driver: one thread that runs a node, its endpoint, its links (modelled ones over UDP,
+// others maybe through shared memory), and the faces of whatever NDN programs connect to it.
 //
 // Everything the engine owns is touched by that thread alone. Other threads reach it through `call`
 // (run this there and wait) and `post` (run this there), and wait for operations on the completion
@@ -20,6 +20,7 @@
 #include "switch_emulator/driver/node_stack.hpp"
 #include "switch_emulator/driver/packet_tap.hpp"
 #include "switch_emulator/driver/parallel_hasher.hpp"
+#include "switch_emulator/driver/shared_memory_channel.hpp"
 #include "switch_emulator/driver/socket_face_factory.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
 
@@ -46,6 +47,8 @@ class NodeThread {
 
     /// Before `start`. The face's number, or nothing with `error` set.
     std::optional<FaceId> add_link(const LinkOptions& options, std::string& error);
+    /// The same of a link whose packets go through shared memory: not shaped.
+    std::optional<FaceId> add_shared_memory_link(const SharedMemoryEnd& end, std::string& error);
     /// Before `start`, or on the node's thread: lets NDN programs connect there. The URI, with the
     /// port that the system chose; nothing, with `error` set, when it cannot be had.
     std::optional<std::string> listen(const ListenerOptions& options, std::string& error);
@@ -79,6 +82,7 @@ class NodeThread {
 
   private:
     static TimePoint clock_now();
+    bool may_add_links(std::string& error) const;
     void run();
     void wait_for_events();
     void on_event(std::uint64_t tag, std::uint32_t events);

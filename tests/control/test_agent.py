@@ -10,7 +10,7 @@ import pytest
 
 from innet.control.agent import NodeAgent
 from innet.control.client import ControlClient
-from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig
+from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig, UdpChannel
 from innet.errors import ControlError
 
 
@@ -47,11 +47,13 @@ def face_towards(peer: str) -> FaceConfig:
     return FaceConfig(
         peer=peer,
         peer_kind="host",
-        local_address="127.0.0.1",
-        local_port=1,
-        peer_address="127.0.0.1",
-        peer_port=2,
-        fd=None,
+        channel=UdpChannel(
+            local_address="127.0.0.1",
+            local_port=1,
+            peer_address="127.0.0.1",
+            peer_port=2,
+            fd=None,
+        ),
         mtu_bytes=1472,
         queue_bytes=1 << 16,
         shape=LinkShape(rate_bps=None, delay_s=0, loss=0, queue_bytes=0, mark_bytes=None),

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from innet.emulation.network import Network
-from innet.emulation.node_config import Mode, NodeConfig
+from innet.emulation.node_config import Mode, NodeConfig, SharedMemoryChannel, UdpChannel
 from innet.emulation.runs import find_run, list_runs
 from innet.errors import EmulationError
 from innet.topology import Topology
@@ -21,7 +21,7 @@ OPEN_FIRST_FACE = """
 import os, pathlib, socket
 from innet.emulation.node_config import NodeConfig
 config = NodeConfig.load(pathlib.Path(os.environ["INNET_NODE_CONFIG"]))
-face = socket.socket(fileno=config.faces[0].fd)
+face = socket.socket(fileno=config.faces[0].channel.fd)
 """
 
 
@@ -29,7 +29,9 @@ async def test_neighbours_exchange_packets_over_the_sockets_they_inherit(
     line: TopologyFactory,
 ) -> None:
     lines: list[tuple[str, str]] = []
-    async with Network(line(), output=lambda *seen: lines.append(seen)) as network:
+    async with Network(
+        line(), shared_memory=False, output=lambda *seen: lines.append(seen)
+    ) as network:
         switch = network.spawn(
             "s0", [sys.executable, "-c", OPEN_FIRST_FACE + "print(face.recv(100).decode())"]
         )
@@ -40,12 +42,23 @@ async def test_neighbours_exchange_packets_over_the_sockets_they_inherit(
     assert lines == [("s0", "hello from h0")]
 
 
-async def test_the_two_ends_of_each_link_agree(line: TopologyFactory) -> None:
-    async with Network(line()) as network:
+def _ends_of(channel: UdpChannel | SharedMemoryChannel) -> tuple[object, object]:
+    """What is at this end, and at the other."""
+    if isinstance(channel, UdpChannel):
+        near, far = channel.local_port, channel.peer_port
+        return (channel.local_address, near), (channel.peer_address, far)
+    memory = channel.name, channel.memory_fd
+    near, far = channel.own_event_fd, channel.peer_event_fd
+    return (*memory, channel.end, near), (*memory, 1 - channel.end, far)
+
+
+@pytest.mark.parametrize("shared_memory", [False, True])
+async def test_the_two_ends_of_each_link_agree(line: TopologyFactory, shared_memory: bool) -> None:
+    async with Network(line(), shared_memory=shared_memory) as network:
         for name in network.topology.nodes:
             for face in network.config(name).faces:
                 (back,) = (f for f in network.config(face.peer).faces if f.peer == name)
-                assert (face.local_address, face.local_port) == (back.peer_address, back.peer_port)
+                assert _ends_of(face.channel) == tuple(reversed(_ends_of(back.channel)))
                 assert (face.mtu_bytes, face.shape) == (back.mtu_bytes, back.shape)
 
 

@@ -210,8 +210,8 @@ import os, pathlib, socket
 from innet.emulation.node_config import NodeConfig
 for face in NodeConfig.load(pathlib.Path(os.environ["INNET_NODE_CONFIG"])).faces:
     opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    opened.bind((face.local_address, face.local_port))
-    opened.connect((face.peer_address, face.peer_port))
+    opened.bind((face.channel.local_address, face.channel.local_port))
+    opened.connect((face.channel.peer_address, face.channel.peer_port))
 """
     async with Network(line(), mode="netns") as network:
         for node in network.topology.nodes:

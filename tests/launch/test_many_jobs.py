@@ -109,7 +109,10 @@ def test_a_malicious_job_neither_reads_nor_disturbs_another(tmp_path):
 
     async def run() -> tuple[Said, dict[str, Any]]:
         said = Said()
-        settings = Settings().with_assignments(["transport.pit_capacity=1024"])
+        # The intruder writes to its link's socket.
+        settings = Settings().with_assignments(
+            ["transport.pit_capacity=1024", "transport.shared_memory=false"]
+        )
         topology = load_topology("star:4").with_overrides(slots=32)
         async with Session(topology, settings=settings, output=said) as session:
             victim = asyncio.ensure_future(

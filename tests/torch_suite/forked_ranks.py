@@ -82,7 +82,8 @@ class ForkedRanks(unittest.TestCase):
 def _link_sockets(environment: Environment) -> list[socket.socket]:
     """Copies of the sockets of a host's links: the launcher, this process, holds them open."""
     config = NodeConfig.load(Path(environment[NODE_CONFIG_VARIABLE]))
-    return [socket.socket(fileno=os.dup(face.fd)) for face in config.faces if face.fd is not None]
+    fds = [fd for face in config.faces for fd in face.channel.fds]
+    return [socket.socket(fileno=os.dup(fd)) for fd in fds]
 
 
 def _run_rank(
@@ -111,7 +112,7 @@ def _use_links(links: list[socket.socket], path: Path) -> None:
     """Describe this process's node with the descriptors that its links have here."""
     config = NodeConfig.load(Path(os.environ[NODE_CONFIG_VARIABLE]))
     faces = tuple(
-        face.model_copy(update={"fd": link.detach()})
+        face.model_copy(update={"channel": face.channel.model_copy(update={"fd": link.detach()})})
         for face, link in zip(config.faces, links, strict=True)
     )
     path.write_text(config.model_copy(update={"faces": faces}).model_dump_json())

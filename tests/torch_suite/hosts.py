@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from innet.launch import Session
+from innet.settings import Settings, TransportSettings
 from innet.topology import load_topology
 
 _PLACE = Path(__file__).parent / "workers" / "place.py"
@@ -33,7 +34,9 @@ class Hosts:
         self._size = size
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="torch-suite-network")
-        self._session = Session(load_topology(f"star:{size}"))
+        # Sockets alone are passed to processes that are forked by a server.
+        settings = Settings(transport=TransportSettings(shared_memory=False))
+        self._session = Session(load_topology(f"star:{size}"), settings=settings)
 
     def __enter__(self) -> Self:
         self._thread.start()

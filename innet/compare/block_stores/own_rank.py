@@ -1,6 +1,6 @@
-"""innet's ranks: ``python -m innet.compare.block_stores.own_rank SOCKET OUTSTANDING BYTES``
+"""innet's ranks: ``python -m innet.compare.block_stores.own_rank SOCKET NAME OUTSTANDING BYTES``
 
-The first is the client, the second the home of all blocks.
+The first is the client, the second the home of all blocks. ``NAME``: what the contest calls them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from innet.kv.worker_network import open_worker_network, tenant_of_job
 from innet.worker import current_worker
 
 
-async def be_home(path: str, outstanding: int, offered_bytes: int) -> None:
+async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) -> None:
     """Keep blocks until the contest hangs up."""
     worker = current_worker()
     reader, writer = await asyncio.open_unix_connection(path)
@@ -31,18 +31,19 @@ async def be_home(path: str, outstanding: int, offered_bytes: int) -> None:
             settings=PoolSettings(window=outstanding),
         ),
     ):
-        writer.write(Hello(store="innet_home", version=OwnClient.version).line())
+        writer.write(Hello(store=f"{name}_home", version=OwnClient.version).line())
         await reader.read()
     writer.close()
 
 
 def main() -> None:
     """Run as the rank that the environment says."""
-    path, outstanding, offered_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    path, name = sys.argv[1:3]
+    outstanding, offered_bytes = map(int, sys.argv[3:])
     if current_worker().rank == 0:
-        take_turns("innet", path, lambda: OwnClient(outstanding))
+        take_turns(name, path, lambda: OwnClient(outstanding))
     else:
-        asyncio.run(be_home(path, outstanding, offered_bytes))
+        asyncio.run(be_home(path, name, outstanding, offered_bytes))
 
 
 if __name__ == "__main__":

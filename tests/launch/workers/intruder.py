@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import innet
-from innet.emulation.link_sockets import link_sockets
+from innet.emulation.link_descriptors import link_descriptors
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 
 VICTIM = "victim.1"
@@ -64,7 +64,7 @@ def answer(link: socket.socket) -> bytes:
 
 meeting_place = Path(sys.argv[1])
 config = NodeConfig.load(Path(os.environ[NODE_CONFIG_VARIABLE]))
-(fd,) = link_sockets(config)
+((fd,),) = link_descriptors(config)
 assert fd is not None
 link = socket.socket(fileno=os.dup(fd))
 link.settimeout(20)

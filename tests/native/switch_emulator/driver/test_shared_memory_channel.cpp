@@ -1,0 +1,182 @@
+// Links through memory that two ends share.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "switch_emulator/driver/shared_memory_channel.hpp"
+
+using namespace innet;
+using namespace innet::driver;
+
+namespace {
+
+constexpr std::size_t kBytes = LinkMemory::kHeaderBytes + LinkMemory::kEnds * RingMemory::kMinBytes;
+
+/// What a launcher keeps of a link.
+struct Kept {
+    explicit Kept(std::size_t size = kBytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+        : memory(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
+          events{FileDescriptor(::eventfd(0, EFD_NONBLOCK)),
+                 FileDescriptor(::eventfd(0, EFD_NONBLOCK))} {
+        REQUIRE(::ftruncate(memory.get(), static_cast<off_t>(size)) == 0);
+        REQUIRE(::fcntl(memory.get(), F_ADD_SEALS, seals) == 0);
+    }
+    std::unique_ptr<SharedMemoryChannel> open(unsigned end) {
+        auto channel = try_open(end);
+        REQUIRE_MESSAGE(channel != nullptr, error);
+        return channel;
+    }
+    std::unique_ptr<SharedMemoryChannel> try_open(unsigned end) {
+        return SharedMemoryChannel::open({end, ::dup(memory.get()), ::dup(events[end % 2].get()),
+                                          ::dup(events[(end + 1) % 2].get())},
+                                         error);
+    }
+
+    FileDescriptor memory;
+    std::array<FileDescriptor, 2> events;
+    std::string error;
+};
+
+/// A node's side of a link.
+struct End {
+    explicit End(std::unique_ptr<SharedMemoryChannel> opened) : channel(std::move(opened)) {}
+
+    OutgoingPacket packet(std::uint64_t number, std::size_t size) {
+        OutgoingPacket result;
+        result.header_size = 4;
+        result.header.fill(0xaa);
+        result.payload = pool.allocate(size - result.header_size);
+        std::ranges::fill(result.payload.writable(), static_cast<std::uint8_t>(number));
+        return result;
+    }
+    std::size_t send(std::uint64_t number, std::size_t size, std::size_t count = 1) {
+        return channel->send(std::vector<OutgoingPacket>(count, packet(number, size)));
+    }
+    std::vector<PacketRef> receive() {
+        std::vector<PacketRef> packets;
+        while (channel->receive(pool, packets)) {
+        }
+        return packets;
+    }
+    bool told() const {
+        pollfd event{channel->fd(), POLLIN, 0};
+        return ::poll(&event, 1, 0) == 1;
+    }
+    /// Waits as a node's thread does, and receives.
+    std::vector<PacketRef> await() {
+        while (true) {
+            auto packets = receive();
+            if (!packets.empty()) return packets;
+            if (!channel->rest()) continue;
+            pollfd event{channel->fd(), POLLIN, 0};
+            REQUIRE(::poll(&event, 1, 60'000) == 1);
+        }
+    }
+
+    PacketPool pool;
+    std::unique_ptr<SharedMemoryChannel> channel;
+};
+
+struct Wire {
+    Kept kept;
+    End left{kept.open(0)};
+    End right{kept.open(1)};
+};
+
+}  // namespace
+
+TEST_CASE("packets cross in both directions, and who is awake is not told of them") {
+    Wire wire;
+    for (const std::size_t size : {5UL, 100UL, 9000UL, kMaxPacketBytes}) {
+        REQUIRE(wire.left.send(size, size, 3) == 3);
+        const auto packets = wire.right.receive();
+        REQUIRE(packets.size() == 3);
+        CHECK(packets[2].size() == size);
+        CHECK(packets[2].bytes()[3] == 0xaa);
+        CHECK(packets[2].bytes()[4] == static_cast<std::uint8_t>(size));
+        REQUIRE(wire.right.send(size, size) == 1);
+        CHECK(wire.left.receive().size() == 1);
+    }
+    CHECK(wire.left.channel->counters().send_calls == 0);
+    CHECK(wire.left.channel->counters().messages_sent == 12);
+    CHECK_FALSE(wire.right.told());
+}
+
+TEST_CASE("who rests is told of packets, with one call however many there are") {
+    Wire wire;
+    REQUIRE(wire.right.channel->rest());
+    REQUIRE(wire.left.send(1, 100, 20) == 20);
+    REQUIRE(wire.left.send(1, 100, 20) == 20);
+    CHECK(wire.left.channel->counters().send_calls == 1);
+    CHECK(wire.right.told());
+    CHECK(wire.right.receive().size() == 40);
+    CHECK_FALSE(wire.right.told());
+}
+
+TEST_CASE("who sent until the ring was full is told of room, also by a neighbour that came back") {
+    Wire wire;
+    REQUIRE(wire.left.channel->rest());
+    const std::size_t taken = wire.left.send(1, 9000, 100);
+    REQUIRE(taken < 100);
+    CHECK(wire.left.send(1, 9000) == 0);
+    CHECK_FALSE(wire.left.told());
+    SUBCASE("by the neighbour") {}
+    SUBCASE("by another process in its place") { wire.right.channel = wire.kept.open(1); }
+    CHECK(wire.right.receive().size() == taken);
+    CHECK(wire.left.told());
+    wire.left.receive();
+    CHECK(wire.left.send(1, 9000) == 1);
+}
+
+TEST_CASE("who takes over an end of a link ends the channel of who had it") {
+    Wire wire;
+    End later(wire.kept.open(0));
+    CHECK(wire.left.send(1, 100) == 0);
+    CHECK(wire.left.channel->end() == ChannelEnd::kHungUp);
+    CHECK(wire.left.channel->rest());
+    REQUIRE(later.send(2, 100) == 1);
+    CHECK(wire.right.receive().size() == 1);
+    REQUIRE(wire.right.send(3, 100) == 1);
+    CHECK(wire.left.receive().empty());
+    CHECK(later.receive().size() == 1);
+}
+
+TEST_CASE("memory that could be taken away, or is of another size, is refused") {
+    for (const std::size_t size :
+         {std::size_t{0}, LinkMemory::kHeaderBytes, kBytes - 1, kBytes + 4096, kBytes / 2}) {
+        CHECK(Kept(size).try_open(0) == nullptr);
+    }
+    CHECK(Kept(kBytes, 0).try_open(0) == nullptr);
+    CHECK(Kept(kBytes, F_SEAL_GROW | F_SEAL_SEAL).try_open(0) == nullptr);
+    CHECK(Kept().try_open(2) == nullptr);
+    CHECK(Kept().try_open(1) != nullptr);
+    std::string error;
+    CHECK(SharedMemoryChannel::open({0, ::eventfd(0, 0), -1, -1}, error) == nullptr);
+    CHECK_FALSE(error.empty());
+}
+
+TEST_CASE("no wake-up is lost between two threads that wait for each other") {
+    constexpr std::uint64_t kRounds = 30'000;
+    Wire wire;
+    std::thread answering([&] {
+        for (std::uint64_t answered = 0; answered < kRounds;) {
+            const auto packets = wire.right.await();
+            answered += packets.size();
+            wire.right.send(answered, 60, packets.size());
+        }
+    });
+    std::uint64_t answers = 0;
+    for (std::uint64_t asked = 0; answers < kRounds;) {
+        const std::uint64_t burst = std::min<std::uint64_t>(1 + asked % 3, kRounds - asked);
+        asked += wire.left.send(asked, 70, burst);
+        while (answers < asked) answers += wire.left.await().size();
+    }
+    answering.join();
+    CHECK(answers == kRounds);
+}
