@@ -21,6 +21,7 @@ from typing import Any
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
 from innet.emulation.network import Network
+from innet.emulation.node_config import UdpChannel
 from innet.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
 from innet.topology import Topology, parse_yaml
@@ -86,8 +87,9 @@ class Flood:
             raise EmulationError(node.failure_report())
 
     def _spawn(self, node: str, folder: Path, role: str, *options: str) -> SupervisedProcess:
-        (face, *_) = self._network.config(node).faces
-        address = _ANY if node == "s0" else face.peer_address
+        channel = self._network.config(node).faces[0].channel
+        assert isinstance(channel, UdpChannel), "links of netns mode are"
+        address = _ANY if node == "s0" else channel.peer_address
         return self._network.spawn(
             node,
             [
