@@ -45,6 +45,7 @@ class Job:
 
 JOBS = (
     Job("200mbit", "200mbit", "communication"),
+    Job("200mbit_wide", "200mbit", "communication_wide"),
     Job("1gbit", "1gbit", "communication"),
     Job("compute_bound", "1gbit", "compute", turn=3),
 )
@@ -109,13 +110,13 @@ def main() -> None:
         help="in a turn, and three times as many where computing dominates; default 3, quick: 2",
     )
     parser.add_argument(
-        "--only", choices=[job.suffix for job in JOBS], help="one part instead of all three"
+        "--only", choices=[job.suffix for job in JOBS], help="one part instead of all four"
     )
     arguments = parser.parse_args()
     rounds = arguments.rounds or (3 if arguments.quick else 9)
     steps = arguments.steps or (2 if arguments.quick else 3)
     jobs = [job for job in JOBS if arguments.only in (None, job.suffix)]
-    benchmark = Benchmark("torch_step", arguments, deadline_s=300 if arguments.quick else 1200)
+    benchmark = Benchmark("torch_step", arguments, deadline_s=420 if arguments.quick else 1800)
 
     async def measure(progress: ProgressBar) -> Figures:
         figures: Figures = {"rounds": rounds, "steps": steps}

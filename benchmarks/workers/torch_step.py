@@ -44,6 +44,7 @@ class Configuration:
 
 CONFIGURATIONS = {
     "communication": Configuration(Shape(layers=5, width=256, heads=8, context=32), batch=1),
+    "communication_wide": Configuration(Shape(layers=5, width=512, heads=8, context=32), batch=1),
     "compute": Configuration(Shape(layers=2, width=128, heads=8, context=128), batch=8),
 }
 
