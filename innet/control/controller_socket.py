@@ -91,6 +91,9 @@ class ControllerServer:
 class ControllerClient(Asker):
     """Asks the controller of a run, or the one that takes its place meanwhile.
 
+    A question that has reached one which then ends is not asked again, but ends with
+    :class:`NoAnswer`: only its caller knows whether it may be asked twice.
+
     >>> with ControllerClient(Path("/nowhere/controller.ctl")) as client:   # doctest: +SKIP
     ...     client.ask("groups")
     """

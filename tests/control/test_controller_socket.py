@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import zmq
 
 from innet.control.controller_socket import ControllerClient, ControllerServer
 from innet.errors import ControlError, NoAnswer
+from innet.worker.controller_connection import ControllerConnection
 from tests.control.descriptors import no_descriptors_left
 from tests.control.handlers import HANDLERS
 
@@ -65,10 +67,12 @@ def test_who_asks_before_anybody_listens_waits_for_the_answer(path, client):
     assert answers == [os.getpid()]
 
 
-def test_a_client_finds_the_server_that_took_the_place_of_another(path, client):
-    for _ in range(3):
-        with serve(path):
-            assert client.ask("pid") == os.getpid()
+def test_a_worker_finds_the_server_that_took_the_place_of_another(path):
+    # A question that the one before takes with it to its end is asked again.
+    with closing(ControllerConnection(path, patience_s=60)) as worker:
+        for _ in range(3):
+            with serve(path):
+                assert worker.ask("pid") == os.getpid()
 
 
 def test_nobody_there_is_said(client):
