@@ -85,11 +85,25 @@ def link_descriptors(config: NodeConfig) -> list[tuple[int, ...]]:
     channels = [face.channel for face in config.faces]
     if all(_inherited(channel) for channel in channels):
         # Copies: the inherited ones are there for whoever opens the node again in this process.
-        found = [os.dup(fd) for channel in channels for fd in channel.fds]
+        found = _copied(config, [fd for channel in channels for fd in channel.fds])
     else:
         found = _handed_out(config, sum(len(channel.fds) for channel in channels))
     left = iter(found)
     return [tuple(islice(left, len(channel.fds))) for channel in channels]
+
+
+def _copied(config: NodeConfig, fds: Iterable[int]) -> list[int]:
+    found: list[int] = []
+    try:
+        for fd in fds:
+            found.append(os.dup(fd))
+    except OSError as error:
+        _close(found)
+        raise EmulationError(
+            f"cannot open the links of {config.node}: {error.strerror}. "
+            "Raise the limit on open files (ulimit -n)."
+        ) from error
+    return found
 
 
 def _handed_out(config: NodeConfig, wanted: int) -> list[int]:

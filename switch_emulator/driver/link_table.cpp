@@ -19,6 +19,8 @@ constexpr int kReceiveRounds = 4;
 constexpr int kForeignReceiveRounds = 1;
 /// Packets a link that is not modelled may hold back while its channel has no room.
 constexpr std::size_t kMaxBacklogPackets = 16384;
+/// Where there is room only when the neighbour reads: one that never does must not pin much.
+constexpr std::size_t kMaxUnreadBacklogPackets = 1024;
 /// For one peer of a UDP port, whose packets nobody minds to lose.
 constexpr std::size_t kMaxPeerBacklogPackets = 512;
 /// Of a foreign link, with what each packet takes beside its bytes: a client may send thousands of
@@ -117,7 +119,10 @@ void LinkTable::close(FaceId face, TimePoint now) {
     std::erase(awake_, face);
     std::erase(paused_, face);
     std::erase(refused_, face);
-    links_[face].reset();  // closes the descriptor, and so ends its events
+    // Closing alone does not end its events: other processes may hold copies of the descriptor.
+    const int fd = link->channel->fd();
+    if (fd >= 0) ::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+    links_[face].reset();
     ++counters_.closed;
     --links_by_kind_[static_cast<std::size_t>(kind)];
     if (kind != LinkKind::kNode && on_closed_) on_closed_(face);
@@ -284,7 +289,9 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
 
 void LinkTable::bound_backlog(Link& link) {
     if (link.foreign()) return hold_backlog(link);
-    if (!link.model) drop_backlog_from(link, kMaxBacklogPackets);
+    if (link.model) return;
+    const bool is_read_by_kernel = link.channel->writable_with_room();
+    drop_backlog_from(link, is_read_by_kernel ? kMaxBacklogPackets : kMaxUnreadBacklogPackets);
 }
 
 // What waits for a slow reader must not keep whole receive buffers, of which it may be a small

@@ -43,7 +43,7 @@ bool SharedMemoryChannel::receive(PacketPool& pool, std::vector<PacketRef>& into
         from_peer_.pop();
     }
     counters_.dropped_framing = from_peer_.bad_framing();
-    if (packets == 0) return false;
+    // Also when nothing came: what could not be cut into packets has left room, too.
     if (from_peer_.take_waiting_producer()) wake_up_peer();
     return packets == kReceiveBatchPackets || bytes >= kReceiveBatchBytes;
 }
@@ -65,8 +65,8 @@ std::size_t SharedMemoryChannel::send(std::span<const OutgoingPacket> packets) {
         ++counters_.messages_sent;
     }
     // Once, when all is there: one that slept is awake for the first packet, and would sleep again
-    // before the second.
-    if (taken != 0 && to_peer_.take_sleeping_consumer()) wake_up_peer();
+    // before the second. Also when none was taken: nobody sleeps beside a full ring for long.
+    if (end_ == ChannelEnd::kOpen && to_peer_.take_sleeping_consumer()) wake_up_peer();
     return taken;
 }
 

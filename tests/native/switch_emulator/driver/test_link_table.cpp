@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "switch_emulator/driver/file_descriptor.hpp"
 #include "switch_emulator/driver/link_table.hpp"
@@ -23,6 +25,21 @@ class DeafChannel final : public driver::Channel {
     const driver::SocketCounters& counters() const override { return counters_; }
 
   private:
+    driver::SocketCounters counters_;
+};
+
+/// Has a copy of a descriptor that others hold, too.
+class SharedDescriptorChannel final : public driver::Channel {
+  public:
+    explicit SharedDescriptorChannel(int shared) : fd_(::dup(shared)) {}
+    int fd() const override { return fd_.get(); }
+    bool receive(PacketPool&, std::vector<PacketRef>&) override { return false; }
+    std::size_t send(std::span<const OutgoingPacket>) override { return 0; }
+    driver::ChannelEnd end() const override { return driver::ChannelEnd::kHungUp; }
+    const driver::SocketCounters& counters() const override { return counters_; }
+
+  private:
+    driver::FileDescriptor fd_;
     driver::SocketCounters counters_;
 };
 
@@ -112,4 +129,18 @@ TEST_CASE("however many never read, something is kept for the next, and a bounde
     }
     CHECK(held <= (128U << 20) + (deaf.size() + 1) * (kMaxPacketBytes + (64U << 10)));
     CHECK(test.links.find(next)->backlog() == 7);
+}
+
+TEST_CASE("a link that has ended is told of nothing, though others hold its descriptor open") {
+    TableUnderTest test;
+    const driver::FileDescriptor shared(::eventfd(1, EFD_NONBLOCK));
+    std::string error;
+    const auto face =
+        test.links.add(std::make_unique<SharedDescriptorChannel>(shared.get()), {}, error);
+    REQUIRE(face);
+    epoll_event event{};
+    REQUIRE(::epoll_wait(test.epoll.get(), &event, 1, 0) == 1);
+    test.links.on_readable(*face, test.now);
+    CHECK(test.links.find(*face) == nullptr);
+    CHECK(::epoll_wait(test.epoll.get(), &event, 1, 0) == 0);
 }

@@ -134,6 +134,19 @@ TEST_CASE("who sent until the ring was full is told of room, also by a neighbour
     CHECK(wire.left.send(1, 9000) == 1);
 }
 
+TEST_CASE("who waits for room is told of it also when what lay in the ring could not be read") {
+    Wire wire;
+    REQUIRE(wire.left.channel->rest());
+    REQUIRE(wire.left.send(1, 9000, 100) < 100);
+    const std::uint32_t length = 0;
+    REQUIRE(::pwrite(wire.kept.memory.get(), &length, sizeof length, LinkMemory::kHeaderBytes) ==
+            sizeof length);
+    CHECK(wire.right.receive().empty());
+    CHECK(wire.left.told());
+    wire.left.receive();
+    CHECK(wire.left.send(1, 9000) == 1);
+}
+
 TEST_CASE("who takes over an end of a link ends the channel of who had it") {
     Wire wire;
     End later(wire.kept.open(0));
