@@ -13,12 +13,12 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import Cause
 from innet.kv.pool.answers import Answer
 from innet.kv.pool.intake import Intake
-from innet.kv.pool.network import Outcome
+from innet.kv.pool.network import Outcome, Sealed
 from innet.kv.requests import MAX_KEPT_AT_ONCE, Keep, Request, is_request
 from innet.simulation import Simulation
 from innet.simulation.pools import SimulatedPools
 from innet.topology import parse_yaml
-from tests.kv.fake_network import TENANT
+from tests.kv.fake_network import TENANT, FakeNetwork
 from tests.kv.pools import ROOM, SIZE, Pools, contents, key, with_pools
 
 MANY = 2 * MAX_KEPT_AT_ONCE
@@ -126,6 +126,30 @@ def test_a_fault_with_one_block_is_that_blocks_alone(monkeypatch: pytest.MonkeyP
 
     async def work(pools: Pools) -> None:
         assert await pools.put(0, 1, 2) == [1, 0, 1]
+
+    with_pools(work, members=1)
+
+
+def test_a_block_that_does_not_come_in_time_makes_no_other_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fetch = FakeNetwork.fetch
+
+    async def stuck(
+        self: FakeNetwork, name: str, source: str, timeout_s: float, into: Any = None
+    ) -> tuple[Outcome, Sealed | None]:
+        if name == key(1).name:
+            await asyncio.sleep(timeout_s)
+            return Outcome.LATE, None
+        return await fetch(self, name, source, timeout_s, into)
+
+    monkeypatch.setattr(FakeNetwork, "fetch", stuck)
+
+    async def work(pools: Pools) -> None:
+        assert await pools.put(0, 1, 2) == [1, 0, 1]
+        assert pools["user"].statistics().lost_copies == {Cause.REFUSED: 1}
+        # The home has answered, and is asked again.
+        assert await pools.put(3) == [1]
 
     with_pools(work, members=1)
 

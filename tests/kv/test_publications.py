@@ -66,3 +66,20 @@ def test_who_begins_with_a_damaged_block_is_told_and_serves_nothing() -> None:
         assert NAME in fabric.nodes["h0"].serves
 
     run(work())
+
+
+def test_who_waited_for_a_damaged_block_together_have_one_signed() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        publications = Publications(fabric.network("h0"))
+        damaged = Sealed(np.zeros(10, np.uint8), b"another's root")
+        added, first, second = await asyncio.gather(
+            publications.add(NAME, damaged),
+            publications.sign(NAME, contents(1)),
+            publications.sign(NAME, contents(1)),
+        )
+        assert added is None
+        assert first is second
+        assert NAME in fabric.nodes["h0"].serves
+
+    run(work())

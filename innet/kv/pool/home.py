@@ -24,6 +24,9 @@ from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 Result = TypeVar("Result")
 
 _FAILED = "failed"
+_PART_FOR_FETCHING = 0.9
+"""Of the time in which a put is to end: the rest is for the answer. When one block of a request is
+late, the others' answer must not be."""
 _MOST_REQUESTS = 4096
 """Requests that are dealt with at once. More are left to end at their askers' deadlines."""
 _MOST_ANSWERS = 4096
@@ -171,8 +174,10 @@ class Home:
     async def _keep(self, name: str, depth: int, source: str, asker: str) -> str | None:
         """Have a block for ``asker``; ``None``, or why it is not here."""
         own_depth = self._members.own_depth(depth)
-        lack = await self._intake.keep(name, own_depth, source, self._settings.put_timeout_s)
-        self._counts.kept[asker] += lack is None
+        timeout_s = _PART_FOR_FETCHING * self._settings.put_timeout_s
+        lack = await self._intake.keep(name, own_depth, source, timeout_s)
+        if lack is None:  # askers may be invented: each that is counted has a block here
+            self._counts.kept[asker] += 1
         return lack
 
     async def _tried(self, what: str, work: Awaitable[Result], failed: Result) -> Result:

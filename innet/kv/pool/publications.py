@@ -32,6 +32,7 @@ class Publications:
             held = await self._hold(name, lambda: self._network.publish(name, contents))
             if held is not None:
                 return held
+            await asyncio.sleep(0)  # others let go of what is damaged, too
 
     def begin_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
         """Begin to sign and serve a block, and hold it; ``None``: one of the name is served.
