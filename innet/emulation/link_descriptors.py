@@ -1,9 +1,9 @@
 """Hands the descriptors of ``local`` mode's links to processes that did not inherit them.
 
 A process that :meth:`Network.spawn` starts inherits its node's: sockets, and memory that is shared
-with the other ends. One that such a process
-starts in turn (torchrun's workers), or that opens its node for a second time, asks the launcher,
-which holds all of them, and gets copies over a Unix socket.
+with the other ends. One that such a process starts in turn (torchrun's workers), or that opens its
+node for a second time, asks the launcher, which holds all of them, and gets copies over a Unix
+socket.
 """
 
 from __future__ import annotations

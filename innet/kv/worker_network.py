@@ -11,7 +11,6 @@ from typing import Final
 from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.control.resumption import PoolReport
-from innet.emulation.segmentation import block_segment_bytes
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.tenant import Tenant
 from innet.worker import Worker
@@ -76,7 +75,7 @@ async def open_worker_network(
         tenant,
         ask_members,
         weight=weight,
-        packet_bytes=block_segment_bytes(worker.topology()) + PACKET_OVERHEAD_BYTES,
+        packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
         first_nonce=secrets.randbits(_NONCE_BITS),
     )
     try:

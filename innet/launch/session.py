@@ -21,7 +21,7 @@ from innet.emulation.node_config import Mode
 from innet.emulation.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
 from innet.emulation.processes import SupervisedProcess
 from innet.emulation.runs import find_run, writing_into
-from innet.emulation.segmentation import segment_bytes
+from innet.emulation.segmentation import block_segment_bytes, segment_bytes
 from innet.errors import EmulationError
 from innet.launch.controller_process import ControllerProcess
 from innet.launch.jobs import JobAdmission, Place
@@ -343,6 +343,7 @@ class Session:
             ranks=job.hosts,
             topology=dump_yaml(self.topology),
             segment_bytes=segment_bytes(self.topology),
+            block_segment_bytes=block_segment_bytes(self.topology),
             controller_socket=self._controller_socket,
             certificates=self._certificates_path(job),
             on_worker_death=on_worker_death,

@@ -156,6 +156,11 @@ class Worker:
         """Bytes of a tensor that one packet carries."""
         return self.job.segment_bytes
 
+    @property
+    def block_segment_bytes(self) -> int:
+        """Bytes of a pool's block that one packet carries."""
+        return self.job.block_segment_bytes
+
     def before_close(self, hook: Callable[[], None]) -> None:
         """Run ``hook`` before the process's worker closes."""
         before_close(hook)

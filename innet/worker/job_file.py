@@ -33,6 +33,8 @@ class JobFile(BaseModel):
     """The topology as YAML."""
     segment_bytes: int
     """Content of a full segment: what the smallest MTU on the way leaves room for."""
+    block_segment_bytes: int
+    """The same of a pool's block."""
     controller_socket: Path
     certificates: Path
     """File of the job's certificates, which its nodes serve."""
