@@ -86,6 +86,10 @@ class PythonNode final : public NodeHandle {
         return thread_.post(std::move(function));
     }
 
+    bool post_unhurried(std::function<void(Engine&)> function) override {
+        return thread_.post_unhurried(std::move(function));
+    }
+
     /// The node's thread may be busy for long: this does not wait for it.
     std::vector<wire::Name> take_objects_asked() override { return thread_.take_objects_asked(); }
 
@@ -169,6 +173,8 @@ class PythonQueue {
     ~PythonQueue() { take(); }
 
     void add(OperationId id) { node_.thread().completions().hand_over(id, queue_); }
+    void add_quietly(OperationId id) { node_.thread().completions().hand_over_quietly(id, queue_); }
+    void hasten(OperationId id) { node_.thread().completions().hasten(id, *queue_); }
     std::vector<Ended> take() { return node_.take(*queue_); }
     int fd() const { return queue_->event_fd(); }
 
@@ -217,6 +223,10 @@ void bind_queue(nb::module_& module) {
         .def(nb::init<PythonNode&>(), "node"_a, nb::keep_alive<1, 2>())
         .def("add", &PythonQueue::add, "operation"_a,
              "The operation's end comes here, and is waited for nowhere else.")
+        .def("add_quietly", &PythonQueue::add_quietly, "operation"_a,
+             "The same, but `fd` becomes readable by another operation's end only.")
+        .def("hasten", &PythonQueue::hasten, "operation"_a,
+             "From now on `fd` tells of an operation that was added quietly.")
         .def("take", &PythonQueue::take,
              "(operation, status, detail) of what has ended since the last call.")
         .def_prop_ro("fd", &PythonQueue::fd, "Readable when there is something to take.");

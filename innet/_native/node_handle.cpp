@@ -178,6 +178,10 @@ void NodeHandle::tell(std::function<void(Engine&)> function) {
     require_running(post(std::move(function)));
 }
 
+void NodeHandle::tell_unhurried(std::function<void(Engine&)> function) {
+    require_running(post_unhurried(std::move(function)));
+}
+
 StreamId NodeHandle::open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth) {
     const StreamId stream = next_stream_++;
     call([&](Engine& engine) { engine.streams.open(stream, std::move(prefixes), depth); });
@@ -382,7 +386,16 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
             [](NodeHandle& self, const wire::Name& name) {
                 self.tell([name](Engine& engine) { engine.endpoint.withdraw_object(name); });
             },
-            "name"_a, "Drops an object or its expectation; who waits for it is refused at once.");
+            "name"_a, "Drops an object or its expectation; who waits for it is refused at once.")
+        .def(
+            "withdraw_object_unhurried",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.tell_unhurried(
+                    [name](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            },
+            "name"_a,
+            "The same of an object that is published, so that nobody waits for it: before anybody "
+            "else is given it, but by itself this wakes nobody up.");
 }
 
 void bind_objects_of(nb::class_<NodeHandle>& node) {

@@ -28,8 +28,14 @@ class NodeHandle {
     virtual void call(const std::function<void(driver::Engine&)>& function) = 0;
     /// The same without waiting. False when the node does not run.
     virtual bool post(std::function<void(driver::Engine&)> function) = 0;
+    /// `post`, but at the latest before anything else happens there, and not sooner.
+    virtual bool post_unhurried(std::function<void(driver::Engine&)> function) {
+        return post(std::move(function));
+    }
     /// `post`, which throws when the node does not run.
     void tell(std::function<void(driver::Engine&)> function);
+    /// `post_unhurried`, likewise.
+    void tell_unhurried(std::function<void(driver::Engine&)> function);
     /// Where the node runs.
     virtual std::vector<driver::LinkStatus> link_status() const = 0;
     /// Likewise: what a driver with sockets knows of foreign faces.

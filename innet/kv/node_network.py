@@ -7,8 +7,9 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Protocol, TypeVar
 
 from innet._native import _core
@@ -17,7 +18,7 @@ from innet.kv.pool.network import Contents, Outcome, Sealed
 from innet.kv.requests import MAX_KEPT_AT_ONCE, requests_prefix
 from innet.kv.tenant import Tenant
 from innet.worker.asked_objects import AskedObjects
-from innet.worker.collector import Delivery
+from innet.worker.collector import QuietDelivery
 
 MEMBERS_REFRESH_S: Final = 1.0
 """How often a node looks who is in the pool, when that has not changed for a while."""
@@ -54,7 +55,7 @@ class BlockHost(Protocol):
         """The host's node."""
 
     @property
-    def collector(self) -> Delivery:
+    def collector(self) -> QuietDelivery:
         """Tells of the ends of the node's operations, in the event loop of the pool."""
 
     @property
@@ -67,6 +68,22 @@ class _Fetched(Sealed):
     """A block as it came, in memory that nobody can have changed: it needs no second look."""
 
     buffer: _core.ObjectBuffer
+
+
+class _QuietFuture(asyncio.Future[Result]):
+    """The end of an operation that is told of with others', and by itself if it is waited for."""
+
+    def __init__(self, hasten: Callable[[], None]) -> None:
+        super().__init__()
+        self._hasten = hasten
+
+    def add_done_callback(
+        self, callback: Callable[[Any], object], *, context: Context | None = None
+    ) -> None:
+        """All who wait for a future do it so."""
+        if not self.done():
+            self._hasten()
+        super().add_done_callback(callback, context=context)
 
 
 def _is_published(name: str, status: int, detail: str) -> bool:
@@ -165,6 +182,7 @@ class NodeBlockNetwork:
             await self._refreshing
         self._refreshing = None
         for operation in self._under_way:
+            self._host.collector.hasten(operation)
             self._host.collector.cancel(operation)
         while self._under_way:
             await asyncio.wait(tuple(self._under_way.values()))
@@ -201,7 +219,10 @@ class NodeBlockNetwork:
                 raise KVError(f"{name} cannot be signed: {detail}")
             return Sealed(contents, signed.root())
 
-        return self._ending(operation, published)
+        collector = self._host.collector
+        ending: _QuietFuture[Sealed] = _QuietFuture(partial(collector.hasten, operation))
+        collector.deliver_quietly(operation, self._end(operation, ending, published))
+        return ending
 
     def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """As :meth:`BlockNetwork.publish_sealed`; it is on its way when this returns."""
@@ -217,7 +238,9 @@ class NodeBlockNetwork:
         def published(status: int, detail: str) -> Sealed | None:
             return block if _is_published(name, status, detail) else None
 
-        return self._ending(operation, published)
+        ending = asyncio.get_running_loop().create_future()
+        self._host.collector.deliver(operation, self._end(operation, ending, published))
+        return ending
 
     def expect(self, name: str) -> None:
         """As :meth:`BlockNetwork.expect`."""
@@ -229,6 +252,12 @@ class NodeBlockNetwork:
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._host.node.withdraw_object(_core.Name(name))
+
+    def end_serving(self, name: str) -> None:
+        """As :meth:`BlockNetwork.end_serving`; no waiting node is woken up for it."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._host.node.withdraw_object_unhurried(_core.Name(name))
 
     async def fetch(
         self, name: str, source: str, timeout_s: float, into: Contents | None = None
@@ -294,11 +323,14 @@ class NodeBlockNetwork:
             _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
         return outcome
 
-    def _ending(
-        self, operation: int, result: Callable[[int, str], Result]
-    ) -> asyncio.Future[Result]:
-        """What ``result`` makes of the status and detail of an operation, or raises of them."""
-        ending: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    def _end(
+        self,
+        operation: int,
+        ending: asyncio.Future[Result],
+        result: Callable[[int, str], Result],
+    ) -> Callable[[int, str], None]:
+        """Ends ``ending`` with what ``result`` makes of the status and detail of an operation, or
+        raises of them."""
 
         def end(status: int, detail: str) -> None:
             del self._under_way[operation]
@@ -310,8 +342,7 @@ class NodeBlockNetwork:
                 ending.set_exception(error)
 
         self._under_way[operation] = ending
-        self._host.collector.deliver(operation, end)
-        return ending
+        return end
 
     async def _end_of(self, operation: int) -> tuple[int, str]:
         """Status and detail of an operation; it has ended when this has, even if by cancellation.

@@ -61,6 +61,13 @@ class SimulatedCollector:
         else:
             self._callbacks[operation] = callback
 
+    def deliver_quietly(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        """As :meth:`deliver`: nobody has to be woken up in a simulation."""
+        self.deliver(operation, callback)
+
+    def hasten(self, operation: int) -> None:
+        """All is told of when it ends."""
+
     def discard(self, operation: int) -> None:
         """Nobody will ask for the end of an operation that was not delivered."""
         if self._ended.pop(operation, None) is None:

@@ -24,6 +24,18 @@ class Delivery(Protocol):
         """Give the operation up."""
 
 
+class QuietDelivery(Delivery, Protocol):
+    """The same, and of some operations only when it tells of others anyway: waking a thread up
+    takes longer than many an operation."""
+
+    def deliver_quietly(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        """Call ``callback(status, detail)`` with that of an operation that ends at the same time
+        or later."""
+
+    def hasten(self, operation: int) -> None:
+        """From now on, tell of an operation that was to be delivered quietly as of all others."""
+
+
 class Collector:
     """Waits for operations of a node; started with the first one handed over.
 

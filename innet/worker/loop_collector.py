@@ -31,6 +31,16 @@ class LoopCollector:
         self._callbacks[operation] = callback
         self._queue.add(operation)
 
+    def deliver_quietly(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        """Call ``callback(status, detail)`` with that of an operation that ends at the same time
+        or later."""
+        self._callbacks[operation] = callback
+        self._queue.add_quietly(operation)
+
+    def hasten(self, operation: int) -> None:
+        """From now on, tell of an operation that was to be delivered quietly as of all others."""
+        self._queue.hasten(operation)
+
     def cancel(self, operation: int) -> None:
         """Give the operation up."""
         self._node.cancel(operation)

@@ -2,13 +2,38 @@
 
 namespace innet::driver {
 
+namespace {
+
+void push(CompletionQueue& queue, OperationCompletion completion, bool quiet) {
+    quiet ? queue.push_quietly(std::move(completion)) : queue.push(std::move(completion));
+}
+
+}  // namespace
+
 void CompletionBoard::hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue) {
+    hand_over(id, queue, false);
+}
+
+void CompletionBoard::hand_over_quietly(OperationId id,
+                                        const std::shared_ptr<CompletionQueue>& queue) {
+    hand_over(id, queue, true);
+}
+
+void CompletionBoard::hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue,
+                                bool quiet) {
     const std::lock_guard lock(mutex_);
     if (auto ended = waiting_.extract(id)) {
-        queue->push(std::move(ended.mapped()));
+        push(*queue, std::move(ended.mapped()), quiet);
     } else {
-        handed_over_.insert_or_assign(id, queue);
+        handed_over_.insert_or_assign(id, Receiver{queue, quiet});
     }
+}
+
+void CompletionBoard::hasten(OperationId id, CompletionQueue& queue) {
+    const std::lock_guard lock(mutex_);
+    const auto found = handed_over_.find(id);
+    if (found == handed_over_.end()) return queue.tell();
+    found->second.quiet = false;
 }
 
 void CompletionBoard::discard(OperationId id) {
@@ -34,8 +59,9 @@ void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
                 times_.emplace_back(completion.id, completion.times);
             }
             if (const auto handed_over = handed_over_.extract(completion.id)) {
-                if (const auto queue = handed_over.mapped().lock()) {
-                    queue->push(std::move(completion));
+                const Receiver& receiver = handed_over.mapped();
+                if (const auto queue = receiver.queue.lock()) {
+                    push(*queue, std::move(completion), receiver.quiet);
                 } else {
                     discarded_.push_back(completion.id);
                 }

@@ -23,6 +23,10 @@ class CompletionBoard {
   public:
     /// `queue` gets the operation's end, not `wait`; if the queue is gone then, it is discarded.
     void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue);
+    /// The same, but the queue does not tell of it before it tells of something else.
+    void hand_over_quietly(OperationId id, const std::shared_ptr<CompletionQueue>& queue);
+    /// From now on `queue` tells of `id`, which was handed over to it quietly.
+    void hasten(OperationId id, CompletionQueue& queue);
     /// Nobody will ask how `id`, which has not been taken yet, ended.
     void discard(OperationId id);
     /// The discarded operations that have ended since the last call.
@@ -41,10 +45,17 @@ class CompletionBoard {
     static constexpr std::size_t kMaxTimes = 65536;
 
   private:
+    struct Receiver {
+        std::weak_ptr<CompletionQueue> queue;
+        bool quiet = false;
+    };
+
+    void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue, bool quiet);
+
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::unordered_map<OperationId, OperationCompletion> waiting_;
-    std::unordered_map<OperationId, std::weak_ptr<CompletionQueue>> handed_over_;
+    std::unordered_map<OperationId, Receiver> handed_over_;
     std::unordered_set<OperationId> discarded_ids_;
     std::vector<OperationId> discarded_;
     bool keeps_times_ = false;

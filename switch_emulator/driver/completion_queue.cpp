@@ -20,15 +20,31 @@ CompletionQueue::CompletionQueue() : event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_C
 void CompletionQueue::push(OperationCompletion completion) {
     const std::lock_guard lock(mutex_);
     ended_.push_back(std::move(completion));
-    if (ended_.size() > 1) return;  // whoever takes the first takes all
+    signal();
+}
+
+void CompletionQueue::push_quietly(OperationCompletion completion) {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(std::move(completion));
+}
+
+void CompletionQueue::tell() {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.empty()) signal();
+}
+
+void CompletionQueue::signal() {
+    if (std::exchange(told_, true)) return;  // whoever takes the first takes all
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(event_fd_.get(), &one, sizeof one);
 }
 
 std::vector<OperationCompletion> CompletionQueue::take() {
     const std::lock_guard lock(mutex_);
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(event_fd_.get(), &count, sizeof count);
+    if (std::exchange(told_, false)) {
+        std::uint64_t count = 0;
+        [[maybe_unused]] const auto read = ::read(event_fd_.get(), &count, sizeof count);
+    }
     return std::exchange(ended_, {});
 }
 

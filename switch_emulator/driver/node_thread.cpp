@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr int kMaxEvents = 64;
+/// Functions that nobody hurries are run at the latest when so many have been posted.
+constexpr std::size_t kMaxUnhurried = 16;
 
 /// How often the wall clock is looked at, which may be set, and goes on while the machine sleeps.
 constexpr Duration kWallClockInterval = std::chrono::seconds(1);
@@ -60,7 +62,7 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
     }
     stack_.management().set_face_factory(&face_factory_);
     epoll_event event{};
-    event.events = EPOLLIN;
+    event.events = EPOLLIN | EPOLLET;  // told of each write once, and never read
     event.data.u64 = kWakeTag;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
 }
@@ -130,18 +132,34 @@ void NodeThread::stop(const std::string& why) {
 }
 
 bool NodeThread::post(std::function<void(Engine&)> function) {
-    {
-        const std::lock_guard lock(mutex_);
-        if (!accepting_) {
-            return false;
-        }
-        posted_.push_back(std::move(function));
-    }
-    if (!wake_pending_.exchange(true)) {
-        const std::uint64_t one = 1;
-        [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
-    }
+    if (enqueue(std::move(function)) == 0) return false;
+    wake_up();
     return true;
+}
+
+bool NodeThread::post_unhurried(std::function<void(Engine&)> function) {
+    const std::size_t posted = enqueue(std::move(function));
+    if (posted >= kMaxUnhurried) wake_up();
+    return posted > 0;
+}
+
+std::size_t NodeThread::enqueue(std::function<void(Engine&)> function) {
+    const std::lock_guard lock(mutex_);
+    if (accepting_) posted_.push_back(std::move(function));
+    return accepting_ ? posted_.size() : 0;
+}
+
+// Who posts looks here after the function is there, and the thread looks for functions after it has
+// said that it sleeps: one at least sees what the other did.
+void NodeThread::wake_up() {
+    if (!sleeps_.exchange(false)) return;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+bool NodeThread::nothing_posted() {
+    const std::lock_guard lock(mutex_);
+    return posted_.empty();
 }
 
 bool NodeThread::call(const std::function<void(Engine&)>& function) {
@@ -178,7 +196,6 @@ void NodeThread::run() {
     ::pthread_setname_np(::pthread_self(), "innet-node");
     while (true) {
         wait_for_events();
-        run_posted();
         run_timers();
         links_.note_refusals(now_);
         stack_.settle(now_, finished_);
@@ -207,7 +224,8 @@ void NodeThread::wait_for_events() {
     const TimePoint deadline = next_deadline();
     timespec timeout{};
     timespec* limit = nullptr;
-    if (!links_.rest()) {
+    sleeps_.store(true);
+    if (!links_.rest() || !nothing_posted()) {
         limit = &timeout;
     } else if (deadline != kNever) {
         const auto left = std::max(Duration::zero(), deadline - clock_now()).count();
@@ -216,11 +234,13 @@ void NodeThread::wait_for_events() {
         limit = &timeout;
     }
     const int count = ::epoll_pwait2(epoll_.get(), events.data(), kMaxEvents, limit, nullptr);
+    sleeps_.store(false);
     now_ = clock_now();
     if (now_ >= next_wall_clock_look_) {
         next_wall_clock_look_ = now_ + kWallClockInterval;
         stack_.management().set_wall_time_at_zero(wall_time_at_zero_ms(now_), now_);
     }
+    run_posted();  // what nobody hurried is to be done before a packet finds it undone
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         on_event(event.data.u64, event.events);
@@ -229,21 +249,12 @@ void NodeThread::wait_for_events() {
 }
 
 void NodeThread::on_event(std::uint64_t tag, std::uint32_t events) {
-    if (tag == kWakeTag) return on_wake_up();
+    if (tag == kWakeTag) return;
     if (Listeners::is_tag(tag)) return listeners_.on_readable(tag, now_);
     if (SocketFaceFactory::is_tag(tag)) return face_factory_.on_event(tag, now_);
     const auto face = static_cast<FaceId>(tag);
     if ((events & EPOLLOUT) != 0) links_.on_writable(face, now_);
     links_.on_readable(face, now_);
-}
-
-// In this order: a wake-up that comes between the two finds the flag set and writes nothing, but
-// its function is there when `run_posted` looks. The other way round, its byte would be drained and
-// its flag would stay: nobody would wake this thread again.
-void NodeThread::on_wake_up() {
-    std::uint64_t drained = 0;
-    [[maybe_unused]] const auto read = ::read(wake_.get(), &drained, sizeof drained);
-    wake_pending_.store(false);
 }
 
 void NodeThread::run_posted() {

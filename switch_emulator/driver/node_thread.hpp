@@ -66,6 +66,9 @@ class NodeThread {
     /// Queues `function`, which must not throw, for the node's thread. False when the node is not
     /// running.
     bool post(std::function<void(Engine&)> function);
+    /// The same, but wakes nobody up: `function` runs when the thread wakes up for something else,
+    /// and before that. When many wait so, they are run.
+    bool post_unhurried(std::function<void(Engine&)> function);
 
     /// As the endpoint's, without waiting for the node's thread.
     std::vector<wire::Name> take_objects_asked() {
@@ -83,10 +86,13 @@ class NodeThread {
   private:
     static TimePoint clock_now();
     bool may_add_links(std::string& error) const;
+    /// How many have been posted; 0: the node is not running.
+    std::size_t enqueue(std::function<void(Engine&)> function);
+    void wake_up();
+    bool nothing_posted();
     void run();
     void wait_for_events();
     void on_event(std::uint64_t tag, std::uint32_t events);
-    void on_wake_up();
     void run_posted();
     void run_timers();
     TimePoint next_deadline() const;
@@ -110,7 +116,8 @@ class NodeThread {
     std::string stop_reason_;
     TimePoint now_{};
     TimePoint next_wall_clock_look_{};
-    std::atomic<bool> wake_pending_ = false;
+    /// Whether who posts has to wake the thread up.
+    std::atomic<bool> sleeps_ = false;
     std::thread thread_;
 };
 

@@ -146,6 +146,9 @@ class FakeNetwork:
         self._own.expected.discard(name)
         self._own.change()
 
+    def end_serving(self, name: str) -> None:
+        self._own.serves.pop(name, None)
+
     async def fetch(
         self, name: str, source: str, timeout_s: float, into: Contents | None = None
     ) -> tuple[Outcome, Sealed | None]:

@@ -73,6 +73,23 @@ async def test_a_callback_that_fails_keeps_no_other_from_its_end(node, keys, cap
     collector.close()
 
 
+async def test_what_is_delivered_quietly_comes_with_the_next_or_when_it_is_hastened(node, keys):
+    collector = LoopCollector(node)
+    told: list[int] = []
+    loud: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    collector.deliver_quietly(publish(node, keys, 0), lambda status, _: told.append(status))
+    collector.deliver(publish(node, keys, 1), lambda status, _: loud.set_result(status))
+    assert await loud == _core.STATUS_DONE
+    assert told == [_core.STATUS_DONE], "it ended before the other"
+
+    hastened: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    quiet = publish(node, keys, 2)
+    collector.deliver_quietly(quiet, lambda status, _: hastened.set_result(status))
+    collector.hasten(quiet)
+    assert await hastened == _core.STATUS_DONE
+    collector.close()
+
+
 async def test_nobody_is_called_back_after_the_close(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []

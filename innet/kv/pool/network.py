@@ -74,6 +74,8 @@ class BlockNetwork(Protocol):
 
         The contents must not change before the block is withdrawn.
 
+        What nobody waits for ends without waking anybody up.
+
         Raises:
             KVError: this node has published that name already, or the network is closed.
         """
@@ -96,6 +98,9 @@ class BlockNetwork(Protocol):
 
     def withdraw(self, name: str) -> None:
         """Give the object to nobody any more; who waits for it is told that it is absent."""
+
+    def end_serving(self, name: str) -> None:
+        """Give an object that is published to nobody any more; it was not waited for."""
 
     async def fetch(
         self, name: str, source: str, timeout_s: float, into: Contents | None = None

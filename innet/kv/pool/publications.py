@@ -132,6 +132,6 @@ class Publications:
         if publication.holders or self._publications.get(name) is not publication:
             return
         del self._publications[name]
-        self._network.withdraw(name)
+        self._network.end_serving(name)
         if name in self._expected:
             self._network.expect(name)

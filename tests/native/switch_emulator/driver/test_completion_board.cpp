@@ -96,6 +96,40 @@ TEST_CASE("a queue is readable until all has been taken, however much ends meanw
     CHECK(readable(*queue));
 }
 
+TEST_CASE(
+    "a queue tells of what was handed over quietly with the next one, or when it is hastened") {
+    CompletionBoard board;
+    const auto queue = std::make_shared<CompletionQueue>();
+    SUBCASE("with the next one") {
+        board.hand_over_quietly(1, queue);
+        end(board, 1);
+        CHECK(!readable(*queue));
+        board.hand_over(2, queue);
+        end(board, 2);
+        CHECK(readable(*queue));
+        CHECK(queue->take().size() == 2);
+        CHECK(!readable(*queue));
+        board.hand_over(3, queue);
+        end(board, 3);
+    }
+    SUBCASE("when it is hastened before its end") {
+        board.hand_over_quietly(1, queue);
+        board.hasten(1, *queue);
+        CHECK(!readable(*queue));
+        end(board, 1);
+    }
+    SUBCASE("when it is hastened after its end") {
+        end(board, 1);
+        board.hand_over_quietly(1, queue);
+        CHECK(!readable(*queue));
+        board.hasten(1, *queue);
+    }
+    CHECK(readable(*queue));
+    CHECK(queue->take().size() == 1);
+    board.hasten(1, *queue);
+    CHECK(!readable(*queue));
+}
+
 TEST_CASE("what was handed over to a queue that is gone is discarded") {
     CompletionBoard board;
     board.hand_over(1, std::make_shared<CompletionQueue>());

@@ -1,12 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <future>
 #include <stdexcept>
 #include <thread>
 
+#include "foreign_client.hpp"
 #include "switch_emulator/driver/node_thread.hpp"
 
 using namespace innet;
 using namespace innet::driver;
+using namespace innet::testing;
 
 namespace {
 
@@ -56,6 +59,28 @@ TEST_CASE("no wake-up of an idle node is lost, whoever calls at the same time") 
     call_often();
     other.join();
     CHECK(ran == 2 * kCalls);
+}
+
+TEST_CASE("what nobody hurries is done before a packet that comes after it") {
+    SocketPath path;
+    ListeningNode node({{.uri = path.uri()}});
+    ForeignClient client(path.uri());
+    node.await_faces(1);
+    CHECK(node.thread.post_unhurried([](Engine& engine) {
+        CHECK(engine.endpoint.serve_packets({engine.pool.copy_of(data_packet("/served"))}));
+    }));
+    client.send(interest_packet("/served", 1));
+    CHECK(client.receive_name(wire::kData) == "/served");
+}
+
+TEST_CASE("what nobody hurries is done some time, if there is more and more of it") {
+    RunningNode node;
+    std::promise<void> ran;
+    CHECK(node.thread.post_unhurried([&](Engine&) { ran.set_value(); }));
+    for (int i = 0; i < 1000; ++i) CHECK(node.thread.post_unhurried([](Engine&) {}));
+    CHECK(ran.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+    node.thread.stop("enough");
+    CHECK(!node.thread.post_unhurried([](Engine&) {}));
 }
 
 TEST_CASE("operations that this node alone answers end without any event from outside") {
