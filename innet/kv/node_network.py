@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -73,8 +73,8 @@ class _Fetched(Sealed):
 class _QuietFuture(asyncio.Future[Result]):
     """The end of an operation that is told of with others', and by itself if it is waited for."""
 
-    def __init__(self, hasten: Callable[[], None]) -> None:
-        super().__init__()
+    def __init__(self, hasten: Callable[[], None], loop: asyncio.AbstractEventLoop | None) -> None:
+        super().__init__(loop=loop)
         self._hasten = hasten
 
     def add_done_callback(
@@ -204,7 +204,7 @@ class NodeBlockNetwork:
     def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """As :meth:`BlockNetwork.publish`; it is on its way when this returns."""
         signed = _core.ObjectBuffer()
-        with self._running():
+        try:
             operation = self._open_node().publish_object(
                 _core.Name(name),
                 contents,
@@ -213,6 +213,8 @@ class NodeBlockNetwork:
                 signed,
                 lend=True,
             )
+        except RuntimeError as error:
+            raise self._not_running(error) from error
 
         def published(status: int, detail: str) -> Sealed:
             if not _is_published(name, status, detail):
@@ -220,20 +222,24 @@ class NodeBlockNetwork:
             return Sealed(contents, signed.root())
 
         collector = self._host.collector
-        ending: _QuietFuture[Sealed] = _QuietFuture(partial(collector.hasten, operation))
+        ending: _QuietFuture[Sealed] = _QuietFuture(
+            partial(collector.hasten, operation), self._loop
+        )
         collector.deliver_quietly(operation, self._end(operation, ending, published))
         return ending
 
     def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """As :meth:`BlockNetwork.publish_sealed`; it is on its way when this returns."""
         node, named = self._open_node(), _core.Name(name)
-        with self._running():
+        try:
             if isinstance(block, _Fetched):
                 operation = node.publish_fetched_object(named, block.buffer, self._packet_bytes)
             else:
                 operation = node.publish_sealed_object(
                     named, block.contents, block.root, self._packet_bytes
                 )
+        except RuntimeError as error:
+            raise self._not_running(error) from error
 
         def published(status: int, detail: str) -> Sealed | None:
             return block if _is_published(name, status, detail) else None
@@ -244,8 +250,10 @@ class NodeBlockNetwork:
 
     def expect(self, name: str) -> None:
         """As :meth:`BlockNetwork.expect`."""
-        with self._running():
+        try:
             self._open_node().expect_object(_core.Name(name))
+        except RuntimeError as error:
+            raise self._not_running(error) from error
 
     def withdraw(self, name: str) -> None:
         """As :meth:`BlockNetwork.withdraw`; a network that is closed offers nothing."""
@@ -315,12 +323,17 @@ class NodeBlockNetwork:
         except RuntimeError as error:  # the node has been stopped
             _log.debug("%s cannot be asked for %s: %s", source, name, error)
             return Outcome.UNREACHABLE
-        status, detail = await self._end_of(operation)
+        try:
+            status, detail = await self._end_of(operation)
+        except asyncio.CancelledError:
+            await self._give_up(operation)
+            raise
         outcome = _OUTCOMES.get(status, Outcome.UNREACHABLE)
+        if outcome is Outcome.HERE:
+            return outcome
         if outcome in (Outcome.LATE, Outcome.UNREACHABLE):
             self._doubt.set()
-        if outcome is not Outcome.HERE:
-            _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
+        _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
         return outcome
 
     def _end(
@@ -344,31 +357,30 @@ class NodeBlockNetwork:
         self._under_way[operation] = ending
         return end
 
-    async def _end_of(self, operation: int) -> tuple[int, str]:
-        """Status and detail of an operation; it has ended when this has, even if by cancellation.
+    def _end_of(self, operation: int) -> asyncio.Future[tuple[int, str]]:
+        """Status and detail of an operation."""
+        waiting: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+        self._under_way[operation] = waiting
+        self._host.collector.deliver(operation, partial(self._tell_end, operation))
+        return waiting
+
+    def _tell_end(self, operation: int, status: int, detail: str) -> None:
+        waiting = self._under_way.pop(operation)
+        if not waiting.done():
+            waiting.set_result((status, detail))
+
+    async def _give_up(self, operation: int) -> None:
+        """Cancel an operation; it has ended when this has, however often that is cancelled.
 
         So nothing is written any more to memory that the caller has given.
         """
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[tuple[int, str]] = loop.create_future()
-
-        def end(status: int, detail: str) -> None:
-            del self._under_way[operation]
-            if not waiting.done():
-                waiting.set_result((status, detail))
-
-        self._under_way[operation] = waiting
-        self._host.collector.deliver(operation, end)
-        try:
-            return await waiting
-        except asyncio.CancelledError:
-            if operation in self._under_way:
-                self._host.collector.cancel(operation)
-            while operation in self._under_way:
-                waiting = self._under_way[operation] = loop.create_future()
-                with suppress(asyncio.CancelledError):
-                    await waiting
-            raise
+        if operation in self._under_way:
+            self._host.collector.cancel(operation)
+        while operation in self._under_way:
+            waiting = asyncio.get_running_loop().create_future()
+            self._under_way[operation] = waiting
+            with suppress(asyncio.CancelledError):
+                await waiting
 
     def _open_node(self) -> _core.NodeHandle:
         """
@@ -379,16 +391,8 @@ class NodeBlockNetwork:
             raise KVError(f"the pool's network on {self.node} is closed; open the pool again")
         return self._host.node
 
-    @contextmanager
-    def _running(self) -> Iterator[None]:
-        """
-        Raises:
-            KVError: the node does not run any more, which is what a call inside says.
-        """
-        try:
-            yield
-        except RuntimeError as error:
-            raise KVError(f"{self.node} offers no blocks any more: {error}") from error
+    def _not_running(self, error: RuntimeError) -> KVError:
+        return KVError(f"{self.node} offers no blocks any more: {error}")
 
     def _on_asked(self, names: Sequence[str]) -> None:
         loop = self._loop

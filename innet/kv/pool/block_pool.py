@@ -113,19 +113,25 @@ class BlockPool:
         self._counts.put_bytes += contents.nbytes
         copies = ends.count(None)
         self._counts.copies += copies
-        self._counts.lost_copies.update(end for end in ends if end is not None)
+        if copies < len(ends):
+            self._counts.lost_copies.update(end for end in ends if end is not None)
         return copies
 
     async def put_many(
         self, blocks: Sequence[tuple[BlockKey, Contents]], *, first_depth: int = 0
     ) -> list[int]:
         """Keep blocks that follow each other in a prompt; see :meth:`put`."""
-        return await asyncio.gather(
-            *(
-                self.put(key, contents, depth=first_depth + index)
-                for index, (key, contents) in enumerate(blocks)
-            )
-        )
+        homes = [0] * len(blocks)
+        left = iter(enumerate(blocks))
+
+        async def put_one_by_one() -> None:
+            for index, (key, contents) in left:
+                homes[index] = await self.put(key, contents, depth=first_depth + index)
+
+        # A task for each block would do nothing but wait for one of these.
+        at_once = min(len(blocks), self._settings.window)
+        await asyncio.gather(*(put_one_by_one() for _ in range(at_once)))
+        return homes
 
     async def get(
         self, key: BlockKey, *, into: Contents | None = None, timeout_s: float | None = None

@@ -87,7 +87,7 @@ class Finder:
 
     def is_here(self, name: str) -> bool:
         """Whether this node has a block, without using it."""
-        return any(store.tiers.tier(name) for store in (self._local, self._offered))
+        return bool(self._local.tiers.tier(name) or self._offered.tiers.tier(name))
 
     async def exists(self, key: BlockKey, timeout_s: float) -> bool:
         """Whether a block is here or at a home."""

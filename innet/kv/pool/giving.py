@@ -53,6 +53,7 @@ class Giver:
         self._keep_requests = KeepRequests(asker, network.most_kept_at_once, timeout_s)
         self._timeout_s = timeout_s
         self._when_asked = when_asked
+        self._keeps = bool(local.tiers.capacity_bytes or offered.tiers.capacity_bytes)
 
     async def put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
         """Sign a block and bring it to its homes, or tell them of it; it stays here, too, as far as
@@ -63,7 +64,7 @@ class Giver:
         """
         homes = self._members.homes(key.block_hash)
         node = self._network.node
-        if self._local.tiers.capacity_bytes or self._offered.tiers.capacity_bytes:
+        if self._keeps:
             # The caller may change its array when this returns.
             contents = contents.copy()
         name = key.name
@@ -80,7 +81,7 @@ class Giver:
                 block = signing.result() if signing.done() else await asyncio.shield(signing)
             if block is not None:
                 ends += [await self._keep_here(name, block, depth) for h in homes if h == node]
-                if self._offered.tiers.tier(name) is None:
+                if self._keeps and self._offered.tiers.tier(name) is None:
                     self._local.put(name, block, depth)
             return ends
         finally:
@@ -103,7 +104,7 @@ class Giver:
     ) -> bool:
         async def bring(node: str) -> bool:
             for source in sources:
-                if await self._bring(key, node, 0, source) is None:
+                if await self._keep_requests.ask(node, key, 0, source) is None:
                     return True
             return False
 
@@ -117,10 +118,12 @@ class Giver:
         return None
 
     def _begin_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
-        is_here = any(store.tiers.tier(name) for store in (self._local, self._offered))
-        if self._when_asked or is_here:
+        if self._when_asked or (self._keeps and self._is_here(name)):
             return None
         return self._publications.begin_signing(name, contents)
+
+    def _is_here(self, name: str) -> bool:
+        return any(store.tiers.tier(name) for store in (self._local, self._offered))
 
     async def _seal(self, name: str, contents: Contents) -> Sealed:
         """The block that is served under ``name`` from now on.
@@ -141,12 +144,9 @@ class Giver:
     async def _bring_to(
         self, homes: Sequence[str], key: BlockKey, depth: int, source: str
     ) -> list[Cause | None]:
-        bringing = [self._bring(key, home, depth, source) for home in homes]
+        bringing = [self._keep_requests.ask(home, key, depth, source) for home in homes]
         # A single one needs no task of its own.
         return [await bringing[0]] if len(bringing) == 1 else await asyncio.gather(*bringing)
 
     async def _tell(self, key: BlockKey, home: str, depth: int) -> Cause | None:
         return await self._asker.ask(home, Note(key, depth, self._network.node), self._timeout_s)
-
-    async def _bring(self, key: BlockKey, member: str, depth: int, source: str) -> Cause | None:
-        return await self._keep_requests.ask(member, key, depth, source)

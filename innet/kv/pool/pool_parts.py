@@ -76,7 +76,7 @@ class PoolParts:
             notes,
             members,
             self.window,
-            keeps_fetched=settings.keeps_fetched,
+            keeps_fetched=settings.keeps_fetched and local.capacity_bytes > 0,
         )
         asker = Asker(network, members)
         self.giver = Giver(
