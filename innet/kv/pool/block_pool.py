@@ -107,8 +107,12 @@ class BlockPool:
         """
         self._check(key)
         contents, depth = checked_contents(contents), checked_depth(depth)
-        async with self._parts.window:
+        window = self._parts.window
+        await window.enter()
+        try:
             ends = await self._parts.giver.put(key, contents, depth)
+        finally:
+            window.leave()
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
         copies = ends.count(None)

@@ -16,6 +16,7 @@ from innet.kv.pool.single_flight import SingleFlight
 from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause, Place
 from innet.kv.pool.tiers.tiered import Tier
 from innet.kv.pool.verified_store import VerifiedStore
+from innet.kv.pool.window import Window
 
 _LOCAL = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
 _OFFERED = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
@@ -42,7 +43,7 @@ class Finder:
         offered: OfferedStore,
         notes: Notes,
         members: Members,
-        window: asyncio.Semaphore,
+        window: Window,
         *,
         keeps_fetched: bool,
     ) -> None:
@@ -141,30 +142,20 @@ class Finder:
 
     async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
         homes = self._members.homes(key.block_hash)
-        await self._enter_window(end_s)
-        try:
-            return await self._fetch_from(homes, name, end_s)
-        finally:
-            self._window.release()
-
-    async def _fetch_from(self, homes: Sequence[str], name: str, end_s: float) -> Sealed | Cause:
         cause: Cause | None = None
-        for home, time_s in self._turns(homes, end_s):
-            with self._members.asking(home) as asked:
-                asked.outcome, block = await self._network.fetch(name, home, time_s)
-            if block is not None:
-                if self._keeps_fetched:
-                    await self._local.keep(name, block, 0)
-                return block
-            cause = cause or OUTCOME_CAUSES[asked.outcome]
-        return cause or (Cause.ABSENT if homes else Cause.NO_HOME)
-
-    async def _enter_window(self, end_s: float) -> None:
-        if self._window.locked():
-            async with asyncio.timeout_at(end_s):
-                await self._window.acquire()
-        else:
-            await self._window.acquire()
+        await self._window.enter(end_s)
+        try:
+            for home, time_s in self._turns(homes, end_s):
+                with self._members.asking(home) as asked:
+                    asked.outcome, block = await self._network.fetch(name, home, time_s)
+                if block is not None:
+                    if self._keeps_fetched:
+                        await self._local.keep(name, block, 0)
+                    return block
+                cause = cause or OUTCOME_CAUSES[asked.outcome]
+            return cause or (Cause.ABSENT if homes else Cause.NO_HOME)
+        finally:
+            self._window.leave()
 
     def _turns(self, homes: Sequence[str], end_s: float) -> Iterator[tuple[str, float]]:
         """The other nodes to ask for a block one after the other, and how long each: so long that

@@ -21,6 +21,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.tiers.tiered import TieredStore
 from innet.kv.pool.verified_store import VerifiedStore
+from innet.kv.pool.window import Window
 
 
 class PoolParts:
@@ -63,7 +64,7 @@ class PoolParts:
         self.offered = OfferedStore(offered, self._publications, settings.answer_s)
         self._served = [s for s in (self.offered, self.local) if isinstance(s, OfferedStore)]
         members = Members(network, settings.replicas, settings.leave_out_s)
-        self.window = asyncio.Semaphore(settings.window)
+        self.window = Window(settings.window)
         intake = Intake(network, self.offered, asyncio.Semaphore(settings.window))
         notes = Notes(offered, intake, self._publications, settings.timeout_s / 2)
         for store in self._served:

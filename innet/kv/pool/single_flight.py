@@ -32,20 +32,17 @@ class SingleFlight(Generic[Key, Result]):
             result = await asyncio.shield(flight)
             if not isinstance(result, _End):
                 return result
-        return await self._do(key, work)
-
-    async def _do(self, key: Key, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        flight = self._flights[key] = asyncio.get_running_loop().create_future()
+        own = self._flights[key] = asyncio.get_running_loop().create_future()
         try:
             result = await work()
         except Exception as error:
-            flight.set_exception(error)
-            flight.exception()  # it may be that nobody waits for it
+            own.set_exception(error)
+            own.exception()  # it may be that nobody waits for it
             raise
         else:
-            flight.set_result(result)
+            own.set_result(result)
             return result
         finally:
             del self._flights[key]
-            if not flight.done():
-                flight.set_result(_End.GIVEN_UP)
+            if not own.done():
+                own.set_result(_End.GIVEN_UP)
