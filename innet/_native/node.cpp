@@ -174,7 +174,10 @@ class PythonQueue {
 
     void add(OperationId id) { node_.thread().completions().hand_over(id, queue_); }
     void add_quietly(OperationId id) { node_.thread().completions().hand_over_quietly(id, queue_); }
-    void hasten(OperationId id) { node_.thread().completions().hasten(id, *queue_); }
+    void hasten(OperationId id) {
+        node_.thread().completions().hasten(id, *queue_);
+        node_.thread().wake_up();
+    }
     std::vector<Ended> take() { return node_.take(*queue_); }
     int fd() const { return queue_->event_fd(); }
 
@@ -225,8 +228,10 @@ void bind_queue(nb::module_& module) {
              "The operation's end comes here, and is waited for nowhere else.")
         .def("add_quietly", &PythonQueue::add_quietly, "operation"_a,
              "The same, but `fd` becomes readable by another operation's end only.")
-        .def("hasten", &PythonQueue::hasten, "operation"_a,
-             "From now on `fd` tells of an operation that was added quietly.")
+        .def(
+            "hasten", &PythonQueue::hasten, "operation"_a,
+            "From now on `fd` tells of an operation that was added quietly; what was posted to the "
+            "node without hurry begins.")
         .def("take", &PythonQueue::take,
              "(operation, status, detail) of what has ended since the last call.")
         .def_prop_ro("fd", &PythonQueue::fd, "Readable when there is something to take.");

@@ -82,7 +82,7 @@ OperationId NodeHandle::submit(const Publication* publication,
 
 OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
                                        const SigningKey& key, std::size_t max_packet_bytes,
-                                       const ObjectBuffer* root_into, bool lend) {
+                                       const ObjectBuffer* root_into, bool lend, bool unhurried) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
     std::optional<BufferClaim> claim;
     if (root_into != nullptr) {
@@ -91,11 +91,12 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
     }
     std::shared_ptr<security::Signer> signer = object_signer(key);
     if (lend) spec.lent = lent_.lend(nb::cast(bytes));
-    const OperationId id =
-        begin({nb::cast(bytes)},
-              [spec = std::move(spec), signer = std::move(signer)](Engine& engine, auto operation) {
-                  engine.endpoint.publish_object(operation, spec, signer);
-              });
+    const OperationId id = begin(
+        {nb::cast(bytes)},
+        [spec = std::move(spec), signer = std::move(signer)](Engine& engine, auto operation) {
+            engine.endpoint.publish_object(operation, spec, signer);
+        },
+        unhurried);
     if (claim) claim->keep();
     return id;
 }
@@ -152,13 +153,13 @@ OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
 }
 
 OperationId NodeHandle::begin(std::vector<nb::object> owners,
-                              std::function<void(Engine&, OperationId)> function) {
+                              std::function<void(Engine&, OperationId)> function, bool unhurried) {
     release_discarded();
     release_returned();
     const OperationId id = next_operation_++;
     owners_.emplace(id, std::move(owners));
-    const bool queued =
-        post([id, function = std::move(function)](Engine& engine) { function(engine, id); });
+    auto begun = [id, function = std::move(function)](Engine& engine) { function(engine, id); };
+    const bool queued = unhurried ? post_unhurried(std::move(begun)) : post(std::move(begun));
     if (!queued) release_owners(id);
     require_running(queued);
     return id;
@@ -418,8 +419,10 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
              "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "lend"_a = false,
+             "unhurried"_a = false,
              "root_into: an ObjectBuffer that has the object's root once this has ended. lend: the "
-             "data is not copied, and must stay as it is until the object is withdrawn.")
+             "data is not copied, and must stay as it is until the object is withdrawn. unhurried: "
+             "begins with the next operation, or when a queue is told to hasten this one.")
         .def(
             "publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
             "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,

@@ -53,7 +53,7 @@ class NodeHandle {
                        const Call& how);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
                                std::size_t max_packet_bytes, const ObjectBuffer* root_into,
-                               bool lend);
+                               bool lend, bool unhurried);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
                              double timeout_s, bool may_be_absent, bool root_only);
@@ -78,7 +78,8 @@ class NodeHandle {
   private:
     /// An operation that `function` begins where the node runs, with memory of `owners`.
     OperationId begin(std::vector<nanobind::object> owners,
-                      std::function<void(driver::Engine&, OperationId)> function);
+                      std::function<void(driver::Engine&, OperationId)> function,
+                      bool unhurried = false);
 
     /// To be used where the node runs alone. Made once for each key: that takes longer than
     /// signing.

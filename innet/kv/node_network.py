@@ -212,6 +212,7 @@ class NodeBlockNetwork:
                 self._packet_bytes,
                 signed,
                 lend=True,
+                unhurried=True,
             )
         except RuntimeError as error:
             raise self._not_running(error) from error

@@ -33,7 +33,8 @@ class QuietDelivery(Delivery, Protocol):
         or later."""
 
     def hasten(self, operation: int) -> None:
-        """From now on, tell of an operation that was to be delivered quietly as of all others."""
+        """From now on, tell of an operation that was to be delivered quietly as of all others; one
+        that waits for others to begin does so now."""
 
 
 class Collector:

@@ -38,7 +38,8 @@ class LoopCollector:
         self._queue.add_quietly(operation)
 
     def hasten(self, operation: int) -> None:
-        """From now on, tell of an operation that was to be delivered quietly as of all others."""
+        """From now on, tell of an operation that was to be delivered quietly as of all others; one
+        that waits for others to begin does so now."""
         self._queue.hasten(operation)
 
     def cancel(self, operation: int) -> None:

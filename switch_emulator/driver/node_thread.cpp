@@ -240,7 +240,12 @@ void NodeThread::wait_for_events() {
         next_wall_clock_look_ = now_ + kWallClockInterval;
         stack_.management().set_wall_time_at_zero(wall_time_at_zero_ms(now_), now_);
     }
-    run_posted();  // what nobody hurried is to be done before a packet finds it undone
+    // What nobody hurried is to be done before a packet finds it undone; and what is sent by it
+    // need not wait for what takes long, such as hashing.
+    if (run_posted()) {
+        stack_.settle(now_, finished_);
+        links_.flush(now_);
+    }
     for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         on_event(event.data.u64, event.events);
@@ -257,16 +262,18 @@ void NodeThread::on_event(std::uint64_t tag, std::uint32_t events) {
     links_.on_readable(face, now_);
 }
 
-void NodeThread::run_posted() {
+bool NodeThread::run_posted() {
     {
         const std::lock_guard lock(mutex_);
         running_.swap(posted_);
     }
+    if (running_.empty()) return false;
     Engine engine = stack_.engine(now_);
     for (auto& function : running_) {
         function(engine);
     }
     running_.clear();
+    return true;
 }
 
 void NodeThread::run_timers() {

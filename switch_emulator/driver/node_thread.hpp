@@ -69,6 +69,8 @@ class NodeThread {
     /// The same, but wakes nobody up: `function` runs when the thread wakes up for something else,
     /// and before that. When many wait so, they are run.
     bool post_unhurried(std::function<void(Engine&)> function);
+    /// Whatever has been posted is to run now.
+    void wake_up();
 
     /// As the endpoint's, without waiting for the node's thread.
     std::vector<wire::Name> take_objects_asked() {
@@ -88,12 +90,12 @@ class NodeThread {
     bool may_add_links(std::string& error) const;
     /// How many have been posted; 0: the node is not running.
     std::size_t enqueue(std::function<void(Engine&)> function);
-    void wake_up();
     bool nothing_posted();
     void run();
     void wait_for_events();
     void on_event(std::uint64_t tag, std::uint32_t events);
-    void run_posted();
+    /// Whether there was anything.
+    bool run_posted();
     void run_timers();
     TimePoint next_deadline() const;
 

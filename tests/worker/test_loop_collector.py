@@ -34,9 +34,9 @@ def node(keys: NodeKeys) -> Iterator[_core.Node]:
     made.stop("the test is over")
 
 
-def publish(node: _core.Node, keys: NodeKeys, number: int) -> int:
+def publish(node: _core.Node, keys: NodeKeys, number: int, *, unhurried: bool = False) -> int:
     name = _core.Name(f"{PREFIX}/{number}")
-    return node.publish_object(name, CONTENTS, keys.object_key(), 1000)
+    return node.publish_object(name, CONTENTS, keys.object_key(), 1000, unhurried=unhurried)
 
 
 async def test_each_loop_and_each_thread_hears_of_its_own_operations(node, keys):
@@ -83,7 +83,7 @@ async def test_what_is_delivered_quietly_comes_with_the_next_or_when_it_is_haste
     assert told == [_core.STATUS_DONE], "it ended before the other"
 
     hastened: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    quiet = publish(node, keys, 2)
+    quiet = publish(node, keys, 2, unhurried=True)
     collector.deliver_quietly(quiet, lambda status, _: hastened.set_result(status))
     collector.hasten(quiet)
     assert await hastened == _core.STATUS_DONE

@@ -74,7 +74,7 @@ class BlockNetwork(Protocol):
 
         The contents must not change before the block is withdrawn.
 
-        What nobody waits for ends without waking anybody up.
+        What nobody waits for begins with what is sent next, and ends without waking anybody up.
 
         Raises:
             KVError: this node has published that name already, or the network is closed.
