@@ -91,7 +91,7 @@ class PythonNode final : public NodeHandle {
     }
 
     /// The node's thread may be busy for long: this does not wait for it.
-    std::vector<wire::Name> take_objects_asked() override { return thread_.take_objects_asked(); }
+    std::vector<AskedObject> take_objects_asked() override { return thread_.take_objects_asked(); }
 
     std::vector<driver::LinkStatus> link_status() const override { return thread_.link_status(); }
 

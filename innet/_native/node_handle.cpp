@@ -11,6 +11,7 @@
 
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/byte_arguments.hpp"
+#include "innet/_native/keeping.hpp"
 #include "innet/_native/name_argument.hpp"
 #include "innet/_native/node_settings.hpp"
 
@@ -169,10 +170,29 @@ OperationId NodeHandle::watch_objects() {
     return begin({}, [](Engine& engine, OperationId id) { engine.endpoint.watch_objects(id); });
 }
 
-std::vector<wire::Name> NodeHandle::take_objects_asked() {
-    std::vector<wire::Name> asked;
+std::vector<AskedObject> NodeHandle::take_objects_asked() {
+    std::vector<AskedObject> asked;
     call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
     return asked;
+}
+
+void NodeHandle::keep_objects(const wire::Name& requests, const wire::Name& signer,
+                              const SigningKey& key, nb::bytes answer, std::size_t max_packet_bytes,
+                              std::size_t window, double fetch_s, double answer_s,
+                              std::uint64_t room_bytes) {
+    const wire::ByteView contents = view_of(answer);
+    KeepOptions options{.requests = requests,
+                        .signer = signer,
+                        .answer_signer = object_signer(key),
+                        .answer = {contents.begin(), contents.end()},
+                        .max_packet_bytes = max_packet_bytes,
+                        .window = window,
+                        .fetch_time = from_seconds(fetch_s),
+                        .answer_time = from_seconds(answer_s),
+                        .room_bytes = room_bytes};
+    tell([options = std::move(options)](Engine& engine) {
+        engine.endpoint.keep_objects(options, engine.keyring, engine.now);
+    });
 }
 
 void NodeHandle::tell(std::function<void(Engine&)> function) {
@@ -358,10 +378,14 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
              "An operation that ends as done when `take_objects_asked` has something: at once when "
              "somebody waits for it, and else some milliseconds later.")
         .def(
-            "take_objects_asked", [](NodeHandle& self) { return self.take_objects_asked(); },
+            "take_objects_asked", &asked_objects,
+            nb::sig("def take_objects_asked(self) -> list[tuple[str, KeptObject | list[int | None] "
+                    "| None]]"),
             "What was asked for here since the last call, in that order: published objects of "
             "prefixes that refuse each time, objects that are waited for once while an Interest "
-            "waits.")
+            "waits. With each comes what the node has done by itself (`keep_objects`): nothing; or "
+            "it keeps the object; or the object is a request that it could not do, with how the "
+            "fetches of its objects have ended.")
         .def(
             "expect_object",
             [](NodeHandle& self, const wire::Name& name) {
@@ -451,6 +475,8 @@ void bind_node_handle(nb::module_& module) {
     bind_management_of(node);
     bind_operations_of(node);
     bind_objects_of(node);
+    bind_kept_object(module);
+    bind_keeping_of(node);
 }
 
 }  // namespace innet::bindings

@@ -63,7 +63,10 @@ class NodeHandle {
                                        nanobind::handle_t<ObjectBuffer> fetched,
                                        std::size_t max_packet_bytes);
     OperationId watch_objects();
-    virtual std::vector<wire::Name> take_objects_asked();
+    virtual std::vector<AskedObject> take_objects_asked();
+    void keep_objects(const wire::Name& requests, const wire::Name& signer, const SigningKey& key,
+                      nanobind::bytes answer, std::size_t max_packet_bytes, std::size_t window,
+                      double fetch_s, double answer_s, std::uint64_t room_bytes);
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 
   protected:

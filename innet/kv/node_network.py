@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -14,10 +15,18 @@ from typing import Any, Final, Protocol, TypeVar
 
 from innet._native import _core
 from innet.errors import ControlError, KVError
-from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.kv.pool.network import (
+    Asked,
+    Contents,
+    Keeping,
+    KeptBlock,
+    Outcome,
+    Sealed,
+    TriedRequest,
+)
 from innet.kv.requests import MAX_KEPT_AT_ONCE, requests_prefix
 from innet.kv.tenant import Tenant
-from innet.worker.asked_objects import AskedObjects
+from innet.worker.asked_objects import AskedObject, AskedObjects
 from innet.worker.collector import QuietDelivery
 
 MEMBERS_REFRESH_S: Final = 1.0
@@ -38,6 +47,9 @@ _OUTCOMES: Final = {
     _core.STATUS_MISMATCH: Outcome.UNTRUSTED,
 }
 """By how a fetch has ended; all other ends say that nobody could be asked."""
+
+_DOUBTFUL: Final = (Outcome.LATE, Outcome.UNREACHABLE)
+"""After these, it is time to look who is in the pool."""
 
 _PACKET_BYTES_FOR_SEVERAL: Final = 1300
 """What the answer to a request for several blocks takes, with the longest names there are."""
@@ -101,9 +113,14 @@ def _hint_of(node: str) -> _core.Name:
     return _core.Name(f"/n/{node}")
 
 
-def _read_only(contents: Contents) -> Contents:
+def _outcome_of(status: int) -> Outcome:
+    return _OUTCOMES.get(status, Outcome.UNREACHABLE)
+
+
+def _fetched(buffer: _core.ObjectBuffer) -> _Fetched:
+    contents: Contents = buffer.array()
     contents.flags.writeable = False
-    return contents
+    return _Fetched(contents, buffer.root(), buffer)
 
 
 class NodeBlockNetwork:
@@ -150,7 +167,8 @@ class NodeBlockNetwork:
         self._requests = _core.Name(requests_prefix(tenant.component, name))
         self._known: Mapping[str, int] = {}
         self._doubt = asyncio.Event()
-        self._asked: list[str] = []
+        self._asked: deque[AskedObject] = deque()
+        self._adopted: list[str] = []
         self._was_asked = asyncio.Event()
         self._under_way: dict[int, asyncio.Future[Any]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -188,6 +206,7 @@ class NodeBlockNetwork:
             await asyncio.wait(tuple(self._under_way.values()))
             await asyncio.sleep(0)  # some have been cancelled, and end a little later
         with suppress(RuntimeError):  # the node has been stopped, and has nothing any more
+            self._host.node.stop_keeping(self._requests)
             self._host.asked_objects.ignore(self._keys.prefix)
             self._host.node.unregister_objects(self._requests)
             self._host.node.unregister_objects(self._prefix)
@@ -260,12 +279,14 @@ class NodeBlockNetwork:
         """As :meth:`BlockNetwork.withdraw`; a network that is closed offers nothing."""
         if self._loop is not None:
             with suppress(RuntimeError):
+                self._tell_adopted()
                 self._host.node.withdraw_object(_core.Name(name))
 
     def end_serving(self, name: str) -> None:
         """As :meth:`BlockNetwork.end_serving`; no waiting node is woken up for it."""
         if self._loop is not None:
             with suppress(RuntimeError):
+                self._tell_adopted()
                 self._host.node.withdraw_object_unhurried(_core.Name(name))
 
     async def fetch(
@@ -277,30 +298,84 @@ class NodeBlockNetwork:
         if outcome is not Outcome.HERE:
             return outcome, None
         if into is None:
-            return outcome, _Fetched(_read_only(buffer.array()), buffer.root(), buffer)
+            return outcome, _fetched(buffer)
         return outcome, Sealed(buffer.array(), buffer.root())
 
     async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
         """As :meth:`BlockNetwork.probe`."""
         return await self._fetch(name, source, timeout_s, _core.ObjectBuffer(), root_only=True)
 
-    async def asked(self) -> list[str]:
+    def keep_by_itself(self, keeping: Keeping) -> None:
+        """As :meth:`BlockNetwork.keep_by_itself`."""
+        try:
+            self._open_node().keep_objects(
+                self._requests,
+                self._signer,
+                self._signing_key,
+                answer=keeping.answer,
+                max_packet_bytes=self._packet_bytes,
+                window=keeping.window,
+                fetch_s=keeping.fetch_s,
+                answer_s=keeping.answer_s,
+                room_bytes=keeping.room_bytes,
+            )
+        except RuntimeError as error:
+            raise self._not_running(error) from error
+
+    def adopt(self, name: str) -> None:
+        """As :meth:`BlockNetwork.adopt`."""
+        self._adopted.append(name)
+
+    def hear_of_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
+        """As :meth:`BlockNetwork.hear_of_kept`; a network that is closed keeps nothing."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._tell_adopted()
+                self._host.node.hear_of_kept(self._requests, blocks, size_bytes, room_bytes)
+
+    def _tell_adopted(self) -> None:
+        """Before anything else is done to them.
+
+        Raises:
+            RuntimeError: the node does not run any more.
+        """
+        if self._adopted:
+            adopted, self._adopted = self._adopted, []
+            self._host.node.adopt_objects(adopted)
+
+    def keep_nothing_by_itself(self) -> None:
+        """As :meth:`BlockNetwork.keep_nothing_by_itself`."""
+        if self._loop is not None:
+            self._host.node.stop_keeping(self._requests)
+
+    async def asked(self) -> list[Asked]:
         """As :meth:`BlockNetwork.asked`."""
         await self._was_asked.wait()
         self._open_node()
         self._was_asked.clear()
         return self._take_asked()
 
-    def asked_by_now(self) -> list[str]:
+    def asked_by_now(self) -> list[Asked]:
         """As :meth:`BlockNetwork.asked_by_now`."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the node has been stopped: nobody asks it any more
                 self._host.asked_objects.tell()
         return self._take_asked()
 
-    def _take_asked(self) -> list[str]:
-        asked, self._asked = self._asked, []
-        return asked
+    def _take_asked(self) -> list[Asked]:
+        # Another thread may add to it meanwhile.
+        return [self._heard(*self._asked.popleft()) for _ in range(len(self._asked))]
+
+    def _heard(self, name: str, done: _core.KeptObject | list[int | None] | None) -> Asked:
+        if done is None:
+            return name
+        if isinstance(done, _core.KeptObject):
+            block = _fetched(done.buffer)
+            return KeptBlock(name, block, done.depth, done.askers, not done.is_replaced)
+        outcomes = [None if status is None else _outcome_of(status) for status in done]
+        if any(outcome in _DOUBTFUL for outcome in outcomes):
+            self._doubt.set()
+        return TriedRequest(name, outcomes)
 
     async def _fetch(
         self,
@@ -329,10 +404,10 @@ class NodeBlockNetwork:
         except asyncio.CancelledError:
             await self._give_up(operation)
             raise
-        outcome = _OUTCOMES.get(status, Outcome.UNREACHABLE)
+        outcome = _outcome_of(status)
         if outcome is Outcome.HERE:
             return outcome
-        if outcome in (Outcome.LATE, Outcome.UNREACHABLE):
+        if outcome in _DOUBTFUL:
             self._doubt.set()
         _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
         return outcome
@@ -395,19 +470,16 @@ class NodeBlockNetwork:
     def _not_running(self, error: RuntimeError) -> KVError:
         return KVError(f"{self.node} offers no blocks any more: {error}")
 
-    def _on_asked(self, names: Sequence[str]) -> None:
+    def _on_asked(self, asked: Sequence[AskedObject]) -> None:
         loop = self._loop
         if loop is None:
             return
+        self._asked.extend(asked)
         if _is_running(loop):
-            self._note_asked(names)
+            self._was_asked.set()
         else:  # another pool of this process has heard of it
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._note_asked, names)
-
-    def _note_asked(self, names: Sequence[str]) -> None:
-        self._asked.extend(names)
-        self._was_asked.set()
+                loop.call_soon_threadsafe(self._was_asked.set)
 
     async def _refresh(self) -> None:
         pause_s = _LEAST_REFRESH_S

@@ -10,8 +10,12 @@ from functools import partial
 from innet._native import _core
 from innet.worker.collector import Delivery
 
-OnAsked = Callable[[Sequence[str]], None]
-"""Told the names of objects that were asked for, in that order."""
+AskedObject = tuple[str, _core.KeptObject | list[int | None] | None]
+"""The name of an object that was asked for, and what the node has done about it by itself: nothing,
+or it keeps the object, or has tried to do a request, whose fetches ended with these statuses."""
+
+OnAsked = Callable[[Sequence[AskedObject]], None]
+"""Told of objects that were asked for, in that order; it is not to wait for anybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class AskedObjects:
         Raises:
             RuntimeError: the node does not run any more.
         """
-        self._tell([str(name) for name in self._node.take_objects_asked()])
+        with self._lock:  # what another thread has taken, it has told of when this returns
+            self._tell(self._node.take_objects_asked())
 
     def _begin(self) -> None:
         self._watch = watch = self._node.watch_objects()
@@ -78,13 +83,14 @@ class AskedObjects:
             self._watch = None
             if status != _core.STATUS_DONE:  # the node is gone
                 return
-            names = [str(name) for name in self._node.take_objects_asked()]
+            asked = self._node.take_objects_asked()
             self._begin()
-        self._tell(names)
+            self._tell(asked)
 
-    def _tell(self, names: Sequence[str]) -> None:
-        with self._lock:
-            listeners = dict(self._listeners)
-        for prefix, listener in listeners.items():
-            if theirs := [name for name in names if name.startswith(f"{prefix}/")]:
+    def _tell(self, asked: Sequence[AskedObject]) -> None:
+        if not asked:
+            return
+        for prefix, listener in tuple(self._listeners.items()):
+            below = f"{prefix}/"
+            if theirs := [one for one in asked if one[0].startswith(below)]:
                 listener.on_asked(theirs)

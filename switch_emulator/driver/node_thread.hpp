@@ -73,7 +73,7 @@ class NodeThread {
     void wake_up();
 
     /// As the endpoint's, without waiting for the node's thread.
-    std::vector<wire::Name> take_objects_asked() {
+    std::vector<AskedObject> take_objects_asked() {
         return stack_.engine({}).endpoint.take_objects_asked();
     }
     CompletionBoard& completions() { return completions_; }

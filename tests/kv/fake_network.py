@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from innet.errors import KVError
-from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.kv.pool.network import Asked, Contents, Keeping, Outcome, Sealed
 from innet.kv.requests import MAX_KEPT_AT_ONCE
 from innet.simulation.event_loop import VirtualTimeLoop
 
@@ -70,7 +70,7 @@ class Node:
 
     serves: dict[str, Sealed] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
-    asked: list[str] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     alive: bool = True
     reachable: bool = True
@@ -179,14 +179,26 @@ class FakeNetwork:
         except TimeoutError:
             return Outcome.LATE
 
-    async def asked(self) -> list[str]:
+    def keep_by_itself(self, keeping: Keeping) -> None:
+        """It leaves all to its node."""
+
+    def adopt(self, name: str) -> None:
+        """It keeps nothing by itself."""
+
+    def hear_of_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
+        """It keeps nothing by itself."""
+
+    def keep_nothing_by_itself(self) -> None:
+        """It keeps nothing by itself."""
+
+    async def asked(self) -> list[Asked]:
         while not self._own.asked:
             self._require_open()
             await self._own.changed.wait()
         self._require_open()
         return self.asked_by_now()
 
-    def asked_by_now(self) -> list[str]:
+    def asked_by_now(self) -> list[Asked]:
         asked, self._own.asked = self._own.asked, []
         return asked
 

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from innet._native import _core
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
+from innet.kv.requests import (
+    Drop,
+    Keep,
+    Note,
+    Pin,
+    Request,
+    Unpin,
+    is_request,
+    requests_prefix,
+)
 
 HEXADECIMAL = st.from_regex(r"[0-9a-f]{2,40}", fullmatch=True)
 NODES = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,31}", fullmatch=True)
@@ -26,8 +35,24 @@ FAMILIES = st.builds(
     LAYERS,
 )
 BLOCKS = st.builds(BlockKey, FAMILIES, st.binary(min_size=32, max_size=32))
+HASHES = st.binary(min_size=32, max_size=32)
+
+
+def keep_of(block: BlockKey, depth: int, source: str, more: list[tuple[Any, bytes, int]]) -> Keep:
+    family = block.family
+    families = [
+        BlockFamily(family.tenant, family.model_digest, family.layout, *layers)
+        for layers, _, _ in more
+    ]
+    others = [(BlockKey(f, h), d) for f, (_, h, d) in zip(families, more, strict=True)]
+    return Keep(block, depth, source, tuple(others))
+
+
+KEEPS = st.builds(
+    keep_of, BLOCKS, NUMBERS, NODES, st.lists(st.tuples(LAYERS, HASHES, NUMBERS), max_size=3)
+)
 ACTIONS = st.one_of(
-    st.builds(Keep, BLOCKS, NUMBERS, NODES),
+    KEEPS,
     st.builds(Note, BLOCKS, NUMBERS, NODES),
     st.builds(Pin, BLOCKS, NUMBERS),
     st.builds(Unpin, BLOCKS),
@@ -67,6 +92,45 @@ def test_what_is_no_name_is_refused_and_what_is_has_one_form(
     for read in (Request.parse, BlockKey.parse):
         with contextlib.suppress(KVError):
             assert read(garbled).name == garbled
+
+
+def read_by_node(name: str, prefix: str) -> Any:
+    """Asker, source and blocks of a request to keep, as nodes read it."""
+    try:
+        return _core.read_keep_request(_core.Name(name), _core.Name(prefix))
+    except ValueError:  # it is no name at all
+        return None
+
+
+def read_by_home(name: str) -> Any:
+    """The same as a home reads it."""
+    try:
+        request = Request.parse(name)
+    except KVError:
+        return None
+    if not isinstance(request.action, Keep):
+        return None
+    blocks = [(block.name, depth) for block, depth in request.action.all_blocks]
+    return request.asker, request.action.source, blocks
+
+
+@given(REQUESTS)
+def test_nodes_read_what_homes_read(request: Request) -> None:
+    prefix = requests_prefix(request.action.block.family.tenant, request.member)
+    assert read_by_node(request.name, prefix) == read_by_home(request.name)
+
+
+@given(REQUESTS, st.data())
+def test_what_a_node_reads_from_a_hostile_name_a_home_reads_too(
+    request: Request, data: st.DataObject
+) -> None:
+    prefix = requests_prefix(request.action.block.family.tenant, request.member)
+    start = data.draw(st.integers(len(prefix), len(request.name)))
+    end = data.draw(st.integers(start, min(start + 8, len(request.name))))
+    new = data.draw(st.text(alphabet="/-_.%=0129afAFgz~", max_size=6))
+    garbled = request.name[:start] + new + request.name[end:]
+    read = read_by_node(garbled, prefix)
+    assert read is None or read == read_by_home(garbled)
 
 
 @given(st.text())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from innet._native import _core
-from innet.worker.asked_objects import AskedObjects
+from innet.worker.asked_objects import AskedObject, AskedObjects
 
 
 class Node:
@@ -22,9 +22,9 @@ class Node:
         self.watches.append(self._begun)
         return self._begun
 
-    def take_objects_asked(self) -> list[str]:
+    def take_objects_asked(self) -> list[AskedObject]:
         asked, self.asked = self.asked, []
-        return asked
+        return [(name, None) for name in asked]
 
     def cancel(self, watch: int) -> None:
         self.watches.remove(watch)
@@ -56,8 +56,8 @@ class Heard:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def __call__(self, names: Sequence[str]) -> None:
-        self.names += names
+    def __call__(self, asked: Sequence[AskedObject]) -> None:
+        self.names += [name for name, _ in asked]
 
 
 def ask(node: Node, *names: str, deliveries: Sequence[Delivery]) -> None:

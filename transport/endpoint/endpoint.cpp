@@ -6,6 +6,7 @@
 
 #include "transport/endpoint/fetcher.hpp"
 #include "transport/endpoint/operation_state.hpp"
+#include "transport/object/object_keepers.hpp"
 #include "transport/object/object_publisher.hpp"
 #include "transport/publish/publisher.hpp"
 #include "transport/publish/served_packets.hpp"
@@ -13,6 +14,9 @@
 namespace innet {
 
 namespace {
+
+/// Fetches of keepers have numbers that no caller has.
+constexpr OperationId kFirstKeeperFetch = OperationId{1} << 63U;
 
 /// Why a fetch cannot be done; nothing when it can.
 std::optional<std::string> refusal(const FetchSpec& spec) {
@@ -57,13 +61,14 @@ std::optional<std::string> refusal(const OperationSpec& spec, const Publisher& p
 
 }  // namespace
 
-struct Endpoint::State {
+struct Endpoint::State final : KeeperFetches {
     State(EndpointOptions options_, const wire::Name& own_name_, Forwarder& forwarder,
           PacketPool& pool, security::Signer& signer)
         : options(options_),
           own_name(own_name_),
           publisher(options.virtual_scale, forwarder, pool, signer),
           objects(options.virtual_scale, options.hasher, forwarder, pool),
+          keepers(objects, *this),
           fetcher(options, own_name, forwarder, counters) {}
 
     EndpointOptions options;
@@ -71,14 +76,23 @@ struct Endpoint::State {
     mutable EndpointCounters counters;
     Publisher publisher;
     ObjectPublisher objects;
+    ObjectKeepers keepers;
     ServedPackets served;
     Fetcher fetcher;
     std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
     std::vector<OperationCompletion> completions;
     std::vector<Outcome> outcomes;  ///< kept between calls for its capacity
-    TimePoint now{};                ///< of the latest event, for descriptions
+    TimePoint latest{};             ///< time of the latest event
+    OperationId next_keeper_fetch = kFirstKeeperFetch;
+
+    TimePoint now() const override { return latest; }
+    OperationId begin_fetch(ObjectFetchSpec spec,
+                            std::function<void(OperationStatus)> on_end) override;
+    void end_fetch(OperationId id) override;
+    OperationState& start_fetch(OperationId id, ObjectFetchSpec spec);
 
     void complete_ended();
+    void complete(Outcome& outcome);
     bool begin_next_stage(Outcome& outcome);
     void expire(TimePoint now);
 };
@@ -90,15 +104,47 @@ void Endpoint::State::complete_ended() {
     for (fetcher.take_outcomes(outcomes); !outcomes.empty(); fetcher.take_outcomes(outcomes)) {
         for (Outcome& outcome : outcomes) {
             if (begin_next_stage(outcome)) continue;
-            OperationState& operation = *outcome.operation;
-            if (operation.publication) operation.publication->retain_all();
-            operation.times.ended = now;
-            completions.push_back({operation.id, outcome.status, std::move(outcome.detail),
-                                   operation.times, outcome.names_late});
-            operations.erase(operation.id);
+            complete(outcome);
         }
     }
-    fetcher.use_room_left(now);
+    fetcher.use_room_left(latest);
+}
+
+void Endpoint::State::complete(Outcome& outcome) {
+    const auto ended = operations.extract(outcome.operation->id);
+    OperationState& operation = *ended.mapped();
+    if (operation.on_end) return operation.on_end(outcome.status);
+    if (operation.publication) operation.publication->retain_all();
+    operation.times.ended = latest;
+    completions.push_back({operation.id, outcome.status, std::move(outcome.detail), operation.times,
+                           outcome.names_late});
+}
+
+OperationId Endpoint::State::begin_fetch(ObjectFetchSpec spec,
+                                         std::function<void(OperationStatus)> on_end) {
+    const OperationId id = next_keeper_fetch++;
+    start_fetch(id, std::move(spec)).on_end = std::move(on_end);
+    return id;
+}
+
+void Endpoint::State::end_fetch(OperationId id) {
+    const auto found = operations.find(id);
+    if (found == operations.end()) return;
+    fetcher.end(*found->second, OperationStatus::kCancelled, "cancelled");
+    found->second->object.reset();  // a stage that has just ended has no next one
+}
+
+OperationState& Endpoint::State::start_fetch(OperationId id, ObjectFetchSpec spec) {
+    auto owned = std::make_unique<OperationState>();
+    OperationState& operation = *owned;
+    operation.id = id;
+    operation.deadline = spec.deadline;
+    operation.times.started = latest;
+    operation.object = std::make_unique<ObjectFetch>(std::move(spec));
+    operation.fetches = {*operation.object->next_stage()};
+    operations.emplace(id, std::move(owned));
+    fetcher.start(operation, latest);
+    return operation;
 }
 
 bool Endpoint::State::begin_next_stage(Outcome& outcome) {
@@ -108,7 +154,7 @@ bool Endpoint::State::begin_next_stage(Outcome& outcome) {
     if (!stage) return false;
     operation.ended = false;
     operation.fetches = {std::move(*stage)};
-    fetcher.start(operation, now);
+    fetcher.start(operation, latest);
     return true;
 }
 
@@ -148,7 +194,7 @@ void Endpoint::end_producer(const wire::Name& prefix, std::uint64_t seq, const s
 
 void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     State& state = *state_;
-    state.now = now;
+    state.latest = now;
     auto why = refusal(spec, state.publisher);
     if (state.operations.contains(id)) why = "the operation's id is in use";
     if (why) {
@@ -195,25 +241,38 @@ PacketRef Endpoint::object_root(const wire::Name& object) const {
     return state_->objects.root_of(object);
 }
 
-std::vector<wire::Name> Endpoint::take_objects_asked() { return state_->objects.take_asked(); }
+std::vector<AskedObject> Endpoint::take_objects_asked() { return state_->objects.take_asked(); }
 
 void Endpoint::watch_objects(OperationId id) { state_->objects.watch_asked(id); }
 
 void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now) {
     State& state = *state_;
-    state.now = now;
-    auto operation = std::make_unique<OperationState>();
-    operation->id = id;
-    operation->deadline = spec.deadline;
-    operation->times.started = now;
-    operation->object = std::make_unique<ObjectFetch>(std::move(spec));
-    operation->fetches = {*operation->object->next_stage()};
-    state.fetcher.start(*state.operations.emplace(id, std::move(operation)).first->second, now);
+    state.latest = now;
+    state.start_fetch(id, std::move(spec));
     state.complete_ended();
 }
 
+void Endpoint::keep_objects(KeepOptions options, const security::Keyring& keyring, TimePoint now) {
+    stop_keeping(options.requests, now);
+    state_->keepers.add(std::move(options), keyring);
+}
+
+void Endpoint::stop_keeping(const wire::Name& requests, TimePoint now) {
+    state_->latest = now;
+    const auto until_its_fetches_end = state_->keepers.close(requests);
+    state_->complete_ended();
+}
+
+void Endpoint::adopt_objects(const std::vector<wire::Name>& objects) {
+    for (const wire::Name& object : objects) state_->objects.adopt(object);
+}
+
+void Endpoint::hear_of_kept(const wire::Name& requests, const KeptHeard& heard) {
+    state_->keepers.on_heard(requests, heard);
+}
+
 void Endpoint::cancel(OperationId id, TimePoint now) {
-    state_->now = now;
+    state_->latest = now;
     if (state_->objects.cancel(id)) return;
     const auto found = state_->operations.find(id);
     if (found == state_->operations.end()) return;
@@ -222,7 +281,7 @@ void Endpoint::cancel(OperationId id, TimePoint now) {
 }
 
 void Endpoint::abort(const wire::Name& prefix, const std::string& why, TimePoint now) {
-    state_->now = now;
+    state_->latest = now;
     for (const auto& [id, operation] : state_->operations) {
         if (!concerns(operation->fetches, prefix)) continue;
         if (operation->publication) operation->publication->abort(why);
@@ -244,17 +303,19 @@ void Endpoint::take_completions(std::vector<OperationCompletion>& into) {
 }
 
 void Endpoint::on_timer(TimePoint now) {
-    state_->now = now;
+    state_->latest = now;
     state_->objects.advance();
     state_->objects.on_timer(now);
+    state_->keepers.on_timer(now);
     state_->fetcher.on_timer(now);
     state_->expire(now);
     state_->complete_ended();
 }
 
 TimePoint Endpoint::next_deadline() const {
-    if (state_->objects.busy()) return state_->now;  // a slice of work is always due
-    TimePoint deadline = std::min(state_->fetcher.next_deadline(), state_->objects.next_deadline());
+    if (state_->objects.busy()) return state_->latest;  // a slice of work is always due
+    TimePoint deadline = std::min({state_->fetcher.next_deadline(), state_->objects.next_deadline(),
+                                   state_->keepers.next_deadline()});
     for (const auto& [id, operation] : state_->operations) {
         deadline = std::min(deadline, operation->deadline);
     }
@@ -273,7 +334,7 @@ const EndpointCounters& Endpoint::counters() const {
 std::vector<std::string> Endpoint::describe_operations() const {
     std::vector<std::string> lines;
     for (const auto& [id, operation] : state_->operations) {
-        const MissingReport missing = state_->fetcher.missing(*operation, state_->now);
+        const MissingReport missing = state_->fetcher.missing(*operation, state_->latest);
         lines.push_back("operation " + std::to_string(id) + ": " + missing.text());
     }
     std::ranges::sort(lines);
@@ -292,11 +353,15 @@ bool Endpoint::serve_packets(std::vector<PacketRef> packets) {
 }
 
 Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {
+    state_->latest = now;
     const wire::NameView hint = interest.forwarding_hint();
     const bool is_for_here = hint.empty() || hint == state_->own_name.view();
     auto production =
         state_->objects.produce({interest.name(), is_for_here, now, now + 2 * interest.lifetime()});
-    if (production) return std::move(*production);
+    if (production) {
+        state_->complete_ended();
+        return std::move(*production);
+    }
     if (PacketRef served = state_->served.find(interest)) {
         return {.kind = Production::Kind::kData, .data = std::move(served), .missing = {}};
     }
@@ -304,19 +369,19 @@ Production Endpoint::produce(const wire::InterestView& interest, bool for_networ
 }
 
 void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked, TimePoint now) {
-    state_->now = now;
+    state_->latest = now;
     state_->fetcher.on_data(data, marked, now);
     state_->complete_ended();
 }
 
 void Endpoint::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
-    state_->now = now;
+    state_->latest = now;
     state_->fetcher.on_nack(name, reason, now);
     state_->complete_ended();
 }
 
 void Endpoint::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
-    state_->now = now;
+    state_->latest = now;
     state_->fetcher.on_hold(name, missing, now);
 }
 

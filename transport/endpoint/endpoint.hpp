@@ -20,6 +20,7 @@
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/endpoint/operation.hpp"
 #include "transport/object/object_fetch.hpp"
+#include "transport/object/object_keeper.hpp"
 #include "transport/object/object_publication.hpp"
 #include "transport/object/object_publisher.hpp"
 #include "transport/security/batch_hasher.hpp"
@@ -121,12 +122,22 @@ class Endpoint final : public Application {
     /// The root manifest of an object published here, or an empty packet.
     PacketRef object_root(const wire::Name& object) const;
     /// What `ObjectPublisher::take_asked` says.
-    std::vector<wire::Name> take_objects_asked();
+    std::vector<AskedObject> take_objects_asked();
     /// An operation that ends as done as `ObjectPublisher::watch_asked` says.
     void watch_objects(OperationId id);
     /// Starts fetching an object; its completion as in `submit`, and as `ObjectFetch::receive`
     /// says.
     void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);
+
+    /// Does by itself from now on what requests to keep objects ask for, as far as it can: what it
+    /// kept, and what it could not, is among `take_objects_asked`. There must be a registered
+    /// prefix of the requests, and one of the objects; `keyring` outlives the endpoint.
+    void keep_objects(KeepOptions options, const security::Keyring& keyring, TimePoint now);
+    /// No more; what was kept and not adopted is dropped.
+    void stop_keeping(const wire::Name& requests, TimePoint now);
+    /// As `ObjectPublisher::adopt`.
+    void adopt_objects(const std::vector<wire::Name>& objects);
+    void hear_of_kept(const wire::Name& requests, const KeptHeard& heard);
 
     /// Gives these Data packets, signed elsewhere, to whoever asks for their names, in place of
     /// those before; under names of no producer and no object. False, and nothing changes, when one

@@ -2,6 +2,7 @@
 // An operation in flight, and the targets that its segments come from.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct OperationState {
     std::vector<std::uint32_t> targets;        ///< places in the target table
     std::uint64_t remaining_segments = 0;
     bool ended = false;
+    std::function<void(OperationStatus)> on_end;  ///< told of its end in place of the caller
     OperationTimes times;
 };
 

@@ -15,28 +15,48 @@ constexpr std::ptrdiff_t kMaxAsked = 1 << 16;
 /// wake-up for each.
 constexpr Duration kGivenDelay = std::chrono::milliseconds(10);
 
+/// Whoever keeps account of what is kept has to hear of it some day; there are but so many.
+bool may_go(const AskedObject& object) { return !object.kept; }
+
 }  // namespace
 
 void AskedObjects::add_awaited(wire::NameView object) {
-    add(object, true);
+    add({wire::Name(object)}, true);
     end_watches(OperationStatus::kDone, {});
 }
 
 void AskedObjects::add_given(wire::NameView object, TimePoint now) {
-    add(object, false);
+    add({wire::Name(object)}, false);
+    end_later(now);
+}
+
+void AskedObjects::add_kept(std::shared_ptr<const KeptObject> object, TimePoint now, bool at_once) {
+    wire::Name name = object->name();
+    add({std::move(name), std::move(object)}, at_once);
+    end_later(now);
+    if (at_once) end_watches(OperationStatus::kDone, {});
+}
+
+void AskedObjects::add_tried(const wire::Name& request, TriedFetches tried) {
+    add({request, nullptr, std::move(tried)}, true);
+    end_watches(OperationStatus::kDone, {});
+}
+
+void AskedObjects::end_later(TimePoint now) {
     if (due_ == kNever) due_ = now + kGivenDelay;
 }
 
-void AskedObjects::add(wire::NameView object, bool is_awaited) {
+void AskedObjects::add(AskedObject object, bool is_awaited) {
     const std::lock_guard lock(mutex_);
-    if (std::ssize(asked_) == kMaxAsked) {
-        asked_.erase(asked_.begin(), asked_.begin() + kMaxAsked / 2);
+    if (std::ssize(asked_) >= kMaxAsked) {
+        const auto newer = asked_.begin() + kMaxAsked / 2;
+        asked_.erase(std::remove_if(asked_.begin(), newer, may_go), newer);
     }
-    asked_.emplace_back(object);
+    asked_.push_back(std::move(object));
     any_awaited_ |= is_awaited;
 }
 
-std::vector<wire::Name> AskedObjects::take() {
+std::vector<AskedObject> AskedObjects::take() {
     const std::lock_guard lock(mutex_);
     any_awaited_ = false;
     return std::exchange(asked_, {});

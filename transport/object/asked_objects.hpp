@@ -3,17 +3,33 @@
 // operations that end when it has something.
 
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "transport/endpoint/operation.hpp"
+#include "transport/object/kept_object.hpp"
 #include "transport/time.hpp"
 #include "transport/wire/name.hpp"
 
 namespace innet {
 
-/// The oldest of very many that nobody takes are left out.
+/// How the fetches ended of the objects that a request is for; nothing for those that were not
+/// fetched, or not to their end.
+using TriedFetches = std::vector<std::optional<OperationStatus>>;
+
+struct AskedObject {
+    wire::Name name;
+    /// This node keeps the object of that name by itself now.
+    std::shared_ptr<const KeptObject> kept = nullptr;
+    /// The object is a request to keep others, which this node could not all fetch by itself: it
+    /// has no answer yet, and those that are done were kept. Empty: nothing was tried.
+    TriedFetches tried = {};
+};
+
+/// The oldest of very many that nobody takes are left out, but not what is kept.
 class AskedObjects {
   public:
     /// Somebody waits for the object: watches end at once.
@@ -21,8 +37,13 @@ class AskedObjects {
     /// Somebody got the object, and nobody waits: watches end a little later, for all such objects
     /// of that time together.
     void add_given(wire::NameView object, TimePoint now);
+    /// This node has fetched an object that others asked it to keep: watches end as those of
+    /// `add_given`, or at once.
+    void add_kept(std::shared_ptr<const KeptObject> object, TimePoint now, bool at_once);
+    /// A request to keep objects waits for an answer that this node cannot give by itself.
+    void add_tried(const wire::Name& request, TriedFetches tried);
     /// Those since the last call, in the order of asking. Any thread may call it.
-    std::vector<wire::Name> take();
+    std::vector<AskedObject> take();
 
     /// The operation ends as done when there is something to take.
     void watch(OperationId id);
@@ -35,11 +56,12 @@ class AskedObjects {
     TimePoint next_deadline() const { return watches_.empty() ? kNever : due_; }
 
   private:
-    void add(wire::NameView object, bool is_awaited);
+    void add(AskedObject object, bool is_awaited);
+    void end_later(TimePoint now);
     void end_watches(OperationStatus status, const std::string& detail);
 
     std::mutex mutex_;  ///< of the two that `take` touches
-    std::vector<wire::Name> asked_;
+    std::vector<AskedObject> asked_;
     bool any_awaited_ = false;
     TimePoint due_ = kNever;  ///< when watches end for objects that were given
     std::vector<OperationId> watches_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/buffer/recycled_memory.hpp"
+#include "transport/object/object_room.hpp"
 #include "transport/security/sha256.hpp"
 
 namespace innet {
@@ -24,18 +25,25 @@ class ObjectMemory {
     /// The object must have just the size of `into`, which outlives this.
     explicit ObjectMemory(std::span<std::uint8_t> into) : bytes_(into), given_(true) {}
 
+    /// Memory is made by `reserve`, as far as there is room.
+    explicit ObjectMemory(std::shared_ptr<ObjectRoom> room) : room_(std::move(room)) {}
+
     /// Whether it is the caller's to fill: true once.
     bool claim() { return !std::exchange(claimed_, true); }
     /// Whoever claimed it has not used it.
     void release_claim() { claimed_ = false; }
 
-    /// `size_bytes` of memory, once. Nothing when there are not so many, the caller's are fewer or
-    /// more, or an object is here already.
+    /// `size_bytes` of memory, once. Nothing when there are not so many, or no room for them, the
+    /// caller's are fewer or more, or an object is here already.
     std::optional<std::span<std::uint8_t>> reserve(std::uint64_t size_bytes) {
         if (std::exchange(reserved_, true)) return std::nullopt;
+        if (room_ && !room_->take(size_bytes)) return std::nullopt;
         if (!given_) {
             owned_ = RecycledMemory::shared().take(static_cast<std::size_t>(size_bytes));
-            if (!owned_) return std::nullopt;
+            if (!owned_) {
+                if (room_) room_->give_back(size_bytes);
+                return std::nullopt;
+            }
             bytes_ = {owned_.get(), static_cast<std::size_t>(size_bytes)};
         }
         if (bytes_.size() != size_bytes) return std::nullopt;
@@ -61,6 +69,7 @@ class ObjectMemory {
     std::span<const security::Sha256Digest> digests() const { return digests_; }
 
   private:
+    std::shared_ptr<ObjectRoom> room_;  ///< null: as much as there is
     RecycledMemory::Piece owned_;
     std::span<std::uint8_t> bytes_;
     bool given_ = false;

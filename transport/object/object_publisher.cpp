@@ -37,6 +37,7 @@ void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string labe
 
 void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
     prefixes_.remove(prefix);
+    drop_kept(prefix);
     std::erase_if(objects_, [&](const auto& entry) {
         if (!prefix.view().is_prefix_of(entry.second->name())) return false;
         retained_bytes_ -= entry.second->retained_bytes();
@@ -68,7 +69,8 @@ std::optional<std::string> ObjectPublisher::refusal(wire::NameView object) const
         return object.to_uri() + " is under no prefix of this node's objects";
     }
     const wire::NameHash hash = object.hash();
-    if (names_under_way_.contains(hash) || objects_.contains(hash)) {
+    const bool is_there = objects_.contains(hash) && !kept_.contains(hash);
+    if (names_under_way_.contains(hash) || is_there) {
         return object.to_uri() + " is published already; a name stands for one value";
     }
     return std::nullopt;
@@ -77,6 +79,7 @@ std::optional<std::string> ObjectPublisher::refusal(wire::NameView object) const
 void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
                               std::shared_ptr<security::Signer> root_signer) {
     auto why = refusal(spec.name.view());
+    if (!why) forget_kept(spec.name.view());
     const auto cut = ObjectCut::of(spec, *root_signer, virtual_scale_);
     if (!why && !cut) why = too_large(spec);
     if (why) {
@@ -93,6 +96,7 @@ void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spe
         completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
         return;
     }
+    forget_kept(spec.object.name.view());
     std::string why;
     auto seal = ObjectSeal::verified(spec, keyring, pool_, why);
     if (!seal) {
@@ -175,18 +179,80 @@ void ObjectPublisher::expect(const wire::Name& object) {
     if (find(object.view()) == nullptr) awaited_.expect(object);
 }
 
+void ObjectPublisher::drop(wire::NameView object) {
+    const PublishedObject* published = find(object);
+    if (published == nullptr) return;
+    retained_bytes_ -= published->retained_bytes();
+    objects_.erase(object.hash());
+}
+
 void ObjectPublisher::withdraw(const wire::Name& object) {
     const wire::NameHash hash = object.view().hash();
-    if (const PublishedObject* published = find(object.view())) {
-        retained_bytes_ -= published->retained_bytes();
-        objects_.erase(hash);
-    }
+    if (kept_.contains(hash)) return;
+    drop(object.view());
     if (names_under_way_.contains(hash)) {
         const auto cut = std::ranges::find_if(
             under_way_, [&](const UnderWay& one) { return one.object->name() == object.view(); });
         if (cut != under_way_.end()) end(cut, OperationStatus::kCancelled, "withdrawn");
     }
     refuse(awaited_.take(object.view()), wire::NackReason::kNoData);
+}
+
+bool ObjectPublisher::is_free(wire::NameView object) const {
+    const wire::NameHash hash = object.hash();
+    return !objects_.contains(hash) && !names_under_way_.contains(hash) &&
+           !awaited_.expects(object);
+}
+
+bool ObjectPublisher::publish_short(const ObjectSpec& spec,
+                                    std::shared_ptr<security::Signer> root_signer) {
+    const auto cut = ObjectCut::of(spec, *root_signer, virtual_scale_);
+    if (!cut || refusal(spec.name.view())) return false;
+    ObjectPublication object(spec, *cut, virtual_scale_, pool_, hasher_, std::move(root_signer));
+    if (object.advance(kSliceBytes) != ObjectPublication::Progress::kComplete) return false;
+    offer(object.take());
+    return true;
+}
+
+bool ObjectPublisher::keep(const std::shared_ptr<KeptObject>& object, std::size_t max_packet_bytes,
+                           const security::Keyring& keyring) {
+    if (!is_free(object->name().view()) || refusal(object->name().view())) return false;
+    const std::shared_ptr<ObjectMemory>& memory = object->memory();
+    SealedObjectSpec spec{{object->name(), memory->bytes(), max_packet_bytes, nullptr, memory},
+                          memory->root(),
+                          memory->digests()};
+    std::string why;
+    auto seal = ObjectSeal::verified(spec, keyring, pool_, why);
+    if (!seal) return false;
+    ObjectPublication publication(spec.object, std::move(*seal), virtual_scale_, pool_, hasher_);
+    // Its digests are known, or it is short.
+    if (publication.advance(kSliceBytes) != ObjectPublication::Progress::kComplete) return false;
+    offer(publication.take());
+    kept_.insert_or_assign(object->name().view().hash(), object);
+    return true;
+}
+
+void ObjectPublisher::adopt(const wire::Name& object) { kept_.erase(object.view().hash()); }
+
+void ObjectPublisher::forget_kept(wire::NameView object) {
+    const auto found = kept_.find(object.hash());
+    if (found == kept_.end()) return;
+    found->second->set_replaced();
+    kept_.erase(found);
+    drop(object);
+}
+
+void ObjectPublisher::drop_kept(const wire::Name& prefix) {
+    for (auto entry = kept_.begin(); entry != kept_.end();) {
+        const wire::Name& name = entry->second->name();
+        if (!prefix.view().is_prefix_of(name.view())) {
+            ++entry;
+            continue;
+        }
+        entry->second->set_replaced();
+        drop(name.view());
+        entry = kept_.erase(entry);
+    }
 }
 
 PacketRef ObjectPublisher::root_of(const wire::Name& object) const {
@@ -242,9 +308,9 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
 
 Production ObjectPublisher::wait(const ObjectPrefix& prefix, wire::NameView object,
                                  const ObjectInterest& interest) {
-    if (awaited_.wait(object, interest.name, interest.now, interest.until)) {
-        asked_.add_awaited(object);
-    }
+    const bool is_first = awaited_.wait(object, interest.name, interest.now, interest.until);
+    const bool is_taken = is_first && taker_ != nullptr && taker_->take_request(object);
+    if (is_first && !is_taken) asked_.add_awaited(object);
     return {Production::Kind::kPending,
             {},
             {reinterpret_cast<const std::uint8_t*>(prefix.label.data()), prefix.label.size()}};

@@ -14,6 +14,7 @@
 #include "transport/endpoint/operation.hpp"
 #include "transport/object/asked_objects.hpp"
 #include "transport/object/awaited_objects.hpp"
+#include "transport/object/kept_object.hpp"
 #include "transport/object/object_prefixes.hpp"
 #include "transport/object/object_publication.hpp"
 
@@ -25,6 +26,15 @@ struct ObjectInterest {
     bool is_for_here = true;  ///< false: it asks another node, which may have what is not here
     TimePoint now;
     TimePoint until;  ///< when nobody waits for it any more, unless it is repeated
+};
+
+/// Who may do by itself what an object is a request for.
+class RequestTaker {
+  public:
+    virtual ~RequestTaker() = default;
+    /// Somebody begins to wait for an object that is not there; whether this will publish it, or
+    /// tell of it later.
+    virtual bool take_request(wire::NameView object) = 0;
 };
 
 class ObjectPublisher {
@@ -54,8 +64,28 @@ class ObjectPublisher {
     /// refuses what is missing. No effect on an object that is there.
     void expect(const wire::Name& object);
     /// Drops an object, or the expectation of one; who waits for it is refused (kNoData). Its
-    /// publication, if it is under way, ends as cancelled. Caches on the way may still have it.
+    /// publication, if it is under way, ends as cancelled. Caches on the way may still have it. No
+    /// effect on what is kept, and not adopted.
     void withdraw(const wire::Name& object);
+    /// Who is offered the objects that somebody waits for, before they are told of; there for as
+    /// long as something is produced.
+    void set_taker(RequestTaker* taker) { taker_ = taker; }
+    /// Nothing is published under that name, or will be, as far as is known here.
+    bool is_free(wire::NameView object) const;
+    /// Publishes an object of a slice at most, out of turn; false when that cannot be.
+    [[nodiscard]] bool publish_short(const ObjectSpec& spec,
+                                     std::shared_ptr<security::Signer> root_signer);
+    /// Offers what was fetched, at once. Until `adopt`, who begins to publish something under its
+    /// name replaces it, and who withdraws that name does not mean it. False, and nothing happens,
+    /// when the name is not free, or the root does not fit.
+    [[nodiscard]] bool keep(const std::shared_ptr<KeptObject>& object, std::size_t max_packet_bytes,
+                            const security::Keyring& keyring);
+    /// The object of that name is one like others from now on.
+    void adopt(const wire::Name& object);
+    /// Drops the objects under `prefix` that were kept, and not adopted.
+    void drop_kept(const wire::Name& prefix);
+    AskedObjects& asked() { return asked_; }
+
     /// The root manifest of an object that is there, or an empty packet.
     PacketRef root_of(const wire::Name& object) const;
 
@@ -78,7 +108,7 @@ class ObjectPublisher {
     /// What was asked for since the last call: every root asked of an object of a refusing prefix,
     /// which is what a cache's eviction has to know, and every object that somebody began to wait
     /// for, once while an Interest waits. Any thread may call it.
-    std::vector<wire::Name> take_asked() { return asked_.take(); }
+    std::vector<AskedObject> take_asked() { return asked_.take(); }
     /// The operation ends as done when `take_asked` has something: at once when somebody waits for
     /// it, and else a little later.
     void watch_asked(OperationId id) { asked_.watch(id); }
@@ -101,6 +131,9 @@ class ObjectPublisher {
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
     void end(std::deque<UnderWay>::iterator ended, OperationStatus status, std::string detail);
+    /// Of an object that is kept and not adopted: something else takes its place.
+    void forget_kept(wire::NameView object);
+    void drop(wire::NameView object);
     void offer(std::unique_ptr<PublishedObject> object);
     void refuse(const std::vector<wire::Name>& packets, wire::NackReason reason);
     Production wait(const ObjectPrefix& prefix, wire::NameView object,
@@ -116,6 +149,8 @@ class ObjectPublisher {
     bool short_had_turn_ = false;
     std::unordered_set<wire::NameHash> names_under_way_;
     std::unordered_map<wire::NameHash, std::unique_ptr<PublishedObject>> objects_;
+    std::unordered_map<wire::NameHash, std::shared_ptr<KeptObject>> kept_;  ///< and not adopted
+    RequestTaker* taker_ = nullptr;
     AwaitedObjects awaited_;
     AskedObjects asked_;
     std::vector<OperationCompletion> completions_;

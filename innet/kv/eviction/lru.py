@@ -10,6 +10,8 @@ from innet.kv.eviction.policy import EvictionPolicy
 class Lru(EvictionPolicy):
     """Drops what has not been asked for the longest."""
 
+    newest_stays = True
+
     def __init__(self) -> None:
         self._order: OrderedDict[bytes, None] = OrderedDict()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 
 class EvictionPolicy(ABC):
@@ -10,7 +11,12 @@ class EvictionPolicy(ABC):
 
     Blocks have names, any bytes that tell them apart. ``depth`` is a block's place in its prompt,
     0 for the first; ``size`` what it takes of the store's capacity, in the capacity's unit.
+
+    Attributes:
+        newest_stays: no block is the victim before those that were there when it came.
     """
+
+    newest_stays: ClassVar[bool] = False
 
     @abstractmethod
     def insert(self, block: bytes, depth: int, size: int = 1) -> None:

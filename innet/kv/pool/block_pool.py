@@ -231,6 +231,7 @@ class BlockPool:
             time_s = self._timeout(timeout_s)
             found = await asyncio.gather(*(self._parts.finder.find(key, time_s) for key in keys))
             return [isinstance(one, Found) for one in found]
+        self._parts.hear()
         return await self._each(keys, lambda key: self._parts.giver.replicate(key, nodes))
 
     async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:

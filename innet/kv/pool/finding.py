@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ class Finder:
         members: Members,
         window: Window,
         *,
+        hear: Callable[[], None],
         keeps_fetched: bool,
     ) -> None:
         """
@@ -55,6 +56,7 @@ class Finder:
             notes: of blocks that this node is home to, and that are elsewhere.
             members: of the pool.
             window: of blocks that are on their way at once.
+            hear: has what the network has kept by itself entered into ``offered``.
             keeps_fetched: whether what comes from elsewhere is kept here.
         """
         self._network = network
@@ -63,6 +65,7 @@ class Finder:
         self._notes = notes
         self._members = members
         self._window = window
+        self._hear = hear
         self._keeps_fetched = keeps_fetched
         self._flights: SingleFlight[str, Sealed | Cause] = SingleFlight()
         self.shared = 0
@@ -88,7 +91,10 @@ class Finder:
 
     def is_here(self, name: str) -> bool:
         """Whether this node has a block, without using it."""
-        return bool(self._local.tiers.tier(name) or self._offered.tiers.tier(name))
+        if self._has(name):
+            return True
+        self._hear()
+        return self._has(name)
 
     async def exists(self, key: BlockKey, timeout_s: float) -> bool:
         """Whether a block is here or at a home."""
@@ -108,6 +114,9 @@ class Finder:
         except TimeoutError:
             pass
         return False
+
+    def _has(self, name: str) -> bool:
+        return bool(self._local.tiers.tier(name) or self._offered.tiers.tier(name))
 
     async def _find_here(self, name: str) -> Found | None:
         stores = ((self._local, _LOCAL), (self._offered, _OFFERED))

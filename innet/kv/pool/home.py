@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from innet.errors import KVError
 from innet.kv.pool.answers import DONE, Answer
 from innet.kv.pool.holdings import Holdings
-from innet.kv.pool.intake import Intake
+from innet.kv.pool.intake import Intake, lack_after
+from innet.kv.pool.kept_blocks import PART_FOR_FETCHING, KeptBlocks
 from innet.kv.pool.members import Members
-from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool.network import Asked, BlockNetwork, KeptBlock, Outcome, TriedRequest
 from innet.kv.pool.notes import Notes
 from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.settings import PoolSettings
@@ -24,9 +25,6 @@ from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
 Result = TypeVar("Result")
 
 _FAILED = "failed"
-_PART_FOR_FETCHING = 0.9
-"""Of the time in which a put is to end: the rest is for the answer. When one block of a request is
-late, the others' answer must not be."""
 _MOST_REQUESTS = 4096
 """Requests that are dealt with at once. More are left to end at their askers' deadlines."""
 _MOST_ANSWERS = 4096
@@ -72,6 +70,7 @@ class Home:
         self._members = members
         self._settings = settings
         self._counts = counts
+        self._kept = KeptBlocks(network, store, members, settings, counts)
         self._window = asyncio.Semaphore(settings.window)
         self._requests: set[str] = set()
         self._answers: dict[str, asyncio.TimerHandle] = {}  # in the order in which they were given
@@ -80,26 +79,38 @@ class Home:
     async def serve(self) -> None:
         """Answer until cancelled, or until the network is closed."""
         try:
+            self._kept.start()
             while True:
-                for name in await self._network.asked():
-                    self._on_asked(name)
+                self._hear(await self._network.asked())
         except KVError:
             return  # the network is closed
         finally:
             self._close()
 
     def hear(self) -> None:
-        """Take note of what this node was asked for until now: so all of it is counted."""
-        for name in self._network.asked_by_now():
-            self._on_asked(name)
+        """Take note of what this node was asked for until now: so all of it is counted, and what
+        the network has kept by itself is here."""
+        self._hear(self._network.asked_by_now())
 
-    def _on_asked(self, name: str) -> None:
-        if is_request(name):
-            is_new = name not in self._requests and name not in self._answers
-            if is_new and len(self._requests) < _MOST_REQUESTS:
-                self._requests.add(name)
-                self._begin(self._answer(name))
-            return
+    def _hear(self, asked: Sequence[Asked]) -> None:
+        for one in asked:
+            if isinstance(one, KeptBlock):
+                self._kept.add(one)
+            elif isinstance(one, TriedRequest):
+                self._on_request(one.name, one.outcomes)
+            elif is_request(one):
+                self._on_request(one, ())
+            else:
+                self._on_block(one)
+        self._kept.settle()
+
+    def _on_request(self, name: str, outcomes: Sequence[Outcome | None]) -> None:
+        is_new = name not in self._requests and name not in self._answers
+        if is_new and len(self._requests) < _MOST_REQUESTS:
+            self._requests.add(name)
+            self._begin(self._answer(name, outcomes))
+
+    def _on_block(self, name: str) -> None:
         tiers = {store: store.tiers.tier(name) for store in self._stores}
         self._counts.served += tiers[self._store] is not None
         # What this node keeps for itself goes to a home, which has it then: that is no use of it.
@@ -119,6 +130,7 @@ class Home:
         task.add_done_callback(self._tasks.discard)
 
     def _close(self) -> None:
+        self._kept.close()
         for task in self._tasks:
             task.cancel()
         for name, timer in self._answers.items():
@@ -134,8 +146,8 @@ class Home:
         self._counts.brought += brought
         self._counts.served += brought
 
-    async def _answer(self, name: str) -> None:
-        answer = await self._answer_to(name)
+    async def _answer(self, name: str, outcomes: Sequence[Outcome | None]) -> None:
+        answer = await self._answer_to(name, outcomes)
         if not answer.done:
             self._counts.refused.update(answer.lacks())
         try:
@@ -154,27 +166,39 @@ class Home:
         self._answers.pop(name).cancel()
         self._network.withdraw(name)
 
-    async def _answer_to(self, name: str) -> Answer:
+    async def _answer_to(self, name: str, outcomes: Sequence[Outcome | None]) -> Answer:
         try:
             request = Request.parse(name)
         except KVError:
             return Answer(False, "no such request")
-        return await self._tried(name, self._done(request), Answer(False, _FAILED))
+        return await self._tried(name, self._done(request, outcomes), Answer(False, _FAILED))
 
-    async def _keep_all(self, keep: Keep, asker: str) -> list[str | None]:
-        """For each block ``None``, or why it is not here; what ends in an error harms no other."""
-        source = keep.source
+    async def _keep_all(
+        self, keep: Keep, asker: str, outcomes: Sequence[Outcome | None]
+    ) -> list[str | None]:
+        """For each block ``None``, or why it is not here; what ends in an error harms no other.
+
+        Those whose outcome is known were tried by the network.
+        """
+        known = outcomes or [None] * len(keep.all_blocks)
         keeping = [
-            self._tried(name, self._keep(name, depth, source, asker), _FAILED)
-            for name, depth in ((block.name, depth) for block, depth in keep.all_blocks)
+            self._lack_of(block.name, depth, keep.source, asker, outcome)
+            for (block, depth), outcome in zip(keep.all_blocks, known, strict=True)
         ]
         # A single one needs no task of its own.
         return [await keeping[0]] if len(keeping) == 1 else await asyncio.gather(*keeping)
 
+    async def _lack_of(
+        self, name: str, depth: int, source: str, asker: str, outcome: Outcome | None
+    ) -> str | None:
+        if outcome is None:
+            return await self._tried(name, self._keep(name, depth, source, asker), _FAILED)
+        return None if outcome is Outcome.HERE else lack_after(outcome)
+
     async def _keep(self, name: str, depth: int, source: str, asker: str) -> str | None:
         """Have a block for ``asker``; ``None``, or why it is not here."""
         own_depth = self._members.own_depth(depth)
-        timeout_s = _PART_FOR_FETCHING * self._settings.put_timeout_s
+        timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
         lack = await self._intake.keep(name, own_depth, source, timeout_s)
         if lack is None:  # askers may be invented: each that is counted has a block here
             self._counts.kept[asker] += 1
@@ -190,11 +214,11 @@ class Home:
             _log.exception("%s was not done", what)
         return failed
 
-    async def _done(self, request: Request) -> Answer:
+    async def _done(self, request: Request, outcomes: Sequence[Outcome | None]) -> Answer:
         name, action = request.action.block.name, request.action
         match action:
             case Keep():
-                return Answer.of_blocks(await self._keep_all(action, request.asker))
+                return Answer.of_blocks(await self._keep_all(action, request.asker, outcomes))
             case Note(_, depth, source):
                 self._notes.add(name, self._members.own_depth(depth), source)
                 return DONE

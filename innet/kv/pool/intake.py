@@ -9,6 +9,11 @@ from innet.kv.pool.offered_store import OfferedStore
 from innet.kv.pool.single_flight import SingleFlight
 
 
+def lack_after(outcome: Outcome) -> str:
+    """Why a block is not here that could not be fetched."""
+    return f"the block is {outcome.value}"
+
+
 class Intake:
     """Fetches blocks that this node is to keep for others, each once and so many at a time."""
 
@@ -49,5 +54,5 @@ class Intake:
         async with self._window:
             outcome, block = await self._network.fetch(name, source, timeout_s)
         if block is None or outcome is not Outcome.HERE:
-            return f"the block is {outcome.value}"
+            return lack_after(outcome)
         return None if await self._store.keep(name, block, depth) else "no room"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -40,6 +40,62 @@ class Sealed:
 
     contents: Contents
     root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How a network does by itself what others ask its node to keep.
+
+    Attributes:
+        answer: to a request that was done.
+        window: of blocks that are fetched at once.
+        fetch_s: until a block has to be here, once its turn has come.
+        answer_s: how long an answer can be asked for again.
+        room_bytes: of blocks that nobody has heard of yet.
+    """
+
+    answer: bytes
+    window: int
+    fetch_s: float
+    answer_s: float
+    room_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptBlock:
+    """A block that the network has fetched by itself, because others asked this node to keep it.
+
+    Attributes:
+        name: of the block.
+        block: it.
+        depth: its place in its prompt, as the request says.
+        askers: the nodes that asked for it.
+        is_served: whether the network serves it; or something was published under its name since.
+    """
+
+    name: str
+    block: Sealed
+    depth: int
+    askers: Sequence[str]
+    is_served: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TriedRequest:
+    """A request to keep blocks that the network could not do by itself.
+
+    Attributes:
+        name: of the request.
+        outcomes: for each of its blocks; ``None``: it was not tried to the end. Those that are here
+            were told of.
+    """
+
+    name: str
+    outcomes: Sequence[Outcome | None]
+
+
+Asked = str | KeptBlock | TriedRequest
+"""What a node was asked for: an object or a request, by its name; or what came of it already."""
 
 
 class BlockNetwork(Protocol):
@@ -121,8 +177,31 @@ class BlockNetwork(Protocol):
     async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
         """Whether ``source``, or a cache on the way, has an object: fetch its root manifest."""
 
-    async def asked(self) -> list[str]:
-        """Wait for names of objects and requests that this node was asked for, in that order.
+    def keep_by_itself(self, keeping: Keeping) -> None:
+        """Do without a further word, as far as possible, what others ask this node to keep.
+
+        What came of it is among what :meth:`asked` tells. A block that is kept so is served; until
+        it is adopted, publishing something under its name takes its place, and withdrawing it has
+        no effect. A network may leave all requests to its node.
+        """
+
+    def adopt(self, name: str) -> None:
+        """Take over a block that was kept so, and is served, as if it had been published here."""
+
+    def hear_of_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
+        """Say how many of the blocks that were kept so this node has heard of.
+
+        Args:
+            blocks: since the last call, adopted or not.
+            size_bytes: of them.
+            room_bytes: for others, from now on, with those that will still be heard of.
+        """
+
+    def keep_nothing_by_itself(self) -> None:
+        """Leave all requests to this node, and drop what is not adopted."""
+
+    async def asked(self) -> list[Asked]:
+        """Wait for objects and requests that this node was asked for, in that order.
 
         These are requests, objects that are expected, and objects that were given.
 
@@ -130,7 +209,7 @@ class BlockNetwork(Protocol):
             KVError: the network is closed.
         """
 
-    def asked_by_now(self) -> list[str]:
+    def asked_by_now(self) -> list[Asked]:
         """What :meth:`asked` would tell of if it were waited for long enough, and now will not.
 
         Nothing when the network is closed.

@@ -59,6 +59,16 @@ class OfferedStore(VerifiedStore):
         finally:
             self._publications.release(name)
 
+    def adopt(self, name: str, block: Sealed, depth: int) -> bool | None:
+        """Keep a block that the network serves by itself; whether there is room for it, and
+        ``None`` when another of the name is served."""
+        if not self._publications.adopt(name, block):
+            return None
+        try:
+            return self.put(name, block, depth)
+        finally:
+            self._publications.release(name)
+
     def _drop(self, name: str) -> None:
         self.tiers.remove(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from innet.kv.names import BlockKey
 from innet.kv.pool.asker import Asker
@@ -21,6 +22,8 @@ class Pinning:
         members: Members,
         asker: Asker,
         timeout_s: float,
+        *,
+        hear: Callable[[], None],
     ) -> None:
         """
         Args:
@@ -29,7 +32,9 @@ class Pinning:
             members: of the pool.
             asker: of this node.
             timeout_s: for a member's answer.
+            hear: has what the network has kept by itself entered into ``holdings``.
         """
+        self._hear = hear
         self._node = node
         self._holdings = holdings
         self._members = members
@@ -38,6 +43,7 @@ class Pinning:
 
     async def pin(self, key: BlockKey, lease_s: float) -> bool:
         """Whether a block is pinned now, at least at one place."""
+        self._hear()
         here = await self._holdings.pin(key.name, self._node, lease_s)
         lease_ms = min(MAX_NUMBER, max(1, round(lease_s * 1000)))
         return any(await self._ask_homes(key, Pin(key, lease_ms))) or here
@@ -49,6 +55,7 @@ class Pinning:
 
     async def evict(self, key: BlockKey) -> bool:
         """Whether a block is gone from all places, but those where another has pinned it."""
+        self._hear()
         here = self._holdings.drop(key.name, self._node)
         return all(await self._ask_homes(key, Drop(key))) and here
 

@@ -77,6 +77,7 @@ class PoolParts:
             notes,
             members,
             self.window,
+            hear=self.hear,
             keeps_fetched=settings.keeps_fetched and local.capacity_bytes > 0,
         )
         asker = Asker(network, members)
@@ -107,8 +108,14 @@ class PoolParts:
             members,
             asker,
             settings.put_timeout_s,
+            hear=self.hear,
         )
         self._serving: asyncio.Task[None] | None = None
+
+    def hear(self) -> None:
+        """Have what the network has kept by itself entered into ``offered``."""
+        if self.offered.tiers.memory.capacity_bytes:
+            self.home.hear()
 
     async def start(self) -> None:
         """Serve others from now on, with what the disk has from before."""

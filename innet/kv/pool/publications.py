@@ -66,6 +66,16 @@ class Publications:
         publication.publishing.add_done_callback(ended)
         return True
 
+    def adopt(self, name: str, block: Sealed) -> bool:
+        """Hold a block that the network serves by itself; false: another of the name is served."""
+        if name in self._publications:
+            return False
+        served: asyncio.Future[Sealed | None] = asyncio.get_running_loop().create_future()
+        served.set_result(block)
+        self._publications[name] = _Publication(served, holders=1)
+        self._network.adopt(name)
+        return True
+
     def hold(self, name: str) -> None:
         """Hold a block that somebody holds already."""
         self._publications[name].holders += 1

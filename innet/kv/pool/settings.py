@@ -16,7 +16,7 @@ class PoolSettings:
     Attributes:
         replicas: homes that are to keep a block.
         window: blocks that this node has on their way at once, those it loads and puts and, beside
-            them, as many that it fetches as their home.
+            them, as many that its node fetches as their home, and as many that the pool has to.
         timeout_s: of a ``get`` or ``exists`` that names none, from its call to its end.
         put_timeout_s: of a ``put``, ``pin``, ``unpin`` or ``evict`` at a home.
         leave_out_s: how long a home that could not be reached is taken for absent.

@@ -49,6 +49,12 @@ class Budget:
         """Whether a block of that size can be kept, if others go."""
         return size <= self.capacity_bytes - self._pinned_bytes
 
+    @property
+    def room_for_new_bytes(self) -> int:
+        """So much can come at once, and nothing of it has to go for the rest of it."""
+        stay = self._pinned_bytes if self._policy.newest_stays else self._used_bytes
+        return self.capacity_bytes - stay
+
     def insert(self, name: str, size: int, depth: int) -> list[tuple[str, int]]:
         """Keep a block that is not here and has room; names and depths of what goes for it."""
         self._entries[name] = _Entry(size, depth)

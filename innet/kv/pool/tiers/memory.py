@@ -53,6 +53,11 @@ class MemoryTier:
         """The most that all blocks take."""
         return self._budget.capacity_bytes
 
+    @property
+    def room_for_new_bytes(self) -> int:
+        """So much can come at once, and nothing of it has to go for the rest of it."""
+        return self._budget.room_for_new_bytes
+
     def __contains__(self, name: str) -> bool:
         """Whether the block is here; asking this is no use of it."""
         return name in self._blocks

@@ -20,8 +20,8 @@ struct Cache : ObjectHost {
 
     std::vector<std::string> asked() {
         std::vector<std::string> uris;
-        for (const wire::Name& one : endpoint.take_objects_asked()) {
-            uris.push_back(one.view().to_uri());
+        for (const AskedObject& one : endpoint.take_objects_asked()) {
+            uris.push_back(one.name.view().to_uri());
         }
         return uris;
     }
