@@ -15,7 +15,7 @@ namespace innet::driver {
 namespace {
 
 /// Receive calls per link and round: bounds how long one busy link keeps the others waiting.
-constexpr int kReceiveRounds = 4;
+constexpr int kReceiveRounds = 1;
 constexpr int kForeignReceiveRounds = 1;
 /// Packets a link that is not modelled may hold back while its channel has no room.
 constexpr std::size_t kMaxBacklogPackets = 16384;

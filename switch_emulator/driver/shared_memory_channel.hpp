@@ -36,7 +36,7 @@ class SharedMemoryChannel final : public Channel {
 
   private:
     static constexpr std::size_t kReceiveBatchPackets = 64;
-    static constexpr std::size_t kReceiveBatchBytes = std::size_t{512} << 10;
+    static constexpr std::size_t kReceiveBatchBytes = std::size_t{128} << 10;
 
     SharedMemoryChannel(LinkMemory memory, FileDescriptor own_event, FileDescriptor peer_event);
     bool keeps_its_end();
