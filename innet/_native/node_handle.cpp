@@ -45,6 +45,16 @@ class BufferClaim {
     ObjectMemory* memory_;
 };
 
+std::shared_ptr<security::SegmentTagger> make_tagger(const nb::bytes& key) {
+    const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(key.data()),
+                                              key.size());
+    if (bytes.size() != security::SegmentTagger::kKeySize) {
+        throw nb::value_error("a key for tags has 64 bytes");
+    }
+    return std::make_shared<security::SegmentTagger>(
+        bytes.first<security::SegmentTagger::kKeySize>());
+}
+
 }  // namespace
 
 OperationId NodeHandle::submit(const Publication* publication,
@@ -426,15 +436,19 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
 void bind_objects_of(nb::class_<NodeHandle>& node) {
     node.def(
             "register_objects",
-            [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait) {
+            [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait,
+               std::optional<nb::bytes> tag_key) {
                 using Missing = MissingObject;
+                auto tagger = tag_key ? make_tagger(*tag_key) : nullptr;
                 self.call([&](Engine& engine) {
-                    engine.endpoint.register_objects(prefix, label,
-                                                     wait ? Missing::kWait : Missing::kRefuse);
+                    engine.endpoint.register_objects(
+                        prefix, label, wait ? Missing::kWait : Missing::kRefuse, std::move(tagger));
                 });
             },
-            "prefix"_a, "label"_a, "wait"_a = true,
-            "Who asks for an object that is not there waits; or its fetch ends as absent.")
+            "prefix"_a, "label"_a, "wait"_a = true, "tag_key"_a = nb::none(),
+            "Who asks for an object that is not there waits; or its fetch ends as absent. With a "
+            "key of 64 bytes for tags, objects under the prefix are published with them, and "
+            "fetched by them where they have them.")
         .def(
             "unregister_objects",
             [](NodeHandle& self, const wire::Name& prefix) {

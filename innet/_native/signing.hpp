@@ -14,7 +14,7 @@
 namespace innet::bindings {
 
 /// One key: to sign with (secret, salt), or to verify with (secret is the public key for Ed25519,
-/// and a SubjectPublicKeyInfo for ECDSA and RSA).
+/// behind the seed or without it, and a SubjectPublicKeyInfo for ECDSA and RSA).
 struct SigningKey {
     wire::SignatureType type = wire::SignatureType::kDigestSha256;
     wire::Name name;

@@ -103,6 +103,11 @@ class Tenant:
         key = PrivateKey.from_raw_ed25519(bytes.fromhex(self.key.secret))
         return Certificate.self_signed(name_of(f"{self.key_name}/1"), key, validity, version=1)
 
+    @cached_property
+    def tag_key(self) -> bytes:
+        """Of the tags of its blocks' segments: 64 bytes, which only who has the secret knows."""
+        return self._derived("tag hash") + self._derived("tag")
+
     def signing_key(self) -> _core.SigningKey:
         """:attr:`key`, as the packet path takes it."""
         return self.key.native()
@@ -110,6 +115,11 @@ class Tenant:
     def verifying_key(self) -> _core.SigningKey:
         """:attr:`public_key`, as the packet path takes it."""
         return self.public_key.native()
+
+    def member_key(self) -> _core.SigningKey:
+        """The same with the private half, as members have it: they verify in half the time."""
+        pair = self.key.secret + self.public_key.secret
+        return self.key.model_copy(update={"secret": pair}).native()
 
     def _derived(self, purpose: str) -> bytes:
         info = f"innet kv {purpose} {self.name}".encode()

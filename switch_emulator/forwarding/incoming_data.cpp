@@ -126,6 +126,12 @@ std::optional<security::Sha256Digest> Node::State::collect_waiting(
                job_of(tables::NamePrefixes(entry->key.name)) != job;
     });
     if (pit.digest_entries() == 0) return std::nullopt;
+    if (known_digest == nullptr && application != nullptr) {
+        const security::Sha256Digest* told = application->told_digest(data);
+        if (told != nullptr) pit.collect_digest_matches(name, *told, waiting_by_digest);
+        if (!waiting_by_digest.empty() && !passes_through()) return *told;
+        waiting_by_digest.clear();
+    }
     const security::Sha256Digest digest =
         known_digest != nullptr ? *known_digest : sha256.digest(data.whole());
     pit.collect_digest_matches(name, digest, waiting_by_digest);

@@ -189,6 +189,10 @@ void Node::on_packet(FaceId face, PacketRef packet, TimePoint now,
 
 bool Node::awaits_digests() const { return state_->pit.digest_entries() > 0; }
 
+bool Node::can_tell_digest(wire::NameView data) const {
+    return state_->application != nullptr && state_->application->can_tell_digest(data);
+}
+
 void Node::run_pending(TimePoint now) { state_->run_pending(now); }
 
 void Node::on_timer(TimePoint now) {

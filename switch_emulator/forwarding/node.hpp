@@ -222,6 +222,8 @@ class Node final : public Forwarder {
                    const security::Sha256Digest* data_digest = nullptr);
     /// Whether Data that comes now will be looked at for its implicit digest.
     bool awaits_digests() const;
+    /// Whether Data of this name is for the application, which may tell its digest without hashing.
+    bool can_tell_digest(wire::NameView data) const;
     /// Runs what the application queued through `Forwarder` outside `on_packet` and `on_timer`.
     void run_pending(TimePoint now);
     void on_timer(TimePoint now);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/security/sha256.hpp"
 #include "transport/time.hpp"
 #include "transport/wire/data.hpp"
 #include "transport/wire/interest.hpp"
@@ -47,6 +48,12 @@ class Application : public Requester {
     /// same node takes it unsigned.
     virtual Production produce(const wire::InterestView& interest, bool for_network,
                                TimePoint now) = 0;
+    /// Whether `told_digest` may know the digest of Data of this name.
+    virtual bool can_tell_digest(wire::NameView) { return false; }
+    /// The implicit digest of Data that this application has asked for, if it can tell without
+    /// hashing the packet; null: it cannot. Its word, for itself alone: whoever else asked for the
+    /// bytes of that digest has not taken it. Valid until the next call.
+    virtual const security::Sha256Digest* told_digest(const wire::DataView&) { return nullptr; }
 };
 
 /// What an application and a reducer may ask of their node.

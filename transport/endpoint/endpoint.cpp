@@ -140,7 +140,8 @@ OperationState& Endpoint::State::start_fetch(OperationId id, ObjectFetchSpec spe
     operation.id = id;
     operation.deadline = spec.deadline;
     operation.times.started = latest;
-    operation.object = std::make_unique<ObjectFetch>(std::move(spec));
+    auto tagger = objects.tagger_of(spec.object.view());
+    operation.object = std::make_unique<ObjectFetch>(std::move(spec), std::move(tagger));
     operation.fetches = {*operation.object->next_stage()};
     operations.emplace(id, std::move(owned));
     fetcher.start(operation, latest);
@@ -214,9 +215,9 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     state.complete_ended();
 }
 
-void Endpoint::register_objects(const wire::Name& prefix, std::string label,
-                                MissingObject missing) {
-    state_->objects.register_prefix(prefix, std::move(label), missing);
+void Endpoint::register_objects(const wire::Name& prefix, std::string label, MissingObject missing,
+                                std::shared_ptr<security::SegmentTagger> tagger) {
+    state_->objects.register_prefix(prefix, std::move(label), missing, std::move(tagger));
 }
 
 void Endpoint::unregister_objects(const wire::Name& prefix) {
@@ -372,6 +373,12 @@ void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked
     state_->latest = now;
     state_->fetcher.on_data(data, marked, now);
     state_->complete_ended();
+}
+
+bool Endpoint::can_tell_digest(wire::NameView data) { return state_->fetcher.has_tag_for(data); }
+
+const security::Sha256Digest* Endpoint::told_digest(const wire::DataView& data) {
+    return state_->fetcher.digest_by_tag(data);
 }
 
 void Endpoint::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {

@@ -100,9 +100,11 @@ class Endpoint final : public Application {
 
     /// Objects under `prefix` are ours. Who asks for one that is not published waits, and is told
     /// that `label` (a rank) is late; or is refused, and its fetch ends with kAbsent if it
-    /// says that it `may_be_absent`.
+    /// says that it `may_be_absent`. With a `tagger`, what is published there is tagged, and what
+    /// is fetched there is checked by its tags.
     void register_objects(const wire::Name& prefix, std::string label,
-                          MissingObject missing = MissingObject::kWait);
+                          MissingObject missing = MissingObject::kWait,
+                          std::shared_ptr<security::SegmentTagger> tagger = nullptr);
     /// Drops the prefix and its objects.
     void unregister_objects(const wire::Name& prefix);
     /// Starts publishing an object. It is cut and hashed in slices by `on_timer`, between packets;
@@ -160,6 +162,8 @@ class Endpoint final : public Application {
                        TimePoint now) override;
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;
+    bool can_tell_digest(wire::NameView data) override;
+    const security::Sha256Digest* told_digest(const wire::DataView& data) override;
     void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) override;
     void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) override;
 

@@ -205,6 +205,30 @@ bool Fetcher::is_named(const TargetState& target, std::uint64_t segment, const w
     return named == *digest;
 }
 
+const FetchSpec* Fetcher::tagged_fetch_of(const SegmentName& name) {
+    find_matches(name.tensor, name.segment);
+    for (const std::uint32_t place : matches_) {
+        const TargetState& target = targets_[place];
+        if (target.operation == nullptr || target.spec().tags.empty()) continue;
+        if (outstanding(target, TargetTable::key(place, name.segment))) return &target.spec();
+    }
+    return nullptr;
+}
+
+bool Fetcher::has_tag_for(wire::NameView name) {
+    const auto segment = SegmentName::parse(name);
+    return segment && tagged_fetch_of(*segment) != nullptr;
+}
+
+const security::Sha256Digest* Fetcher::digest_by_tag(const wire::DataView& data) {
+    const auto segment = SegmentName::parse(data.name());
+    const FetchSpec* fetch = segment ? tagged_fetch_of(*segment) : nullptr;
+    if (fetch == nullptr) return nullptr;
+    const auto place = static_cast<std::size_t>(segment->segment - fetch->first_segment);
+    const bool holds = fetch->tagger->holds(security::PacketParts::of(data), fetch->tags[place]);
+    return holds ? &fetch->digests[place] : nullptr;
+}
+
 void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
                       const wire::DataView& data) {
     OperationState& operation = *target.operation;

@@ -26,6 +26,11 @@ class Fetcher {
              bool names_late = false);
     /// Asks for what waits for the room that operations have left which ended since the last call.
     void use_room_left(TimePoint now);
+    /// The digest of Data that a fetch has asked for, where it can be told by a tag instead of by
+    /// hashing; null: it cannot. Valid until the next call of anything else.
+    const security::Sha256Digest* digest_by_tag(const wire::DataView& data);
+    /// Whether there is a tag to tell it by.
+    bool has_tag_for(wire::NameView name);
     /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
     void take_outcomes(std::vector<Outcome>& into);
 
@@ -69,6 +74,8 @@ class Fetcher {
     /// it had to be known.
     bool is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
                   std::optional<security::Sha256Digest>& digest);
+    /// The fetch that waits for this segment, and has a tag for it; null: there is none.
+    const FetchSpec* tagged_fetch_of(const SegmentName& name);
     /// Places the answer, or ends the operation when it is not the one expected.
     void deliver(const TargetState& target, std::uint64_t segment, const wire::DataView& data);
     void refused(TargetState& target, Flow& flow, RequestKey key, wire::NackReason reason,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/publish/segmentation.hpp"
+#include "transport/security/segment_tagger.hpp"
 #include "transport/security/sha256.hpp"
 #include "transport/time.hpp"
 #include "transport/wire/data.hpp"
@@ -69,6 +70,10 @@ struct FetchSpec {
     /// for, and nothing but the bytes that they stand for is taken. Empty: whatever Data of the
     /// name is verified.
     std::span<const security::Sha256Digest> digests;
+    /// Tags of the segments, likewise, and who checks them: a segment of the right tag has the
+    /// digest that is listed for it, and need not be hashed. Both empty: there are none.
+    std::span<const security::SegmentTag> tags;
+    security::SegmentTagger* tagger = nullptr;
     SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then
 };
 

@@ -18,6 +18,10 @@ constexpr std::size_t kSegmentAlignment = 64;
 constexpr std::size_t kMaxWithinRoot = 1024;
 /// A root manifest's numbers beside its list of digests, and the list's own header.
 constexpr std::size_t kRootNumbersBytes = 4 * 11 + 6;
+/// The header of a root's list of tags.
+constexpr std::size_t kTagsHeaderBytes = 6;
+/// A root with tags is no larger, so that foreign clients take it.
+constexpr std::size_t kMaxTaggedRoot = 8800;
 
 /// Bytes of a packet with `content_bytes` of content, with the longest numbers that it can have.
 std::size_t packet_size(const wire::Name& name, wire::DataFields fields, std::size_t content_bytes,
@@ -71,6 +75,11 @@ std::optional<ObjectCut> ObjectCut::of(const ObjectSpec& spec, const security::S
     const std::size_t within = wire::element_size(wire::kManifestObject, spec.bytes.size());
     cut.within_root = virtual_scale == 1 && spec.bytes.size() <= kMaxWithinRoot &&
                       root_overhead(spec, root_signer) + security::kSha256Size + within <= limit;
+    const std::uint64_t segments = cut.segmentation.segments();
+    const std::uint64_t listed = segments * (security::kSha256Size + security::kSegmentTagSize);
+    cut.tagged = !cut.within_root && segments <= cut.fan_out &&
+                 root_overhead(spec, root_signer) + kTagsHeaderBytes + listed <=
+                     std::min(limit, kMaxTaggedRoot);
     return cut;
 }
 

@@ -29,6 +29,7 @@ struct ObjectCut {
     Segmentation segmentation;
     std::uint64_t fan_out = 0;  ///< digests in one manifest
     bool within_root = false;   ///< the object is so small that its root has all of it
+    bool tagged = false;        ///< its root, the only manifest, has room for its segments' tags
 
     /// So that no packet exceeds the limit. Nothing when the object's name leaves no room in a
     /// packet, or it has too many segments. A packet's limit counts what its content stands for.

@@ -52,6 +52,10 @@ FetchSpec ObjectFetch::segments() {
     fetch.into = spec_.memory->bytes();
     spec_.memory->keep_digests(std::move(digests_));
     fetch.digests = spec_.memory->digests();
+    if (tagger_) {
+        fetch.tagger = tagger_.get();
+        fetch.tags = verifier_->tags();
+    }
     return fetch;
 }
 

@@ -13,6 +13,7 @@
 #include "transport/endpoint/segment_receiver.hpp"
 #include "transport/object/object_memory.hpp"
 #include "transport/security/manifest.hpp"
+#include "transport/security/segment_tagger.hpp"
 
 namespace innet {
 
@@ -37,7 +38,10 @@ struct ObjectFetchSpec {
 /// Data given to `receive` must be verified by its key, as a node's application gets it.
 class ObjectFetch final : public SegmentReceiver {
   public:
-    explicit ObjectFetch(ObjectFetchSpec spec) : spec_(std::move(spec)) {}
+    /// `tagger` checks the segments by their tags, where the root has them. Null: digests alone do.
+    explicit ObjectFetch(ObjectFetchSpec spec,
+                         std::shared_ptr<security::SegmentTagger> tagger = nullptr)
+        : spec_(std::move(spec)), tagger_(std::move(tagger)) {}
 
     /// What to fetch next; its digests and buffers live until the next call. Nothing when the
     /// object is complete.
@@ -61,6 +65,7 @@ class ObjectFetch final : public SegmentReceiver {
     std::string uri() const { return spec_.object.view().to_uri(); }
 
     ObjectFetchSpec spec_;
+    std::shared_ptr<security::SegmentTagger> tagger_;
     std::optional<security::ManifestVerifier> verifier_;
     Segmentation segmentation_;
     std::vector<security::Sha256Digest> digests_;  ///< of the current stage

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "transport/security/segment_tagger.hpp"
 #include "transport/wire/name.hpp"
 
 namespace innet {
@@ -21,6 +23,8 @@ struct ObjectPrefix {
     wire::Name name;
     std::string label;  ///< who is late (a rank) when an object is waited for
     MissingObject missing = MissingObject::kWait;
+    /// Tags the segments of objects published here, and checks those fetched; null: nothing does.
+    std::shared_ptr<security::SegmentTagger> tagger = nullptr;
 };
 
 /// The longest prefix of a name counts. Looked up once per Interest: a walk along the name, as deep

@@ -8,11 +8,13 @@ namespace innet {
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cut,
                                      std::uint32_t virtual_scale, PacketPool& pool,
                                      security::BatchHasher& hasher,
-                                     std::shared_ptr<security::Signer> root_signer)
+                                     std::shared_ptr<security::Signer> root_signer,
+                                     std::shared_ptr<security::SegmentTagger> tagger)
     : object_(spec.name),
       pool_(pool),
       hasher_(hasher),
       root_signer_(std::move(root_signer)),
+      tagger_(cut.tagged ? std::move(tagger) : nullptr),
       segments_{ObjectSegments(object_.view(), spec.bytes, cut.segmentation, virtual_scale, pool),
                 {},
                 {},
@@ -58,6 +60,7 @@ void ObjectPublication::cut_next(std::size_t budget_bytes) {
         hasher_.digest(jobs_);
         for (const security::HashJob& job : jobs_) segments_.digests.push_back(job.digest);
     }
+    if (tagger_) tag_from(first);
     jobs_.clear();
     frames_.clear();
 }
@@ -67,12 +70,22 @@ security::HashJob ObjectPublication::cut_segment(std::uint64_t segment) {
     return {{segments_.packets.emplace_back(segments_.of.packet(segment)).bytes()}};
 }
 
+void ObjectPublication::tag_from(std::size_t first) {
+    for (const SegmentFrame& frame : frames_) tags_.push_back(tagger_->tag(frame.parts()));
+    if (segments_.lent) return;
+    for (const PacketRef& packet : std::span(segments_.packets).subspan(first)) {
+        const auto data = wire::DataView::parse(packet.bytes());
+        tags_.push_back(tagger_->tag(security::PacketParts::of(*data)));
+    }
+}
+
 bool ObjectPublication::make_manifests() {
     security::ManifestBuilder builder(object_, fan_out_);
     const Segmentation& cut = segments_.of.segmentation();
     builder.set_extent({cut.block_bytes, cut.segment_bytes});
     if (within_root_) builder.set_object(segments_.of.bytes());
     for (const security::Sha256Digest& digest : segments_.digests) builder.add(digest);
+    builder.set_tags(std::move(tags_));
     auto packets = build(builder);
     if (!packets) return false;
     for (PacketRef& packet : *packets) {

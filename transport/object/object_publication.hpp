@@ -27,10 +27,11 @@ namespace innet {
 class ObjectPublication {
   public:
     /// `pool` and `hasher` outlive the publication. Each byte of a segment stands for
-    /// `virtual_scale`.
+    /// `virtual_scale`. `tagger` may be null.
     ObjectPublication(const ObjectSpec& spec, const ObjectCut& cut, std::uint32_t virtual_scale,
                       PacketPool& pool, security::BatchHasher& hasher,
-                      std::shared_ptr<security::Signer> root_signer);
+                      std::shared_ptr<security::Signer> root_signer,
+                      std::shared_ptr<security::SegmentTagger> tagger = nullptr);
     /// Publishes again what was signed earlier: fails when the bytes are others.
     ObjectPublication(const ObjectSpec& spec, ObjectSeal seal, std::uint32_t virtual_scale,
                       PacketPool& pool, security::BatchHasher& hasher);
@@ -54,19 +55,23 @@ class ObjectPublication {
     void cut_next(std::size_t budget_bytes);
     /// Keeps a segment's packet, if packets are kept; what its digest is of.
     security::HashJob cut_segment(std::uint64_t segment);
+    /// Of the segments from `first` on, which are cut.
+    void tag_from(std::size_t first);
     bool make_manifests();
     std::optional<std::vector<PacketRef>> build(const security::ManifestBuilder& builder);
 
     wire::Name object_;
     PacketPool& pool_;
     security::BatchHasher& hasher_;
-    std::shared_ptr<security::Signer> root_signer_;  ///< null when sealed
+    std::shared_ptr<security::Signer> root_signer_;    ///< null when sealed
+    std::shared_ptr<security::SegmentTagger> tagger_;  ///< null where nothing is tagged
     std::optional<ObjectSeal> seal_;
     KeptSegments segments_;
     std::uint64_t fan_out_;
     bool within_root_;
     std::vector<security::HashJob> jobs_;  ///< these two are of what is being cut
     std::vector<SegmentFrame> frames_;
+    std::vector<security::SegmentTag> tags_;
     security::Sha256 sha256_;
     std::vector<ObjectPacket> manifests_;
     std::shared_ptr<ObjectMemory> root_into_;

@@ -30,9 +30,15 @@ bool is_root(const SegmentName& packet) {
 }  // namespace
 
 void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string label,
-                                      MissingObject missing) {
+                                      MissingObject missing,
+                                      std::shared_ptr<security::SegmentTagger> tagger) {
     unregister_prefix(prefix);
-    prefixes_.add({prefix, std::move(label), missing});
+    prefixes_.add({prefix, std::move(label), missing, std::move(tagger)});
+}
+
+std::shared_ptr<security::SegmentTagger> ObjectPublisher::tagger_of(wire::NameView object) const {
+    const ObjectPrefix* prefix = prefixes_.longest_of(object);
+    return prefix == nullptr ? nullptr : prefix->tagger;
 }
 
 void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
@@ -86,8 +92,9 @@ void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
         completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
         return;
     }
-    start(id, std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_, hasher_,
-                                                  std::move(root_signer)));
+    start(id,
+          std::make_unique<ObjectPublication>(spec, *cut, virtual_scale_, pool_, hasher_,
+                                              std::move(root_signer), tagger_of(spec.name.view())));
 }
 
 void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spec,
@@ -208,7 +215,8 @@ bool ObjectPublisher::publish_short(const ObjectSpec& spec,
                                     std::shared_ptr<security::Signer> root_signer) {
     const auto cut = ObjectCut::of(spec, *root_signer, virtual_scale_);
     if (!cut || refusal(spec.name.view())) return false;
-    ObjectPublication object(spec, *cut, virtual_scale_, pool_, hasher_, std::move(root_signer));
+    ObjectPublication object(spec, *cut, virtual_scale_, pool_, hasher_, std::move(root_signer),
+                             tagger_of(spec.name.view()));
     if (object.advance(kSliceBytes) != ObjectPublication::Progress::kComplete) return false;
     offer(object.take());
     return true;

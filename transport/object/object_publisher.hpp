@@ -49,7 +49,11 @@ class ObjectPublisher {
           hasher_(hasher == nullptr ? serial_hasher_ : *hasher) {}
 
     /// Objects under `prefix` are ours. `label` (a rank) is who is late when one is waited for.
-    void register_prefix(const wire::Name& prefix, std::string label, MissingObject missing);
+    /// `tagger`, if there is one, tags what is published.
+    void register_prefix(const wire::Name& prefix, std::string label, MissingObject missing,
+                         std::shared_ptr<security::SegmentTagger> tagger = nullptr);
+    /// Of the object's prefix; null where it has none.
+    std::shared_ptr<security::SegmentTagger> tagger_of(wire::NameView object) const;
     /// Drops the prefix with its objects; who waits for one is refused.
     void unregister_prefix(const wire::Name& prefix);
 

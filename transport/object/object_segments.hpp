@@ -8,6 +8,7 @@
 #include "transport/publish/segment_name.hpp"
 #include "transport/publish/segmentation.hpp"
 #include "transport/security/batch_hasher.hpp"
+#include "transport/security/segment_tagger.hpp"
 #include "transport/wire/data.hpp"
 #include "transport/wire/name.hpp"
 
@@ -19,11 +20,16 @@ struct SegmentFrame {
     wire::DataLayout layout;
     std::span<const std::uint8_t> content;
 
-    /// Of the whole packet; frame and content must outlive it.
-    security::HashJob to_hash() const {
+    /// Frame and content must outlive them.
+    security::PacketParts parts() const {
         const auto bytes = around.bytes();
-        return {{bytes.first(layout.content_offset), content,
-                 bytes.subspan(layout.content_offset + content.size())}};
+        return {bytes.first(layout.content_offset), content,
+                bytes.subspan(layout.content_offset + content.size())};
+    }
+    /// Of the whole packet; lives as long as `parts`.
+    security::HashJob to_hash() const {
+        const auto [head, middle, tail] = parts();
+        return {{head, middle, tail}};
     }
 };
 

@@ -76,11 +76,11 @@ class Keyring {
     Keyring(Keyring&&) noexcept;
     Keyring& operator=(Keyring&&) noexcept;
 
-    /// Keeps a key for HMAC-SHA256 (any secret but an empty one), Ed25519 (32-byte public key),
-    /// AES-GMAC (16 or 32 bytes), ECDSA P-256 or RSA (`EncodedPublicKey`; too slow for every
-    /// packet), in place of an earlier one of that name and scope. False when the key is malformed
-    /// or of another type. A key may be kept for several scopes, and keys of different scopes may
-    /// share a name.
+    /// Keeps a key for HMAC-SHA256 (any secret but an empty one), Ed25519 (32-byte public key, or
+    /// 64 bytes: the private one's seed before it, and verifying takes half the time), AES-GMAC (16
+    /// or 32 bytes), ECDSA P-256 or RSA (`EncodedPublicKey`; too slow for every packet), in place
+    /// of an earlier one of that name and scope. False when the key is malformed or of another
+    /// type. A key may be kept for several scopes, and keys of different scopes may share a name.
     [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
                            KeyRights rights);
     /// The same for all names below `scope`, for ever.

@@ -34,6 +34,7 @@ struct ManifestContent {
     std::optional<std::uint64_t> segment_bytes;
     wire::ByteView digests;
     std::optional<wire::ByteView> object;
+    wire::ByteView tags;
 
     std::optional<std::uint64_t>* number_of(std::uint32_t type) {
         switch (type) {
@@ -65,6 +66,8 @@ constexpr int position_of(std::uint32_t type) {
             return 5;
         case wire::kManifestObject:
             return 6;
+        case wire::kManifestTags:
+            return 7;
         default:
             return 0;
     }
@@ -91,6 +94,10 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
             content.object = element->value;
             continue;
         }
+        if (element->type == wire::kManifestTags) {
+            content.tags = element->value;
+            continue;
+        }
         const auto number = wire::read_nonnegative(element->value);
         if (!number) return std::nullopt;
         *content.number_of(element->type) = number;
@@ -105,8 +112,13 @@ class ManifestWriter {
   public:
     ManifestWriter(const wire::Name& object, const ManifestTree& tree,
                    const std::optional<ObjectExtent>& extent,
-                   const std::optional<wire::ByteView>& object_bytes, PacketPool& pool)
-        : object_(object), object_bytes_(object_bytes), pool_(pool), manifests_(tree.manifests()) {
+                   const std::optional<wire::ByteView>& object_bytes,
+                   std::span<const SegmentTag> tags, PacketPool& pool)
+        : object_(object),
+          object_bytes_(object_bytes),
+          tags_(tree.manifests() == 1 ? tags : std::span<const SegmentTag>()),
+          pool_(pool),
+          manifests_(tree.manifests()) {
         root_numbers_ = {{wire::kManifestSegments, tree.segments()},
                          {wire::kManifestFanOut, tree.fan_out()}};
         if (!extent) return;
@@ -144,6 +156,7 @@ class ManifestWriter {
             size += wire::element_size(number.type, wire::nonnegative_size(number.value));
         }
         if (object_bytes_) size += wire::element_size(wire::kManifestObject, object_bytes_->size());
+        if (!tags_.empty()) size += wire::element_size(wire::kManifestTags, tags_.size_bytes());
         return size;
     }
 
@@ -158,6 +171,9 @@ class ManifestWriter {
         writer.header(wire::kManifestDigests, digests.size() * kSha256Size);
         for (const Sha256Digest& digest : digests) writer.bytes(digest);
         if (manifest == 0 && object_bytes_) writer.element(wire::kManifestObject, *object_bytes_);
+        if (tags_.empty()) return;
+        writer.header(wire::kManifestTags, tags_.size_bytes());
+        for (const SegmentTag& tag : tags_) writer.bytes(tag);
     }
 
     struct RootNumber {
@@ -167,6 +183,7 @@ class ManifestWriter {
 
     const wire::Name& object_;
     std::optional<wire::ByteView> object_bytes_;
+    std::span<const SegmentTag> tags_;
     PacketPool& pool_;
     std::uint64_t manifests_;
     std::vector<RootNumber> root_numbers_;
@@ -214,7 +231,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
                                                              Signer& root_signer) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, object_bytes_, pool);
+    ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels) return std::nullopt;
     levels->manifests[0] = writer.write(0, levels->listed_by_root, root_signer);
@@ -226,7 +243,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build_below(
     const PacketRef& root, std::span<const Sha256Digest> listed, PacketPool& pool) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, object_bytes_, pool);
+    ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels || !std::ranges::equal(levels->listed_by_root, listed)) return std::nullopt;
     levels->manifests[0] = root;
@@ -250,7 +267,18 @@ std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire:
     }
     if (content->object)
         verifier.object_bytes_.emplace(content->object->begin(), content->object->end());
+    if (!verifier.store_tags(content->tags)) return std::nullopt;
     return verifier;
+}
+
+bool ManifestVerifier::store_tags(wire::ByteView tags) {
+    if (tags.empty()) return true;
+    if (tree_.manifests() != 1 || tags.size() != tree_.segments() * kSegmentTagSize) return false;
+    tags_.resize(static_cast<std::size_t>(tree_.segments()));
+    for (std::size_t i = 0; i < tags_.size(); ++i) {
+        std::ranges::copy(tags.subspan(i * kSegmentTagSize, kSegmentTagSize), tags_[i].begin());
+    }
+    return true;
 }
 
 bool ManifestVerifier::store(std::uint64_t manifest, wire::ByteView digests) {

@@ -11,6 +11,7 @@
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/security/manifest_tree.hpp"
+#include "transport/security/segment_tagger.hpp"
 #include "transport/security/sha256.hpp"
 #include "transport/wire/data.hpp"
 #include "transport/wire/name.hpp"
@@ -52,6 +53,9 @@ class ManifestBuilder {
     /// Lets the root have all of the object within it; `bytes` outlive this.
     void set_object(wire::ByteView bytes) { object_bytes_ = bytes; }
 
+    /// Lets the root, when it lists all segments itself, have a tag for each as well.
+    void set_tags(std::vector<SegmentTag> tags) { tags_ = std::move(tags); }
+
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
@@ -73,6 +77,7 @@ class ManifestBuilder {
     std::uint64_t fan_out_;
     std::optional<ObjectExtent> extent_;
     std::optional<wire::ByteView> object_bytes_;
+    std::vector<SegmentTag> tags_;
     std::vector<Sha256Digest> digests_;
 };
 
@@ -93,6 +98,8 @@ class ManifestVerifier {
     const std::optional<ObjectExtent>& extent() const { return extent_; }
     /// The whole object, if the root has it within it.
     const std::optional<std::vector<std::uint8_t>>& object_bytes() const { return object_bytes_; }
+    /// The segments' tags, if the root has them; else empty.
+    const std::vector<SegmentTag>& tags() const { return tags_; }
     /// The digests that manifests [first, first + count) list, one after the other; those manifests
     /// have come.
     std::vector<Sha256Digest> listed_by(std::uint64_t first, std::uint64_t count) const;
@@ -114,11 +121,13 @@ class ManifestVerifier {
     /// Digests of manifest `manifest`'s children; null until it has come.
     const std::vector<Sha256Digest>* digests_of(std::uint64_t manifest) const;
     bool store(std::uint64_t manifest, wire::ByteView digests);
+    bool store_tags(wire::ByteView tags);
 
     wire::Name object_;
     ManifestTree tree_;
     std::optional<ObjectExtent> extent_;
     std::optional<std::vector<std::uint8_t>> object_bytes_;
+    std::vector<SegmentTag> tags_;
     std::unordered_map<std::uint64_t, std::vector<Sha256Digest>> digests_;
     Sha256 sha256_;
 };

@@ -81,6 +81,7 @@ enum Type : std::uint32_t {
     kManifestObjectBytes = 0x8a,
     kManifestSegmentBytes = 0x8c,
     kManifestObject = 0x8e,
+    kManifestTags = 0x90,
 };
 
 /// Bytes that `number` takes as a VAR-NUMBER.

@@ -46,6 +46,12 @@ class RecordingApplication final : public Application {
         holds.emplace_back(held.to_uri(), text(missing));
     }
 
+    const security::Sha256Digest* told_digest(const wire::DataView&) override {
+        return told ? &*told : nullptr;
+    }
+
+    /// What it says that the digest of any Data is.
+    std::optional<security::Sha256Digest> told;
     std::map<std::string, Production> productions;
     std::vector<bool> asked_for_network;
     std::vector<std::string> received;

@@ -235,6 +235,25 @@ TEST_CASE("an Interest that names a digest delivers nothing to those who did not
     CHECK(star.sent(2).size() == 1);
 }
 
+TEST_CASE("an application's word for a digest counts for itself, and for nobody of the network") {
+    for (const bool network_wants : {false, true}) {
+        CAPTURE(network_wants);
+        Star star;
+        const PacketRef other = star.foreign_data(kSegment);
+        const security::Sha256Digest claimed{1, 2, 3};
+        star.application.told = claimed;
+        wire::Name full = name(kSegment);
+        full.append(wire::kImplicitSha256Digest, claimed);
+        star.node.express(RequesterId::kApplication, full.view(), {}, 1s);
+        star.node.run_pending(star.now);
+        if (network_wants) star.receive_interest(0, full.view().to_uri(), 1);
+        star.receive(kUpstream, other);
+        CHECK(star.application.received.size() == (network_wants ? 0 : 1));
+        CHECK(star.sent(0).empty());
+        CHECK(star.node.counters().cache_entries == 0);
+    }
+}
+
 TEST_CASE("Data that only this node wants or publishes is not cached, what its reducer makes is") {
     Star star;
     star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);

@@ -272,3 +272,22 @@ TEST_CASE("a builder without segments, with a bad fan-out or with a spent signer
     CHECK_FALSE(narrow.build(pool, *signer));
     CHECK(pool.bytes_in_use() == 0);
 }
+
+TEST_CASE("a root that lists all segments may have their tags, and no other number of them") {
+    const auto root_with_tags = [](std::uint8_t segments, std::uint8_t fan_out, std::size_t tags) {
+        const std::size_t children = std::min(segments, fan_out);
+        return root_with(
+            join({number(wire::kManifestSegments, segments), number(wire::kManifestFanOut, fan_out),
+                  tlv(wire::kManifestDigests, {Bytes(children * kSha256Size)}),
+                  tlv(wire::kManifestTags, {Bytes(tags * kSegmentTagSize, 7)})}));
+    };
+    const auto tagged = verifier_of(root_with_tags(3, 4, 3));
+    REQUIRE(tagged);
+    REQUIRE(tagged->tags().size() == 3);
+    CHECK(tagged->tags()[2] == SegmentTag{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7});
+    CHECK(verifier_of(root_with_tags(3, 4, 0))->tags().empty());
+    CHECK_FALSE(verifier_of(root_with_tags(3, 4, 2)));
+    CHECK_FALSE(verifier_of(root_with_tags(3, 4, 4)));
+    // Two manifests list the segments, and the root those.
+    CHECK_FALSE(verifier_of(root_with_tags(4, 2, 4)));
+}

@@ -12,6 +12,7 @@
 using namespace innet::security;
 using innet::test::Bytes;
 using innet::test::from_hex;
+using innet::test::join;
 using innet::test::text;
 namespace wire = innet::wire;
 using wire::SignatureType;
@@ -54,6 +55,9 @@ struct Scheme {
 
 const Bytes kEd25519PublicKey =
     from_hex("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8");
+
+/// The seed that signs, and the public key behind it.
+const Bytes kEd25519Pair = join({counting(32), kEd25519PublicKey});
 
 std::vector<Scheme> keyed_schemes() {
     std::vector<Scheme> schemes;
@@ -106,6 +110,34 @@ TEST_CASE("signing again gives the same answer as signing first: nothing is left
         signature_of(*signer, {});
         CHECK(signature_of(*signer, kMessage) == first);
     }
+}
+
+TEST_CASE("who has both halves of a key takes what the public one takes") {
+    Keyring keyring;
+    REQUIRE(keyring.add(SignatureType::kEd25519, key_name(), kEd25519Pair));
+    const auto signer = make_ed25519_signer(key_name(), counting(32));
+    Bytes packet = signed_data(*signer, text("gradient"));
+    CHECK(verdict_on(keyring, packet) == Verdict::kValid);
+    packet.back() ^= 1;
+    CHECK(verdict_on(keyring, packet) == Verdict::kInvalid);
+    // By the same key with a nonce that RFC 8032 does not prescribe: libraries that add randomness
+    // make such signatures.
+    const Bytes otherwise = from_hex(
+        "17ffad8068dc0de9935d36636f3ad1b5de6de3413b12388e453b05f2a4c1d3db"
+        "f4e316d828f7a4521e106069de19dc8ddf99cf3ebda243d4de92383b2aed010e");
+    const wire::Name key = key_name();
+    const auto verdict_of = [&](const Bytes& message) {
+        return keyring.verify({.name = {},
+                               .type = SignatureType::kEd25519,
+                               .key_name = key.view(),
+                               .signed_portion = message,
+                               .signature = otherwise});
+    };
+    CHECK(verdict_of(text("signed otherwise")) == Verdict::kValid);
+    CHECK(verdict_of(text("signed by nobody")) == Verdict::kInvalid);
+    // Halves of two keys are no key.
+    const Bytes mixed = join({Bytes(32, 5), kEd25519PublicKey});
+    CHECK_FALSE(keyring.add(SignatureType::kEd25519, key_name(), mixed));
 }
 
 TEST_CASE("Data of python-ndn verifies") {
@@ -249,7 +281,9 @@ TEST_CASE("malformed keys are refused") {
     CHECK(make_gmac_signer(key_name(), {}, kSalt) == nullptr);
     Keyring keyring;
     CHECK_FALSE(keyring.add(SignatureType::kHmacSha256, key_name(), {}));
-    CHECK_FALSE(keyring.add(SignatureType::kEd25519, key_name(), counting(33)));
+    for (const std::size_t size : {0U, 31U, 33U, 63U, 65U}) {
+        CHECK_FALSE(keyring.add(SignatureType::kEd25519, key_name(), counting(size)));
+    }
     CHECK_FALSE(keyring.add(SignatureType::kGmac, key_name(), counting(15)));
     CHECK_FALSE(keyring.add(SignatureType::kDigestSha256, key_name(), counting(32)));
     CHECK_FALSE(keyring.add(SignatureType::kEcdsaP256, key_name(), counting(32)));

@@ -1,0 +1,132 @@
+// Objects whose segments are tagged: who has the key checks them by their tags, and everybody else
+// by their digests.
+
+#include <array>
+
+#include "object_hosts.hpp"
+#include "transport/security/segment_tagger.hpp"
+
+using namespace innet;
+using namespace innet::testing;
+
+namespace {
+
+const wire::Name kPrefix = name("/j/g0/obj/1");
+
+std::shared_ptr<security::SegmentTagger> tagger_of(std::uint8_t key) {
+    std::array<std::uint8_t, security::SegmentTagger::kKeySize> bytes{};
+    bytes.fill(key);
+    return std::make_shared<security::SegmentTagger>(bytes);
+}
+
+struct TaggedHosts : ObjectHosts {
+    /// 0: that side has no key.
+    TaggedHosts(std::uint8_t publishers, std::uint8_t fetchers) {
+        publisher.endpoint.register_objects(kPrefix, "1", MissingObject::kWait,
+                                            publishers ? tagger_of(publishers) : nullptr);
+        fetcher.endpoint.register_objects(kPrefix, "2", MissingObject::kWait,
+                                          fetchers ? tagger_of(fetchers) : nullptr);
+    }
+};
+
+wire::DataView view_of(const Bytes& packet) { return *wire::DataView::parse(packet); }
+
+bool is_segment(const Bytes& packet) {
+    return view_of(packet).content_type() == wire::ContentType::kBlob;
+}
+
+}  // namespace
+
+TEST_CASE("who has the key knows a segment's digest by its tag, and who has another by hashing") {
+    for (const std::uint8_t key : std::array<std::uint8_t, 3>{1, 2, 0}) {
+        CAPTURE(key);
+        TaggedHosts hosts(1, key);
+        const Bytes bytes = some_bytes(10'000);
+        hosts.publish(bytes);
+        std::size_t told = 0;
+        std::size_t segments = 0;
+        const auto* ended = hosts.carry(hosts.start_fetch(), [&](const Bytes& packet) {
+            if (!is_segment(packet)) return Packets{packet};
+            ++segments;
+            const auto data = view_of(packet);
+            CHECK(hosts.fetcher.endpoint.can_tell_digest(data.name()) == (key != 0));
+            const auto* digest = hosts.fetcher.endpoint.told_digest(data);
+            told += digest != nullptr ? 1 : 0;
+            if (digest != nullptr) CHECK(*digest == security::Sha256().digest(packet));
+            return Packets{packet};
+        });
+        REQUIRE(ended->status == OperationStatus::kDone);
+        CHECK(hosts.fetched() == bytes);
+        CHECK(segments > 5);
+        CHECK(told == (key == 1 ? segments : 0));
+    }
+}
+
+TEST_CASE("no flipped bit of a segment has its tag") {
+    TaggedHosts hosts(1, 1);
+    const Bytes bytes = some_bytes(12'000);
+    hosts.publish(bytes);
+    std::size_t bit = 0;
+    std::size_t tried = 0;
+    const auto* ended = hosts.carry(hosts.start_fetch(), [&](const Bytes& packet) {
+        if (!is_segment(packet)) return Packets{packet};
+        for (int i = 0; i < 200; ++i) {
+            Bytes damaged = packet;
+            bit = (bit + 7919) % (damaged.size() * 8);
+            damaged[bit / 8] ^= static_cast<std::uint8_t>(1U << (bit % 8));
+            const auto data = wire::DataView::parse(damaged);
+            if (!data) continue;
+            ++tried;
+            CHECK(hosts.fetcher.endpoint.told_digest(*data) == nullptr);
+        }
+        return Packets{packet};
+    });
+    CHECK(ended->status == OperationStatus::kDone);
+    CHECK(tried > 1000);
+}
+
+TEST_CASE("what nobody has asked for has no tag to tell it by") {
+    TaggedHosts hosts(1, 1);
+    hosts.publish(some_bytes(10'000));
+    std::vector<Bytes> packets;
+    hosts.carry(hosts.start_fetch(), [&](const Bytes& packet) {
+        packets.push_back(packet);
+        return Packets{packet};
+    });
+    for (const Bytes& packet : packets) {
+        CHECK_FALSE(hosts.fetcher.endpoint.can_tell_digest(view_of(packet).name()));
+        CHECK(hosts.fetcher.endpoint.told_digest(view_of(packet)) == nullptr);
+    }
+}
+
+TEST_CASE("an object with more segments than a root has room for is published without tags") {
+    TaggedHosts hosts(1, 1);
+    const Bytes bytes = some_bytes(60'000);
+    REQUIRE(hosts.publish(bytes)->status == OperationStatus::kDone);
+    const auto* ended = hosts.carry(hosts.start_fetch(), [&](const Bytes& packet) {
+        CHECK_FALSE(hosts.fetcher.endpoint.can_tell_digest(view_of(packet).name()));
+        return Packets{packet};
+    });
+    CHECK(ended->status == OperationStatus::kDone);
+    CHECK(hosts.fetched() == bytes);
+}
+
+TEST_CASE("a block has the same packets wherever it is published, lent or copied") {
+    const Bytes bytes = some_bytes(10'000);
+    std::vector<Bytes> roots;
+    for (const bool lend : {false, true}) {
+        TaggedHosts hosts(1, 0);
+        ObjectSpec spec{hosts.object, bytes, hosts.packet_bytes};
+        if (lend) spec.lent = std::make_shared<int>(0);
+        hosts.publisher.endpoint.publish_object(1, spec, key_of("h1"));
+        while (hosts.publisher.completion(1) == nullptr) {
+            hosts.publisher.endpoint.on_timer(hosts.publisher.now);
+        }
+        const PacketRef root = hosts.publisher.endpoint.object_root(hosts.object);
+        roots.emplace_back(root.bytes().begin(), root.bytes().end());
+        const auto verifier = security::ManifestVerifier::from_verified_root(view_of(roots.back()));
+        REQUIRE(verifier);
+        CHECK(verifier->tags().size() == verifier->tree().segments());
+    }
+    CHECK(roots[0] == roots[1]);
+}
