@@ -100,3 +100,13 @@ async def test_who_has_its_certificate_believes_its_blocks_and_no_other_tenant_s
     assert "wrong signature" in (await validator.judge(block(other))).reason
     elsewhere = replace(block(tenant), name=name_of(f"{other.prefix}/00ff/raw/0-1/abcd/seg=0"))
     assert not (await validator.judge(elsewhere)).is_valid
+
+
+def test_the_key_of_tags_is_the_secrets_alone() -> None:
+    tenant = Tenant("acme", SECRET)
+    assert len(tenant.tag_key) == 64
+    assert tenant.tag_key == Tenant("acme", SECRET).tag_key
+    others = [Tenant("acme", SECRET + b"!").tag_key, Tenant("other", SECRET).tag_key]
+    halves = [key[at : at + 32] for key in (tenant.tag_key, *others) for at in (0, 32)]
+    secrets = {*halves, bytes.fromhex(tenant.key.secret), bytes.fromhex(tenant.public_key.secret)}
+    assert len(secrets) == 8
