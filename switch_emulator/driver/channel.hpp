@@ -40,6 +40,8 @@ class Channel {
     /// Sends from the front of `packets`; the number taken. Fewer than all: there is no room, and
     /// the next call must begin with the first that was not taken.
     virtual std::size_t send(std::span<const OutgoingPacket> packets) = 0;
+    /// Whether `send` copies packets that lie in parts.
+    virtual bool takes_parts() const { return false; }
     /// Whether packets may come that `fd` does not tell of: who waits for it alone calls `rest`
     /// before.
     virtual bool awake() const { return false; }

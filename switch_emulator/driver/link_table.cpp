@@ -44,6 +44,10 @@ std::uint64_t rejections(const forwarding::FaceCounters& face) {
            kForbiddenCommandWeight * face.commands_forbidden_in;
 }
 
+void take_in(std::span<const OutgoingPacket> packets) {
+    for (const OutgoingPacket& packet : packets) packet.payload.take_in();
+}
+
 /// What a packet keeps of the node's memory: all of the buffer that its bytes lie in.
 std::size_t memory_of(const OutgoingPacket& packet) {
     return packet.payload.pinned_bytes() + sizeof(OutgoingPacket);
@@ -62,7 +66,9 @@ std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
     link->channel = std::move(channel);
     link->description.persistency = management::FacePersistency::kPermanent;
     if (shape) link->model.emplace(*shape, pool_);
-    const Link* added = put(std::move(link), {});
+    FaceOptions options;
+    options.takes_parts = link->channel->takes_parts() && !shape;
+    const Link* added = put(std::move(link), options);
     if (added == nullptr) {
         error = std::string("epoll_ctl refused the socket: ") + std::strerror(errno);
         return std::nullopt;
@@ -262,7 +268,11 @@ void LinkTable::take_outbox(Link& link, TimePoint now) {
         for (OutgoingPacket& packet : queue) link.model->enqueue(std::move(packet), now);
         queue.clear();
         link.model->take_arrived(now, link.ready);
-    } else if (link.ready.empty()) {
+        return;
+    }
+    // What waits must not change when its lender has it back.
+    if (link.waits_for_room) take_in(queue);
+    if (link.ready.empty()) {
         link.ready.swap(queue);
     } else {
         std::ranges::move(queue, std::back_inserter(link.ready));
@@ -276,6 +286,7 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
     if (!link.waits_for_room) {
         const auto leaving = std::span(link.ready).subspan(link.sent);
         const std::size_t left = link.channel->send(leaving);
+        take_in(leaving.subspan(left));
         for (PacketTap& tap : taps_) tap.on_sent(link.face, leaving.first(left));
         release_held(link, left);
         link.sent += left;

@@ -50,8 +50,9 @@ RingProducer::RingProducer(RingMemory ring)
     ring_.control->producer_waits.store(0);
 }
 
-bool RingProducer::push(std::span<const std::uint8_t> head, std::span<const std::uint8_t> body) {
-    const std::size_t packet_bytes = head.size() + body.size();
+bool RingProducer::push(std::initializer_list<std::span<const std::uint8_t>> parts) {
+    std::size_t packet_bytes = 0;
+    for (const auto& part : parts) packet_bytes += part.size();
     const std::uint32_t needed = record_bytes(packet_bytes);
     const auto place = place_for(needed);
     if (!place) {
@@ -63,9 +64,8 @@ bool RingProducer::push(std::span<const std::uint8_t> head, std::span<const std:
     }
     length_field(ring_, *place)
         .store(static_cast<std::uint32_t>(packet_bytes), std::memory_order_relaxed);
-    const auto into = ring_.bytes.subspan(*place + kLengthBytes, packet_bytes);
-    std::ranges::copy(head, into.begin());
-    std::ranges::copy(body, into.subspan(head.size()).begin());
+    auto into = ring_.bytes.subspan(*place + kLengthBytes, packet_bytes).begin();
+    for (const auto& part : parts) into = std::ranges::copy(part, into).out;
     written_ = *place + needed;
     ring_.control->written.store(written_);
     return true;

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 
@@ -44,9 +45,9 @@ class RingProducer {
   public:
     explicit RingProducer(RingMemory ring);
 
-    /// Copies a packet's two parts into the ring, of `kMaxPacketBytes` at most together. False when
+    /// Copies a packet's parts into the ring, of `kMaxPacketBytes` at most together. False when
     /// there is no room.
-    bool push(std::span<const std::uint8_t> head, std::span<const std::uint8_t> body);
+    bool push(std::initializer_list<std::span<const std::uint8_t>> parts);
     /// Whether the consumer sleeps since the last call, and has to be woken up.
     bool take_sleeping_consumer();
     /// After `push` found no room: asks the consumer to tell of some. False when there is some now.

@@ -57,7 +57,8 @@ std::size_t SharedMemoryChannel::send(std::span<const OutgoingPacket> packets) {
             ++taken;
             continue;
         }
-        if (!to_peer_.push(packet.header_bytes(), packet.payload.bytes())) {
+        const auto [head, lent, tail] = packet.payload.parts();
+        if (!to_peer_.push({packet.header_bytes(), head, lent, tail})) {
             if (to_peer_.wait_for_room()) break;
             continue;
         }

@@ -29,6 +29,7 @@ class SharedMemoryChannel final : public Channel {
     bool writable_with_room() const override { return false; }
     bool receive(PacketPool& pool, std::vector<PacketRef>& into) override;
     std::size_t send(std::span<const OutgoingPacket> packets) override;
+    bool takes_parts() const override { return true; }
     bool awake() const override { return awake_; }
     bool rest() override;
     ChannelEnd end() const override { return end_; }

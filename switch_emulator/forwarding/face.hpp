@@ -30,6 +30,9 @@ struct FaceOptions {
     FaceScope scope = FaceScope::kNonLocal;
     /// Larger packets, link headers included, are not sent there.
     std::size_t max_packet_bytes = kMaxPacketBytes;
+    /// What is sent there may be in parts, some of which are lent: the driver is done with it, or
+    /// takes it in, before anything else happens at the node.
+    bool takes_parts = false;
 };
 
 /// The largest packet that every NDN program takes (NDN Packet Format v0.3 leaves it open; ndn-cxx

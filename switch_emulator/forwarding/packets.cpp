@@ -92,6 +92,7 @@ void Node::State::on_hellos_due(TimePoint now) {
 }
 
 void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields) {
+    if (!faces[face].options.takes_parts) payload.take_in();
     outbox.send(face, payload, fields);
     const std::size_t size = outbox.queue(face).back().size();
     if (size > faces[face].options.max_packet_bytes) [[unlikely]] {

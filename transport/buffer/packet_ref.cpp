@@ -34,6 +34,32 @@ void PacketRef::truncate(std::size_t size) {
     size_ = static_cast<std::uint32_t>(size);
 }
 
+std::array<std::span<const std::uint8_t>, 3> PacketRef::parts() const {
+    const bool is_whole = block_ != nullptr && !block_->lent.empty() &&
+                          offset_ <= block_->lent_offset &&
+                          block_->lent_offset + block_->lent.size() <= offset_ + size_;
+    if (!is_whole) return {bytes()};
+    const std::span<const std::uint8_t> buffer(block_->bytes + offset_, size_);
+    const std::size_t head = block_->lent_offset - offset_;
+    return {buffer.first(head), block_->lent, buffer.subspan(head + block_->lent.size())};
+}
+
+void PacketRef::lend(std::size_t offset, std::span<const std::uint8_t> content,
+                     std::shared_ptr<const void> lender) {
+    assert(offset <= size_ && content.size() <= size_ - offset);
+    if (!unique()) return;
+    take_in();
+    block_->lent_offset = offset_ + static_cast<std::uint32_t>(offset);
+    block_->lent = content;
+    block_->lender = std::move(lender);
+}
+
+void PacketRef::copy_lent() const {
+    std::memcpy(block_->bytes + block_->lent_offset, block_->lent.data(), block_->lent.size());
+    block_->lent = {};
+    block_->lender.reset();
+}
+
 void PacketRef::return_to_pool() noexcept { block_->pool->release(block_); }
 
 /// Buffers of one size: slabs that grow, and a stack of the free blocks.
@@ -65,9 +91,10 @@ class PacketPool::SizeClass {
                   std::make_unique<detail::PacketBlock[]>(count)};
         free_.reserve(total_ + count);  // so that `put` never allocates
         for (std::size_t i = 0; i < count; ++i) {
-            slab.blocks[i] = {
-                &pool_, slab.bytes.get() + i * block_bytes, static_cast<std::uint32_t>(block_bytes),
-                0,      static_cast<std::uint32_t>(index_), 0};
+            slab.blocks[i].pool = &pool_;
+            slab.blocks[i].bytes = slab.bytes.get() + i * block_bytes;
+            slab.blocks[i].capacity = static_cast<std::uint32_t>(block_bytes);
+            slab.blocks[i].size_class = static_cast<std::uint32_t>(index_);
             free_.push_back(&slab.blocks[i]);
         }
         slabs_.push_back(std::move(slab));
@@ -114,6 +141,8 @@ PacketRef PacketPool::copy_of(const PacketRef& packet) {
 
 void PacketPool::release(detail::PacketBlock* block) noexcept {
     in_use_ -= block->capacity;
+    block->lent = {};
+    block->lender.reset();
     classes_[block->size_class]->put(block);
 }
 

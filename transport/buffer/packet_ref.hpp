@@ -4,6 +4,7 @@
 //
 // Confined to one thread: a node, its endpoint and its driver share one pool and one thread.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,10 @@ struct PacketBlock {
     std::uint32_t references = 0;
     std::uint32_t size_class = 0;
     std::uint32_t virtual_bytes = 0;
+    /// Where `lent` belongs in the buffer, and who keeps it; empty: all bytes are in the buffer.
+    std::uint32_t lent_offset = 0;
+    std::span<const std::uint8_t> lent;
+    std::shared_ptr<const void> lender;
 };
 }  // namespace detail
 
@@ -57,12 +62,16 @@ class PacketRef {
     explicit operator bool() const { return block_ != nullptr; }
     std::span<const std::uint8_t> bytes() const {
         if (block_ == nullptr) return {};
+        take_in();
         return {block_->bytes + offset_, size_};
     }
+    /// The same bytes in their order, in as many parts as they lie in.
+    std::array<std::span<const std::uint8_t>, 3> parts() const;
     std::size_t size() const { return size_; }
     /// Writable while this is the only reference; empty otherwise.
     std::span<std::uint8_t> writable() {
         if (!unique()) return {};
+        take_in();
         return {block_->bytes + offset_, size_};
     }
     bool unique() const { return block_ != nullptr && block_->references == 1; }
@@ -72,6 +81,14 @@ class PacketRef {
     PacketRef slice_of(std::span<const std::uint8_t> part) const;
     /// Shortens the slice to its first `size` bytes; `size <= this->size()`.
     void truncate(std::size_t size);
+    /// Bytes of the buffer from `offset` on are those of `content`, which `lender` keeps: they are
+    /// copied into it when somebody looks at them, or by `take_in`. No effect unless `unique()`.
+    void lend(std::size_t offset, std::span<const std::uint8_t> content,
+              std::shared_ptr<const void> lender);
+    /// From now on nothing is lent.
+    void take_in() const {
+        if (block_ != nullptr && !block_->lent.empty()) copy_lent();
+    }
     /// Bytes that the buffer stands for beside those it holds: a simulation moves tensors by their
     /// length, without memory for them. 0 unless set; all shares and slices of a buffer tell the
     /// same, and a copy of its bytes tells nothing.
@@ -94,6 +111,7 @@ class PacketRef {
         std::swap(size_, other.size_);
     }
     void return_to_pool() noexcept;
+    void copy_lent() const;
 
     detail::PacketBlock* block_ = nullptr;
     std::uint32_t offset_ = 0;

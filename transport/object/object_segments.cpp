@@ -36,4 +36,12 @@ PacketRef ObjectSegments::packet(std::uint64_t segment) {
     return std::move(frame.around);
 }
 
+PacketRef ObjectSegments::lent_packet(std::uint64_t segment,
+                                      const std::shared_ptr<const void>& lender) {
+    SegmentFrame frame = this->frame(segment);
+    frame.around.lend(frame.layout.content_offset, frame.content, lender);
+    frame.around.set_virtual_bytes((virtual_scale_ - 1) * frame.content.size());
+    return std::move(frame.around);
+}
+
 }  // namespace innet

@@ -2,6 +2,7 @@
 // The segments of an object: Data packets without a signature of their own, made from its bytes.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "transport/buffer/packet_ref.hpp"
@@ -45,6 +46,8 @@ class ObjectSegments {
 
     /// A segment's packet, which holds a copy of its bytes.
     PacketRef packet(std::uint64_t segment);
+    /// The same with a copy when somebody looks at them, as long as `lender` keeps the bytes.
+    PacketRef lent_packet(std::uint64_t segment, const std::shared_ptr<const void>& lender);
     /// The same without a copy.
     SegmentFrame frame(std::uint64_t segment);
 

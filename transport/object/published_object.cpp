@@ -34,7 +34,8 @@ PacketRef PublishedObject::find_segment(const SegmentName& name) {
     if (name.segment >= segments_.digests.size()) return {};
     const auto place = static_cast<std::size_t>(name.segment);
     if (is_other(name.digest, segments_.digests[place])) return {};
-    return segments_.lent ? segments_.of.packet(name.segment) : segments_.packets[place];
+    return segments_.lent ? segments_.of.lent_packet(name.segment, segments_.lent)
+                          : segments_.packets[place];
 }
 
 }  // namespace innet

@@ -43,6 +43,25 @@ class SharedDescriptorChannel final : public driver::Channel {
     driver::SocketCounters counters_;
 };
 
+/// Takes so many packets as the test says, in parts.
+class PartsChannel final : public driver::Channel {
+  public:
+    explicit PartsChannel(std::size_t& room) : room_(room) {}
+    int fd() const override { return -1; }
+    bool takes_parts() const override { return true; }
+    bool receive(PacketPool&, std::vector<PacketRef>&) override { return false; }
+    std::size_t send(std::span<const OutgoingPacket> packets) override {
+        const std::size_t taken = std::min(packets.size(), room_);
+        room_ -= taken;
+        return taken;
+    }
+    const driver::SocketCounters& counters() const override { return counters_; }
+
+  private:
+    std::size_t& room_;
+    driver::SocketCounters counters_;
+};
+
 struct TableUnderTest : SwitchUnderTest {
     TableUnderTest() : SwitchUnderTest(0) {}
 
@@ -143,4 +162,27 @@ TEST_CASE("a link that has ended is told of nothing, though others hold its desc
     test.links.on_readable(*face, test.now);
     CHECK(test.links.find(*face) == nullptr);
     CHECK(::epoll_wait(test.epoll.get(), &event, 1, 0) == 0);
+}
+
+TEST_CASE("what waits for room does not change when its lender has it back") {
+    TableUnderTest test;
+    std::size_t room = 1;
+    std::string error;
+    const auto face = test.links.add(std::make_unique<PartsChannel>(room), {}, error);
+    REQUIRE(face);
+    for (int round = 0; round < 2; ++round) {  // the second when the link waits already
+        const auto lender = std::make_shared<std::vector<std::uint8_t>>(100, std::uint8_t{1});
+        for (int i = 0; i < 2; ++i) {
+            PacketRef packet = test.pool.allocate(100);
+            packet.lend(0, *lender, lender);
+            test.node.outbox().send(*face, std::move(packet));
+        }
+        test.links.flush(test.now);
+        std::ranges::fill(*lender, std::uint8_t{2});
+    }
+    const driver::Link& link = *test.links.find(*face);
+    REQUIRE(link.backlog() == 3);
+    for (const OutgoingPacket& waiting : std::span(link.ready).subspan(link.sent)) {
+        CHECK(waiting.payload.bytes()[50] == 1);
+    }
 }

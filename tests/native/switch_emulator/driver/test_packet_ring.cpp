@@ -40,7 +40,7 @@ struct RingUnderTest {
     bool put(const Bytes& whole) {
         const auto all = std::span(whole);
         const std::size_t head = std::min<std::size_t>(whole.size() / 2, 90);
-        return producer.push(all.first(head), all.subspan(head));
+        return producer.push({all.first(head), all.subspan(head)});
     }
     /// The next packet; none: empty.
     Bytes take() {
@@ -185,7 +185,7 @@ TEST_CASE("an end takes no harm of what the other one says of its place") {
     for (int i = 0; i < 5000; ++i) {
         lie(test.control.read);
         const auto sent = std::span(largest).first(1 + random() % kMaxPacketBytes);
-        if (!test.producer.push({}, sent)) test.producer.wait_for_room();
+        if (!test.producer.push({sent})) test.producer.wait_for_room();
         if (i % 2 == 0) lie(test.control.written);
         if (i % 3 == 0) test.word(random() % kPlaces * 64).store(random());
         for (int k = 0; k < 4; ++k) taken += test.take().empty() ? 0 : 1;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "switch_emulator/driver/shared_memory_channel.hpp"
@@ -106,6 +107,25 @@ TEST_CASE("packets cross in both directions, and who is awake is not told of the
     CHECK(wire.left.channel->counters().send_calls == 0);
     CHECK(wire.left.channel->counters().messages_sent == 12);
     CHECK_FALSE(wire.right.told());
+}
+
+TEST_CASE(
+    "a packet that lies in parts arrives whole, and what was lent of it is not looked at again") {
+    Wire wire;
+    const auto lender = std::make_shared<std::vector<std::uint8_t>>(5000, 7);
+    std::vector<OutgoingPacket> packets{wire.left.packet(9, 6000)};
+    packets[0].payload.lend(100, *lender, lender);
+    REQUIRE(wire.left.channel->send(packets) == 1);
+    packets.clear();
+    CHECK(lender.use_count() == 1);
+    const auto received = wire.right.receive();
+    REQUIRE(received.size() == 1);
+    const auto bytes = received[0].bytes();
+    REQUIRE(bytes.size() == 6000);
+    CHECK(bytes[3] == 0xaa);
+    CHECK(bytes[103] == 9);
+    CHECK(std::ranges::all_of(bytes.subspan(104, 5000), [](std::uint8_t b) { return b == 7; }));
+    CHECK(bytes[5104] == 9);
 }
 
 TEST_CASE("who rests is told of packets, with one call however many there are") {

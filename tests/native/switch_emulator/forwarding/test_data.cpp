@@ -281,3 +281,22 @@ TEST_CASE("Data does not go back to the face that it came from") {
     CHECK(star.sent(0).size() == 1);
     CHECK(star.sent(kUpstream).empty());
 }
+
+TEST_CASE("only a face that takes packets in parts gets bytes that somebody else keeps") {
+    for (const bool takes_parts : {false, true}) {
+        CAPTURE(takes_parts);
+        SwitchUnderTest node(1, SwitchUnderTest::default_options(), {.takes_parts = takes_parts});
+        const auto content = std::make_shared<std::vector<std::uint8_t>>(5, std::uint8_t{'x'});
+        PacketRef data = node.data(kSegment, "value");
+        const auto place = wire::DataView::parse(data.bytes())->content();
+        const auto offset = static_cast<std::size_t>(place.data() - data.bytes().data());
+        data.lend(offset, *content, content);
+        node.application.productions[kSegment] = {Production::Kind::kData, std::move(data), {}};
+        node.receive_interest(0, kSegment, 1);
+        node.application.productions.clear();
+        CHECK(content.use_count() == (takes_parts ? 2 : 1));
+        const auto answers = node.sent(0);
+        REQUIRE(answers.size() == 1);
+        CHECK(answers[0].content == "xxxxx");
+    }
+}

@@ -162,3 +162,44 @@ TEST_CASE("virtual bytes are told by all shares and whole copies, and end with t
     nothing.set_virtual_bytes(1);
     CHECK(nothing.virtual_bytes() == 0);
 }
+
+TEST_CASE(
+    "lent bytes are where they were until somebody looks, and the lender keeps them so long") {
+    PacketPool pool;
+    const auto lender = std::make_shared<std::vector<std::uint8_t>>(counting(50));
+    PacketRef packet = pool.copy_of(std::vector<std::uint8_t>(70, 0xaa));
+    packet.lend(10, *lender, lender);
+    CHECK(lender.use_count() == 2);
+    SUBCASE("by their parts") {
+        const PacketRef share = packet.slice(5, 60);
+        const auto [head, lent, tail] = share.parts();
+        CHECK(head.size() == 5);
+        CHECK(lent.data() == lender->data());
+        CHECK(lent.size() == 50);
+        CHECK(tail.size() == 5);
+        CHECK(lender.use_count() == 2);
+    }
+    SUBCASE("at the bytes") {
+        (*lender)[0] = 77;
+        CHECK(packet.bytes()[9] == 0xaa);
+        CHECK(packet.bytes()[10] == 77);
+        CHECK(packet.bytes()[59] == 49);
+        CHECK(packet.bytes()[60] == 0xaa);
+        CHECK(lender.use_count() == 1);
+        (*lender)[0] = 78;
+        CHECK(packet.parts()[0].size() == 70);
+        CHECK(packet.bytes()[10] == 77);
+    }
+    SUBCASE("at a slice that cuts through them") {
+        const PacketRef cut = packet.slice(20, 50);
+        CHECK(cut.parts()[0].size() == 50);
+        CHECK(cut.bytes()[0] == 10);
+        CHECK(lender.use_count() == 1);
+    }
+    SUBCASE("or the last share has gone") {
+        packet = PacketRef();
+        CHECK(lender.use_count() == 1);
+        packet = pool.allocate(70);
+        CHECK(packet.parts()[0].size() == 70);
+    }
+}
