@@ -184,7 +184,7 @@ class NodeBlockNetwork:
         self._loop = asyncio.get_running_loop()
         node = self._host.node
         node.install_job(self._keys.prefix, self._weight, None, [self._keys.member_key()])
-        node.register_objects(self._requests, self.node)
+        node.register_objects(self._requests, self.node, True, self._keys.tag_key)
         node.register_objects(self._prefix, self.node, False, self._keys.tag_key)
         self._host.asked_objects.listen(self._keys.prefix, self._on_asked, self._host.collector)
         self._refreshing = self._loop.create_task(self._refresh(), name="kv-members")

@@ -241,6 +241,7 @@ struct Node::State final : strategies::StrategyActions {
         const security::Sha256Digest* known_digest);
     void satisfy_waiting(const Answer& answer);
     bool passes_through() const;
+    bool application_vouches_for(const wire::DataView& data);
     void satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients);
 
     // incoming_nack.cpp

@@ -54,6 +54,9 @@ class Application : public Requester {
     /// hashing the packet; null: it cannot. Its word, for itself alone: whoever else asked for the
     /// bytes of that digest has not taken it. Valid until the next call.
     virtual const security::Sha256Digest* told_digest(const wire::DataView&) { return nullptr; }
+    /// Whether a manifest that this application has asked for is right by what it knows itself,
+    /// whoever signed it. Its word, for itself alone, as well.
+    virtual bool vouches_for(const wire::DataView&) { return false; }
 };
 
 /// What an application and a reducer may ask of their node.

@@ -381,6 +381,10 @@ const security::Sha256Digest* Endpoint::told_digest(const wire::DataView& data) 
     return state_->fetcher.digest_by_tag(data);
 }
 
+bool Endpoint::vouches_for(const wire::DataView& manifest) {
+    return state_->fetcher.vouches_for(manifest);
+}
+
 void Endpoint::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
     state_->latest = now;
     state_->fetcher.on_nack(name, reason, now);

@@ -164,6 +164,7 @@ class Endpoint final : public Application {
                  TimePoint now) override;
     bool can_tell_digest(wire::NameView data) override;
     const security::Sha256Digest* told_digest(const wire::DataView& data) override;
+    bool vouches_for(const wire::DataView& manifest) override;
     void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) override;
     void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) override;
 

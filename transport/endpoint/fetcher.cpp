@@ -229,6 +229,18 @@ const security::Sha256Digest* Fetcher::digest_by_tag(const wire::DataView& data)
     return holds ? &fetch->digests[place] : nullptr;
 }
 
+bool Fetcher::vouches_for(const wire::DataView& manifest) {
+    const auto name = SegmentName::parse(manifest.name());
+    if (!name) return false;
+    find_matches(name->tensor, name->segment);
+    return std::ranges::any_of(matches_, [&](std::uint32_t place) {
+        const TargetState& target = targets_[place];
+        return target.operation != nullptr && target.spec().receiver != nullptr &&
+               outstanding(target, TargetTable::key(place, name->segment)) &&
+               target.spec().receiver->vouches_for(name->segment, manifest);
+    });
+}
+
 void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
                       const wire::DataView& data) {
     OperationState& operation = *target.operation;

@@ -31,6 +31,8 @@ class Fetcher {
     const security::Sha256Digest* digest_by_tag(const wire::DataView& data);
     /// Whether there is a tag to tell it by.
     bool has_tag_for(wire::NameView name);
+    /// Whether a fetch that has asked for this manifest knows that it is right.
+    bool vouches_for(const wire::DataView& manifest);
     /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
     void take_outcomes(std::vector<Outcome>& into);
 

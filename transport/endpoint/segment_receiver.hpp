@@ -13,6 +13,8 @@ class SegmentReceiver {
     virtual ~SegmentReceiver() = default;
     /// The answer for `segment`. Any other status than kDone ends the operation with it.
     virtual AnswerCheck receive(std::uint64_t segment, const wire::DataView& data) = 0;
+    /// Whether the answer for `segment` is right by what this knows itself, whoever signed it.
+    virtual bool vouches_for(std::uint64_t segment, const wire::DataView& data) = 0;
 };
 
 }  // namespace innet

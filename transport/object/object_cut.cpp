@@ -49,7 +49,7 @@ std::size_t root_overhead(const ObjectSpec& spec, const security::Signer& root_s
     const std::size_t content = spec.max_packet_bytes;
     return packet_size(security::manifest_name(spec.name, kMaxSegments), fields, content,
                        root_signer.signature_size()) -
-           content + kRootNumbersBytes;
+           content + kRootNumbersBytes + security::kRootTagElementBytes;
 }
 
 }  // namespace

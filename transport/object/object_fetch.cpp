@@ -64,9 +64,17 @@ AnswerCheck ObjectFetch::receive(std::uint64_t manifest, const wire::DataView& d
     return verifier_->add_manifest(data) ? AnswerCheck{} : malformed(data.name());
 }
 
-AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
+bool ObjectFetch::vouches_for(std::uint64_t manifest, const wire::DataView& data) {
+    return tagger_ && manifest == 0 && is_of_signer(data) && security::has_root_tag(data, *tagger_);
+}
+
+bool ObjectFetch::is_of_signer(const wire::DataView& root) const {
     const bool by_key = root.signature_type() == wire::SignatureType::kEd25519;
-    if (!by_key || root.key_name() != spec_.signer.view()) {
+    return by_key && root.key_name() == spec_.signer.view();
+}
+
+AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
+    if (!is_of_signer(root)) {
         const std::string key = root.key_name().empty() ? "no key" : root.key_name().to_uri();
         return {OperationStatus::kUntrusted, uri() + " is signed by " + key + ", and only " +
                                                  spec_.signer.view().to_uri() +

@@ -35,10 +35,11 @@ struct ObjectFetchSpec {
 ///     ObjectFetch object(spec);
 ///     while (auto stage = object.next_stage()) { /* fetch all of *stage */ }
 ///
-/// Data given to `receive` must be verified by its key, as a node's application gets it.
+/// Data given to `receive` must be verified by its key, or this vouches for it.
 class ObjectFetch final : public SegmentReceiver {
   public:
-    /// `tagger` checks the segments by their tags, where the root has them. Null: digests alone do.
+    /// `tagger` checks the root and the segments by their tags, where the root has them. Null: its
+    /// signature and digests alone do.
     explicit ObjectFetch(ObjectFetchSpec spec,
                          std::shared_ptr<security::SegmentTagger> tagger = nullptr)
         : spec_(std::move(spec)), tagger_(std::move(tagger)) {}
@@ -51,6 +52,8 @@ class ObjectFetch final : public SegmentReceiver {
     /// the object has another size than the caller's memory. kAborted: a manifest is malformed, or
     /// there is no memory for the object.
     AnswerCheck receive(std::uint64_t manifest, const wire::DataView& data) override;
+    /// Of a root by its tag, where there is a `tagger`.
+    bool vouches_for(std::uint64_t manifest, const wire::DataView& data) override;
 
     bool may_be_absent() const { return spec_.may_be_absent; }
 
@@ -58,6 +61,7 @@ class ObjectFetch final : public SegmentReceiver {
     std::string missing() const;
 
   private:
+    bool is_of_signer(const wire::DataView& root) const;
     AnswerCheck receive_root(const wire::DataView& root);
     AnswerCheck make_room(const security::ObjectExtent& extent);
     FetchSpec manifests(const security::ManifestTree::Level& level);

@@ -14,7 +14,8 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
       pool_(pool),
       hasher_(hasher),
       root_signer_(std::move(root_signer)),
-      tagger_(cut.tagged ? std::move(tagger) : nullptr),
+      tagger_(std::move(tagger)),
+      tags_segments_(tagger_ && cut.tagged),
       segments_{ObjectSegments(object_.view(), spec.bytes, cut.segmentation, virtual_scale, pool),
                 {},
                 {},
@@ -63,7 +64,7 @@ void ObjectPublication::cut_next(std::size_t budget_bytes) {
         hasher_.digest(jobs_);
         for (const security::HashJob& job : jobs_) segments_.digests.push_back(job.digest);
     }
-    if (tagger_) tag_from(first);
+    if (tags_segments_) tag_from(first);
     jobs_.clear();
     frames_.clear();
 }
@@ -89,6 +90,7 @@ bool ObjectPublication::make_manifests() {
     if (within_root_) builder.set_object(segments_.of.bytes());
     for (const security::Sha256Digest& digest : segments_.digests) builder.add(digest);
     builder.set_tags(std::move(tags_));
+    builder.set_tagger(tagger_.get());
     auto packets = build(builder);
     if (!packets) return false;
     for (PacketRef& packet : *packets) {

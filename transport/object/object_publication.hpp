@@ -65,6 +65,7 @@ class ObjectPublication {
     security::BatchHasher& hasher_;
     std::shared_ptr<security::Signer> root_signer_;    ///< null when sealed
     std::shared_ptr<security::SegmentTagger> tagger_;  ///< null where nothing is tagged
+    bool tags_segments_ = false;
     std::optional<ObjectSeal> seal_;
     KeptSegments segments_;
     std::uint64_t fan_out_;

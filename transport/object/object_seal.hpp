@@ -20,8 +20,8 @@ struct SealedObjectSpec {
     ObjectSpec object;
     std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
     /// Implicit digests of the segments, which somebody (a fetch) has found to be those of these
-    /// bytes, and to be vouched for by the root, and its signature to be valid: copied. Empty:
-    /// nobody has.
+    /// bytes, and to be vouched for by the root: copied. Empty: nobody has. The signature is
+    /// verified all the same: who fetched the object may have gone by the root's tag.
     std::span<const security::Sha256Digest> digests = {};
 };
 

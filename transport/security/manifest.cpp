@@ -113,10 +113,11 @@ class ManifestWriter {
     ManifestWriter(const wire::Name& object, const ManifestTree& tree,
                    const std::optional<ObjectExtent>& extent,
                    const std::optional<wire::ByteView>& object_bytes,
-                   std::span<const SegmentTag> tags, PacketPool& pool)
+                   std::span<const SegmentTag> tags, SegmentTagger* tagger, PacketPool& pool)
         : object_(object),
           object_bytes_(object_bytes),
           tags_(tree.manifests() == 1 ? tags : std::span<const SegmentTag>()),
+          tagger_(tagger),
           pool_(pool),
           manifests_(tree.manifests()) {
         root_numbers_ = {{wire::kManifestSegments, tree.segments()},
@@ -141,7 +142,9 @@ class ManifestWriter {
         const auto bytes = packet.writable();
         const auto layout = wire::encode_data(fields, content_size, signer.signature_size(), bytes);
         if (layout.size == 0) return {};
-        write_content(manifest, digests, bytes.subspan(layout.content_offset, content_size));
+        const auto content = bytes.subspan(layout.content_offset, content_size);
+        write_content(manifest, digests, content);
+        if (manifest == 0 && tagger_ != nullptr) write_root_tag(name.view(), content);
         const bool is_signed =
             signer.sign(bytes.subspan(layout.signed_offset, layout.signed_size),
                         bytes.subspan(layout.signature_offset, layout.signature_size));
@@ -157,6 +160,7 @@ class ManifestWriter {
         }
         if (object_bytes_) size += wire::element_size(wire::kManifestObject, object_bytes_->size());
         if (!tags_.empty()) size += wire::element_size(wire::kManifestTags, tags_.size_bytes());
+        if (tagger_ != nullptr) size += kRootTagElementBytes;
         return size;
     }
 
@@ -176,6 +180,13 @@ class ManifestWriter {
         for (const SegmentTag& tag : tags_) writer.bytes(tag);
     }
 
+    /// Of all that is in the content already, at its end.
+    void write_root_tag(wire::NameView name, std::span<std::uint8_t> content) const {
+        const auto before = content.first(content.size() - kRootTagElementBytes);
+        wire::Writer writer(content.last(kRootTagElementBytes));
+        writer.element(wire::kManifestRootTag, tagger_->tag(SegmentTagger::of_root(name, before)));
+    }
+
     struct RootNumber {
         std::uint32_t type = 0;
         std::uint64_t value = 0;
@@ -184,6 +195,7 @@ class ManifestWriter {
     const wire::Name& object_;
     std::optional<wire::ByteView> object_bytes_;
     std::span<const SegmentTag> tags_;
+    SegmentTagger* tagger_;
     PacketPool& pool_;
     std::uint64_t manifests_;
     std::vector<RootNumber> root_numbers_;
@@ -196,6 +208,18 @@ wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest) {
 bool is_manifest_prefix(wire::NameView name) {
     const wire::Element last = name.last_component();
     return last.type == wire::kKeywordComponent && std::ranges::equal(last.value, kManifestKeyword);
+}
+
+bool has_root_tag(const wire::DataView& root, SegmentTagger& tagger) {
+    const wire::ByteView content = root.content();
+    if (content.size() < kRootTagElementBytes) return false;
+    const std::size_t before = content.size() - kRootTagElementBytes;
+    const auto element = wire::Reader(content.subspan(before)).next();
+    if (!element || element->type != wire::kManifestRootTag) return false;
+    if (element->value.size() != kSegmentTagSize) return false;
+    SegmentTag tag;
+    std::ranges::copy(element->value, tag.begin());
+    return tagger.holds(SegmentTagger::of_root(root.name(), content.first(before)), tag);
 }
 
 ManifestBuilder::ManifestBuilder(wire::Name object, std::uint64_t fan_out)
@@ -231,7 +255,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
                                                              Signer& root_signer) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, pool);
+    ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, tagger_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels) return std::nullopt;
     levels->manifests[0] = writer.write(0, levels->listed_by_root, root_signer);
@@ -243,7 +267,7 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build_below(
     const PacketRef& root, std::span<const Sha256Digest> listed, PacketPool& pool) const {
     const auto tree = ManifestTree::over(digests_.size(), fan_out_);
     if (!tree) return std::nullopt;
-    ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, pool);
+    ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, tagger_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels || !std::ranges::equal(levels->listed_by_root, listed)) return std::nullopt;
     levels->manifests[0] = root;

@@ -26,6 +26,11 @@ wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest);
 /// True for `<object>/32=manifest`.
 bool is_manifest_prefix(wire::NameView name);
 
+/// What a root manifest takes for its own tag.
+inline constexpr std::size_t kRootTagElementBytes = 2 + kSegmentTagSize;
+/// Whether the root manifest has the right tag: then its name and Content are of who has the key.
+bool has_root_tag(const wire::DataView& root, SegmentTagger& tagger);
+
 /// How an object is cut: every segment but the last has `segment_bytes`.
 struct ObjectExtent {
     std::uint64_t object_bytes = 0;
@@ -56,6 +61,9 @@ class ManifestBuilder {
     /// Lets the root, when it lists all segments itself, have a tag for each as well.
     void set_tags(std::vector<SegmentTag> tags) { tags_ = std::move(tags); }
 
+    /// Lets the root have a tag of its own; `tagger` outlives this.
+    void set_tagger(SegmentTagger* tagger) { tagger_ = tagger; }
+
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
@@ -78,6 +86,7 @@ class ManifestBuilder {
     std::optional<ObjectExtent> extent_;
     std::optional<wire::ByteView> object_bytes_;
     std::vector<SegmentTag> tags_;
+    SegmentTagger* tagger_ = nullptr;
     std::vector<Sha256Digest> digests_;
 };
 
@@ -89,7 +98,8 @@ enum class SegmentVerdict : std::uint8_t { kValid, kInvalid, kUnknown };
 class ManifestVerifier {
   public:
     /// `root` is the object's root manifest, and its signature has been verified by its key (a
-    /// digest alone proves nothing here). Nothing when it is not a well-formed root manifest.
+    /// digest alone proves nothing here), or its tag. Nothing when it is not a well-formed root
+    /// manifest.
     static std::optional<ManifestVerifier> from_verified_root(const wire::DataView& root);
 
     wire::NameView object() const { return object_.view(); }

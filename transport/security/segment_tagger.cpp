@@ -13,6 +13,8 @@ constexpr std::size_t kHalfKey = SegmentTagger::kKeySize / 2;
 /// With one IV for all, GMAC is GHASH and a secret constant, which the function hides as well.
 constexpr std::array<std::uint8_t, kGmacIvSize> kNoIv{};
 
+constexpr std::array<std::uint8_t, 1> kNameType{wire::kName};
+
 }  // namespace
 
 PacketParts PacketParts::of(const wire::DataView& data) {
@@ -34,6 +36,10 @@ SegmentTag SegmentTagger::tag(const PacketParts& packet) {
     SegmentTag tag;
     std::ranges::copy_n(whole.begin(), tag.size(), tag.begin());
     return tag;
+}
+
+PacketParts SegmentTagger::of_root(wire::NameView name, wire::ByteView content) {
+    return {kNameType, content, name.value()};
 }
 
 bool SegmentTagger::holds(const PacketParts& packet, const SegmentTag& tag) {

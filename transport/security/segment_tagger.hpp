@@ -1,6 +1,7 @@
 #pragma once
-// Keyed tags of an object's segments: to who has the key they say what the segments' digests say to
-// everybody, and take a tenth of the time (docs/protocol.md, "Tags").
+// Keyed tags of an object's segments and of its root manifest: to who has the key they say what
+// digests and a signature say to everybody, and take a tenth of the time (docs/protocol.md,
+// "Tags").
 
 #include <array>
 #include <cstdint>
@@ -40,6 +41,9 @@ class SegmentTagger {
     SegmentTag tag(const PacketParts& packet);
     /// Whether that is its tag; takes the same time for each wrong one.
     bool holds(const PacketParts& packet, const SegmentTag& tag);
+    /// What `tag` takes for a root manifest: its name, and all that its Content has before the tag.
+    /// No segment's parts are like these: a packet begins with another type than a name.
+    static PacketParts of_root(wire::NameView name, wire::ByteView content);
 
   private:
     Gmac hash_;

@@ -82,6 +82,7 @@ enum Type : std::uint32_t {
     kManifestSegmentBytes = 0x8c,
     kManifestObject = 0x8e,
     kManifestTags = 0x90,
+    kManifestRootTag = 0x92,
 };
 
 /// Bytes that `number` takes as a VAR-NUMBER.

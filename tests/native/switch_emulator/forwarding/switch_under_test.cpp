@@ -99,10 +99,11 @@ PacketRef SwitchUnderTest::tensor(std::string_view uri, const std::vector<float>
     return signed_data(fields, content, *signer);
 }
 
-PacketRef SwitchUnderTest::foreign_data(std::string_view uri) {
+PacketRef SwitchUnderTest::foreign_data(std::string_view uri, wire::ContentType type) {
     const wire::Name data_name = name(uri);
     wire::DataFields fields;
     fields.name = data_name.view();
+    fields.content_type = type;
     return signed_data(fields, "value", *foreign_signer);
 }
 

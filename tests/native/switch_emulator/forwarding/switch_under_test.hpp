@@ -49,9 +49,11 @@ class RecordingApplication final : public Application {
     const security::Sha256Digest* told_digest(const wire::DataView&) override {
         return told ? &*told : nullptr;
     }
+    bool vouches_for(const wire::DataView&) override { return vouches; }
 
     /// What it says that the digest of any Data is.
     std::optional<security::Sha256Digest> told;
+    bool vouches = false;  ///< for every manifest
     std::map<std::string, Production> productions;
     std::vector<bool> asked_for_network;
     std::vector<std::string> received;
@@ -100,7 +102,7 @@ class SwitchUnderTest {
     /// A segment of a tensor of f32, complete in itself.
     PacketRef tensor(std::string_view uri, const std::vector<float>& elements);
     /// Signed with a key that is not in the node's keyring.
-    PacketRef foreign_data(std::string_view uri);
+    PacketRef foreign_data(std::string_view uri, wire::ContentType type = wire::ContentType::kBlob);
     PacketRef with_headers(const PacketRef& packet, const wire::LpFields& fields);
     PacketRef nack(std::string_view uri, std::uint32_t nonce, wire::NackReason reason,
                    const InterestOptions& = {});

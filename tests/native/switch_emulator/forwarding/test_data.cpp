@@ -300,3 +300,22 @@ TEST_CASE("only a face that takes packets in parts gets bytes that somebody else
         CHECK(answers[0].content == "xxxxx");
     }
 }
+
+TEST_CASE("an application's word for a manifest counts for itself, and for nobody of the network") {
+    for (const bool vouches : {false, true}) {
+        for (const bool network_wants : {false, true}) {
+            CAPTURE(vouches);
+            CAPTURE(network_wants);
+            Star star;
+            star.application.vouches = vouches;
+            star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+            star.node.run_pending(star.now);
+            if (network_wants) star.receive_interest(0, kSegment, 1);
+            star.receive(kUpstream, star.foreign_data(kSegment, wire::ContentType::kManifest));
+            CHECK(star.application.received.size() == (vouches && !network_wants ? 1 : 0));
+            // Others are told of what they verify themselves, as ever.
+            CHECK(star.sent(0).size() == (network_wants ? 1 : 0));
+            CHECK(star.node.counters().unknown_key == (vouches && !network_wants ? 0 : 1));
+        }
+    }
+}

@@ -174,3 +174,15 @@ TEST_CASE("digests that the root does not list are untrusted") {
     while (f.replica.completion(90) == nullptr) f.replica.endpoint.on_timer(f.replica.now);
     CHECK(f.replica.completion(90)->status == OperationStatus::kUntrusted);
 }
+
+TEST_CASE("a root that somebody has fetched is served only with a signature that holds") {
+    Replica f;
+    const Bytes bytes = some_bytes(50'000);
+    f.publish(bytes);
+    REQUIRE(f.carry(f.start_fetch())->status == OperationStatus::kDone);
+    Bytes root(f.memory->root().begin(), f.memory->root().end());
+    root.back() ^= 1;  // in the signature, at which who goes by the tag does not look
+    f.replica.endpoint.publish_sealed_object(
+        90, {{f.object, f.memory->bytes(), 9000}, root, f.memory->digests()}, f.keyring);
+    CHECK(f.replica.completion(90)->status == OperationStatus::kUntrusted);
+}

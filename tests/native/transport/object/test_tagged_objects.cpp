@@ -130,3 +130,50 @@ TEST_CASE("a block has the same packets wherever it is published, lent or copied
     }
     CHECK(roots[0] == roots[1]);
 }
+
+TEST_CASE("who has the key knows a root by its tag, as long as it waits for it") {
+    for (const std::uint8_t key : std::array<std::uint8_t, 3>{1, 2, 0}) {
+        for (const std::size_t size : {100, 10'000, 60'000}) {
+            CAPTURE(key);
+            CAPTURE(size);
+            TaggedHosts hosts(1, key);
+            hosts.publish(some_bytes(size));
+            Bytes root;
+            const auto* ended = hosts.carry(hosts.start_fetch(), [&](const Bytes& packet) {
+                if (root.empty()) {
+                    root = packet;
+                    CHECK(hosts.fetcher.endpoint.vouches_for(view_of(root)) == (key == 1));
+                }
+                return Packets{packet};
+            });
+            REQUIRE(ended->status == OperationStatus::kDone);
+            CHECK(hosts.fetched() == some_bytes(size));
+            CHECK_FALSE(hosts.fetcher.endpoint.vouches_for(view_of(root)));
+        }
+    }
+}
+
+TEST_CASE("a root's tag is for all that is in it, and for a root of the right key's name") {
+    TaggedHosts hosts(1, 1);
+    hosts.publish(some_bytes(10'000));
+    hosts.start_fetch();
+    const PacketRef packet = hosts.publisher.endpoint.object_root(hosts.object);
+    const Bytes root(packet.bytes().begin(), packet.bytes().end());
+    const auto content = view_of(root).content();
+    const auto begin = static_cast<std::size_t>(content.data() - view_of(root).whole().data());
+    int tried = 0;
+    for (std::size_t i = 0; i < root.size(); ++i) {
+        Bytes damaged = root;
+        damaged[i] ^= 1;
+        const auto data = wire::DataView::parse(damaged);
+        if (!data) continue;
+        ++tried;
+        CAPTURE(i);
+        const bool vouched = hosts.fetcher.endpoint.vouches_for(*data);
+        // Neither the signature nor when it expires is anything to who has the tag.
+        if (i >= begin && i < begin + content.size()) CHECK_FALSE(vouched);
+        if (data->name() != view_of(root).name()) CHECK_FALSE(vouched);
+        if (data->key_name() != view_of(root).key_name()) CHECK_FALSE(vouched);
+    }
+    CHECK(tried > 400);
+}
