@@ -23,9 +23,11 @@ class TargetTable {
 
     /// Calls `visit(place)` for every target that fetches that segment of `tensor`. The table must
     /// not change meanwhile. All of a tensor's targets would be too many to look at: a large
-    /// network has as many roots of sums.
+    /// network has as many roots of sums. None fetches a segment whose number no key can tell;
+    /// names that come from others may have such numbers.
     template <typename Visit>
     void for_each(wire::NameView tensor, std::uint64_t segment, Visit visit) const {
+        if (segment >> kSegmentBits != 0) return;
         const wire::NameHash hash = tensor.hash();
         for (const UsedSharding& used : shardings_) {
             const std::uint64_t number = used.sharding.target_of(segment);

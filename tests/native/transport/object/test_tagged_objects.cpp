@@ -99,6 +99,32 @@ TEST_CASE("what nobody has asked for has no tag to tell it by") {
     }
 }
 
+TEST_CASE("a packet of a segment that no object has is no segment of one that is being fetched") {
+    TaggedHosts hosts(1, 1);
+    hosts.publish(some_bytes(10'000));
+    const auto absent = std::make_shared<ObjectMemory>();
+    hosts.fetcher.endpoint.fetch_object(
+        99, {name("/j/g0/obj/1/other"), name("/n/h1"), name("/n/h1/KEY"), absent, TimePoint(2h)},
+        hosts.fetcher.now);
+    std::size_t tried = 0;
+    const auto* ended = hosts.carry(hosts.start_fetch(), [&](const Bytes& packet) {
+        if (!is_segment(packet)) return Packets{packet};
+        for (unsigned bit = 20; bit < 64; ++bit) {
+            const auto segment = view_of(packet).name().last_component();
+            wire::Name far(view_of(packet).name().parent());
+            far.append_number(wire::kSegmentComponent,
+                              *wire::read_nonnegative(segment.value) | std::uint64_t{1} << bit);
+            const Bytes forged = test::signed_data(*security::make_null_signer(), far, {});
+            CHECK_FALSE(hosts.fetcher.endpoint.can_tell_digest(far.view()));
+            CHECK(hosts.fetcher.endpoint.told_digest(view_of(forged)) == nullptr);
+            ++tried;
+        }
+        return Packets{packet};
+    });
+    CHECK(ended->status == OperationStatus::kDone);
+    CHECK(tried > 0);
+}
+
 TEST_CASE("an object with more segments than a root has room for is published without tags") {
     TaggedHosts hosts(1, 1);
     const Bytes bytes = some_bytes(60'000);
