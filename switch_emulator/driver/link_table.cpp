@@ -14,9 +14,6 @@ namespace innet::driver {
 
 namespace {
 
-/// Receive calls per link and round: bounds how long one busy link keeps the others waiting.
-constexpr int kReceiveRounds = 1;
-constexpr int kForeignReceiveRounds = 1;
 /// Packets a link that is not modelled may hold back while its channel has no room.
 constexpr std::size_t kMaxBacklogPackets = 16384;
 /// Where there is room only when the neighbour reads: one that never does must not pin much.
@@ -165,12 +162,9 @@ const Link* LinkTable::find(FaceId face) const {
 void LinkTable::on_readable(FaceId face, TimePoint now) {
     Link* link = find(face);
     if (link == nullptr) return;
-    const int rounds = link->foreign() ? kForeignReceiveRounds : kReceiveRounds;
-    for (int round = 0; round < rounds; ++round) {
-        const bool more = link->channel->receive(pool_, received_);
-        deliver(face, received_, now);
-        if (!more) break;
-    }
+    // One batch: a busy link does not keep the others waiting for long.
+    link->channel->receive(pool_, received_);
+    deliver(face, received_, now);
     if (link->channel->awake() && std::ranges::find(awake_, face) == awake_.end()) {
         awake_.push_back(face);
     }
