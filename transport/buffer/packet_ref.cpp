@@ -47,7 +47,7 @@ std::array<std::span<const std::uint8_t>, 3> PacketRef::parts() const {
 void PacketRef::lend(std::size_t offset, std::span<const std::uint8_t> content,
                      std::shared_ptr<const void> lender) {
     assert(offset <= size_ && content.size() <= size_ - offset);
-    if (!unique()) return;
+    if (!unique() || content.empty()) return;
     take_in();
     block_->lent_offset = offset_ + static_cast<std::uint32_t>(offset);
     block_->lent = content;

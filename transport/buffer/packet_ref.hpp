@@ -82,7 +82,8 @@ class PacketRef {
     /// Shortens the slice to its first `size` bytes; `size <= this->size()`.
     void truncate(std::size_t size);
     /// Bytes of the buffer from `offset` on are those of `content`, which `lender` keeps: they are
-    /// copied into it when somebody looks at them, or by `take_in`. No effect unless `unique()`.
+    /// copied into it when somebody looks at them, or by `take_in`. No effect unless `unique()`, or
+    /// of no bytes.
     void lend(std::size_t offset, std::span<const std::uint8_t> content,
               std::shared_ptr<const void> lender);
     /// From now on nothing is lent.

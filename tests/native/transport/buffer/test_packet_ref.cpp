@@ -196,6 +196,12 @@ TEST_CASE(
         CHECK(cut.bytes()[0] == 10);
         CHECK(lender.use_count() == 1);
     }
+    SUBCASE("and nobody keeps none") {
+        const auto unused = std::make_shared<int>(0);
+        PacketRef other = pool.allocate(70);
+        other.lend(10, {}, unused);
+        CHECK(unused.use_count() == 1);
+    }
     SUBCASE("or the last share has gone") {
         packet = PacketRef();
         CHECK(lender.use_count() == 1);
