@@ -56,6 +56,13 @@ void AskedObjects::add(AskedObject object, bool is_awaited) {
     any_awaited_ |= is_awaited;
 }
 
+void AskedObjects::drop_kept(const wire::Name& prefix) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(asked_, [&](const AskedObject& object) {
+        return object.kept && prefix.view().is_prefix_of(object.name.view());
+    });
+}
+
 std::vector<AskedObject> AskedObjects::take() {
     const std::lock_guard lock(mutex_);
     any_awaited_ = false;

@@ -42,6 +42,8 @@ class AskedObjects {
     void add_kept(std::shared_ptr<const KeptObject> object, TimePoint now, bool at_once);
     /// A request to keep objects waits for an answer that this node cannot give by itself.
     void add_tried(const wire::Name& request, TriedFetches tried);
+    /// Of what is kept under `prefix`, nobody is to hear any more.
+    void drop_kept(const wire::Name& prefix);
     /// Those since the last call, in the order of asking. Any thread may call it.
     std::vector<AskedObject> take();
 

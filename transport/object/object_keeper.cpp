@@ -239,8 +239,9 @@ void ObjectKeeper::close() {
     in_turn_.clear();
     for (const Ended& ended : ended_) forget(ended);
     ended_.clear();
-    const wire::NameView requests = options_.requests.view();
-    objects_.drop_kept(wire::Name(requests.parent().parent()));
+    const wire::Name objects(options_.requests.view().parent().parent());
+    objects_.drop_kept(objects);
+    objects_.asked().drop_kept(objects);
 }
 
 }  // namespace innet

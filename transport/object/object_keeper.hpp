@@ -63,7 +63,8 @@ class ObjectKeeper {
     /// As `RequestTaker::take_request`, for a name below `requests`.
     bool take(wire::NameView request);
     void on_heard(const KeptHeard& heard);
-    /// Ends the fetches, without a word to who waits, and drops answers and what is not adopted.
+    /// Ends the fetches, without a word to who waits, and drops answers and what is not adopted,
+    /// of which nobody hears any more.
     void close();
 
     void on_timer(TimePoint now);

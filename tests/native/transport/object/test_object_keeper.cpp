@@ -47,6 +47,10 @@ struct Pool {
         home.endpoint.register_objects(name("/kv/ab"), "h1", MissingObject::kRefuse);
         home.endpoint.register_objects(requests, "h1", MissingObject::kWait);
         source.endpoint.register_objects(name("/kv/ab"), "h2", MissingObject::kRefuse);
+        keep(room_bytes, window);
+    }
+
+    void keep(std::uint64_t room_bytes, std::size_t window = 8) {
         KeepOptions options;
         options.requests = requests;
         options.signer = name("/n/t/KEY");
@@ -382,6 +386,21 @@ TEST_CASE("who stops keeping serves and fetches nothing of it any more") {
     pool.home.endpoint.take_completions(ended);
     CHECK(ended.empty());
     pool.ask(request_of({1}, "h2", "3"));
+    CHECK(pool.told().size() == 1);
+}
+
+TEST_CASE("who stops keeping holds no memory for what nobody heard of, and begins anew with none") {
+    Pool pool(kBytes);
+    pool.offer(0);
+    pool.ask(request_of({0}));
+    pool.carry();
+    pool.home.endpoint.stop_keeping(pool.requests, pool.home.now);
+    CHECK(pool.told().empty());
+    CHECK(!pool.serves(0));
+    pool.keep(kBytes);
+    pool.ask(request_of({0}, "h2", "2"));
+    pool.carry();
+    CHECK(pool.is_answered(request_of({0}, "h2", "2")));
     CHECK(pool.told().size() == 1);
 }
 
