@@ -186,3 +186,23 @@ TEST_CASE("what waits for room does not change when its lender has it back") {
         CHECK(waiting.payload.bytes()[50] == 1);
     }
 }
+
+TEST_CASE("a link that is shaped holds no bytes of a lender, though its channel takes parts") {
+    TableUnderTest test;
+    std::size_t room = 1;
+    std::string error;
+    simulation::LinkOptions slow;
+    slow.port.delay = 1s;
+    const auto face = test.links.add(std::make_unique<PartsChannel>(room), slow, error);
+    REQUIRE(face);
+    const auto content = std::make_shared<std::vector<std::uint8_t>>(5, std::uint8_t{'x'});
+    PacketRef data = test.data("/a/seg=0", "value");
+    const auto place = wire::DataView::parse(data.bytes())->content();
+    data.lend(static_cast<std::size_t>(place.data() - data.bytes().data()), *content, content);
+    test.application.productions["/a/seg=0"] = {Production::Kind::kData, std::move(data), {}};
+    test.receive_interest(*face, "/a/seg=0", 1);
+    test.application.productions.clear();
+    test.links.flush(test.now);
+    CHECK(room == 1);
+    CHECK(content.use_count() == 1);
+}

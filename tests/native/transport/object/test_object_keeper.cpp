@@ -233,6 +233,10 @@ TEST_CASE("a block that does not come in time is late, and its request is not be
     pool.home.now += 4s;
     pool.ask(request);
     CHECK(pool.home.forwarder.asked.empty());
+    pool.home.now += 60s;
+    pool.home.endpoint.on_timer(pool.home.now);
+    pool.ask(request);
+    CHECK(!pool.home.forwarder.asked.empty());
 }
 
 TEST_CASE("no more is kept than there is room for, until it was heard of") {
@@ -415,4 +419,17 @@ TEST_CASE("what watches for news of a node hears of what it kept, too") {
     pool.home.endpoint.on_timer(pool.home.now);
     REQUIRE(pool.home.completion(7) != nullptr);
     CHECK(pool.home.completion(7)->status == kDone);
+}
+
+TEST_CASE("who watches hears at once when half of the room is filled") {
+    Pool pool(2 * kBytes);
+    pool.offer(0);
+    pool.offer(1);
+    pool.home.endpoint.watch_objects(7);
+    pool.ask(request_of({0}, "h2", "1"));
+    pool.carry();
+    CHECK(pool.home.completion(7) == nullptr);
+    pool.ask(request_of({1}, "h2", "2"));
+    pool.carry();
+    CHECK(pool.home.completion(7) != nullptr);
 }

@@ -203,3 +203,20 @@ TEST_CASE("a root's tag is for all that is in it, and for a root of the right ke
     }
     CHECK(tried > 400);
 }
+
+TEST_CASE(
+    "a root with tags is no larger than what foreign clients take, however large packets are") {
+    for (const std::size_t size : {std::size_t{2'000'000}, std::size_t{3'500'000}}) {
+        CAPTURE(size);
+        TaggedHosts hosts(1, 0);
+        hosts.packet_bytes = 16'000;
+        hosts.publish(some_bytes(size));
+        const PacketRef root = hosts.publisher.endpoint.object_root(hosts.object);
+        CHECK(root.size() <= 8800);
+        const auto data = wire::DataView::parse(root.bytes());
+        REQUIRE(data);
+        const auto verifier = security::ManifestVerifier::from_verified_root(*data);
+        REQUIRE(verifier);
+        CHECK(verifier->tags().empty() == (size > 3'000'000));
+    }
+}
