@@ -105,6 +105,20 @@ def test_who_gives_up_does_not_end_the_fetch_of_another() -> None:
     with_pools(work)
 
 
+def test_who_waits_for_a_turn_together_with_the_hasty_waits_on_without_them() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        dead = next(n for n in range(2, 20) if pools.first_home(n) is not pools.first_home(1))
+        pools.first_home(dead).alive = False
+        slow = asyncio.ensure_future(pools.got(dead, timeout_s=3.0))
+        await asyncio.sleep(0.1)
+        hasty = asyncio.ensure_future(pools.got(1, timeout_s=1.0))
+        patient = asyncio.ensure_future(pools.got(1, timeout_s=10.0))
+        assert await asyncio.gather(slow, hasty, patient) == [False, False, True]
+
+    with_pools(work, settings=PoolSettings(window=1))
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize(
     ("failure", "cause"),

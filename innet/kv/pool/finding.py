@@ -152,7 +152,10 @@ class Finder:
     async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
         homes = self._members.homes(key.block_hash)
         cause: Cause | None = None
-        await self._window.enter(end_s)
+        try:
+            await self._window.enter(end_s)
+        except TimeoutError:  # others who wait for this have more time, perhaps
+            return Cause.LATE
         try:
             for home, time_s in self._turns(homes, end_s):
                 with self._members.asking(home) as asked:
