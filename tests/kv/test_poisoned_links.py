@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 import pytest
 
+from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, PoolSettings, TieredStore
@@ -140,3 +142,12 @@ async def test_what_is_changed_on_the_way_is_missed_and_comes_when_it_is_not(
             found = await made[asker].get(BLOCK, timeout_s=10)
             assert found is not None
             assert np.array_equal(found, contents(BLOCK))
+
+
+async def test_who_puts_while_nothing_gets_through_is_told_when_the_pool_is_closed() -> None:
+    async with pools({(HOME, "s0"): lambda datagram: []}) as made:
+        putting = asyncio.ensure_future(made[ASKER].put(BLOCK, contents(BLOCK)))
+        await asyncio.sleep(0)
+        await made[ASKER].close()
+        with pytest.raises(KVError, match="closed"):
+            await putting

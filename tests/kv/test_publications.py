@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import numpy as np
+import pytest
 
+from innet.errors import KVError
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.publications import Publications
 from tests.kv.fake_network import FakeFabric, run
@@ -81,5 +83,41 @@ def test_who_waited_for_a_damaged_block_together_have_one_signed() -> None:
         assert added is None
         assert first is second
         assert NAME in fabric.nodes["h0"].serves
+
+    run(work())
+
+
+def test_who_waits_when_all_is_closed_is_told_so_and_is_not_cancelled() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        publications = Publications(fabric.network("h0"))
+        signing = publications.begin_signing(NAME, contents(1))
+        assert signing is not None
+        waiting = [publications.end_of(signing), publications.sign(NAME, contents(1))]
+        given_up, *others = map(asyncio.ensure_future, (publications.end_of(signing), *waiting))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        publications.close()
+        ends = await asyncio.gather(given_up, *others, return_exceptions=True)
+        assert [type(end) for end in ends] == [asyncio.CancelledError, KVError, KVError]
+        assert not fabric.nodes["h0"].serves
+
+    run(work())
+
+
+def test_nothing_is_served_that_is_begun_after_the_close() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        publications = Publications(fabric.network("h0"))
+        block = await publications.sign(NAME, contents(1))
+        publications.close()
+        publications.hold(NAME)  # who has just got it does not know yet
+        publications.release(NAME)
+        publications.release(NAME)
+        with pytest.raises(KVError, match="closed"):
+            await publications.add(NAME, block)
+        with pytest.raises(KVError, match="closed"):
+            publications.begin_signing(NAME, contents(1))
+        assert not fabric.nodes["h0"].serves
 
     run(work())

@@ -78,7 +78,7 @@ class Giver:
             # Homes ask for the block while it is signed.
             ends = await self._bring_to(others, key, depth, node)
             if signing is not None:
-                block = signing.result() if signing.done() else await asyncio.shield(signing)
+                block = await self._publications.end_of(signing)
             if block is not None:
                 ends += [await self._keep_here(name, block, depth) for h in homes if h == node]
                 if self._keeps and self._offered.tiers.tier(name) is None:

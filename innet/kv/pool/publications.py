@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from innet.errors import KVError
 from innet.kv.pool.network import BlockNetwork, Contents, Sealed
 
 
@@ -25,6 +26,7 @@ class Publications:
         self._network = network
         self._publications: dict[str, _Publication] = {}
         self._expected: set[str] = set()
+        self._is_closed = False
 
     async def sign(self, name: str, contents: Contents) -> Sealed:
         """Sign and serve a block, and hold it."""
@@ -41,7 +43,21 @@ class Publications:
         """
         if name in self._publications:
             return None
-        return self._begin(name, self._network.publish(name, contents)).publishing
+        return self._begin(name, lambda: self._network.publish(name, contents)).publishing
+
+    async def end_of(self, publishing: asyncio.Future[Sealed | None]) -> Sealed | None:
+        """What came of publishing a block; who waits for it goes on waiting when another gives up.
+
+        Raises:
+            KVError: the block cannot be published, or all is closed meanwhile.
+        """
+        try:
+            return publishing.result() if publishing.done() else await asyncio.shield(publishing)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not publishing.cancelled() or (task is not None and task.cancelling()):
+                raise
+            raise _closed() from None
 
     async def add(self, name: str, block: Sealed) -> Sealed | None:
         """Serve a block that was signed before, and hold it; the one that is served.
@@ -62,7 +78,7 @@ class Publications:
             if not serving.cancelled() and (serving.exception() or serving.result() is None):
                 on_damage()
 
-        publication = self._begin(name, self._network.publish_sealed(name, block))
+        publication = self._begin(name, lambda: self._network.publish_sealed(name, block))
         publication.publishing.add_done_callback(ended)
         return True
 
@@ -78,7 +94,8 @@ class Publications:
 
     def hold(self, name: str) -> None:
         """Hold a block that somebody holds already."""
-        self._publications[name].holders += 1
+        if not self._is_closed:
+            self._publications[name].holders += 1
 
     def release(self, name: str) -> None:
         """Hold a block no longer."""
@@ -100,7 +117,8 @@ class Publications:
             self._network.withdraw(name)
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """Serve nothing any more, from now on; who waits for a block to be served is told."""
+        self._is_closed = True
         for name, publication in self._publications.items():
             publication.publishing.cancel()
             self._network.withdraw(name)
@@ -109,8 +127,10 @@ class Publications:
         self._publications.clear()
         self._expected.clear()
 
-    def _begin(self, name: str, publishing: Awaitable[Sealed | None]) -> _Publication:
-        publication = _Publication(asyncio.ensure_future(publishing), holders=1)
+    def _begin(self, name: str, publish: Callable[[], Awaitable[Sealed | None]]) -> _Publication:
+        if self._is_closed:
+            raise _closed()
+        publication = _Publication(asyncio.ensure_future(publish()), holders=1)
         self._publications[name] = publication
         return publication
 
@@ -119,12 +139,12 @@ class Publications:
     ) -> Sealed | None:
         publication = self._publications.get(name)
         if publication is None:
-            publication = self._begin(name, publish())
+            publication = self._begin(name, publish)
         else:
             publication.holders += 1
         held = None
         try:
-            held = await asyncio.shield(publication.publishing)
+            held = await self.end_of(publication.publishing)
         finally:
             if held is None:
                 self._release(name, publication)
@@ -145,3 +165,7 @@ class Publications:
         self._network.end_serving(name)
         if name in self._expected:
             self._network.expect(name)
+
+
+def _closed() -> KVError:
+    return KVError("the pool is closed, and serves no blocks any more; open another")
