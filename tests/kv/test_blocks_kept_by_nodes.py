@@ -14,7 +14,7 @@ from innet._native import _core
 from innet.kv.eviction import PolicyName
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
-from innet.kv.pool import BlockPool, MemoryTier, Place, PoolSettings, TieredStore
+from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
 from innet.kv.pool.answers import DONE, Answer
 from innet.kv.pool.network import Contents, Keeping, KeptBlock, Outcome
 from innet.kv.requests import Keep, Request
@@ -199,6 +199,17 @@ def test_the_home_s_own_program_has_what_was_put_a_moment_ago() -> None:
     with_cluster(work)
 
 
+def test_of_a_name_that_others_put_a_moment_ago_the_first_block_stays() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(0)
+        await cluster.home.put(cluster.key(0), contents(1))
+        cluster.drop_caches()
+        assert await cluster.got(0)
+        assert await cluster.got(0, at=HOME)
+
+    with_cluster(work)
+
+
 def test_a_home_s_own_program_passes_on_what_was_put_a_moment_ago() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.put(0)
@@ -294,6 +305,18 @@ def test_what_could_not_be_had_is_answered_and_counted_with_its_cause() -> None:
         assert counted.kept == {"h1": 2}
         assert counted.refused == {"the block is absent": 1, late.cause: 1}
         assert cluster.fetched_by_home == []
+
+    with_cluster(work)
+
+
+def test_a_pool_that_is_closed_does_nothing_for_others_whatever_it_is_asked() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.home.close()
+        under_way = asyncio.ensure_future(cluster.put(0))
+        await asyncio.sleep(0.01)
+        assert not cluster.home.here(cluster.key(0))
+        assert await under_way == [0]
+        assert cluster.pools["h1"].statistics().lost_copies == {Cause.LATE: 1}
 
     with_cluster(work)
 

@@ -231,7 +231,6 @@ class BlockPool:
             time_s = self._timeout(timeout_s)
             found = await asyncio.gather(*(self._parts.finder.find(key, time_s) for key in keys))
             return [isinstance(one, Found) for one in found]
-        self._parts.hear()
         return await self._each(keys, lambda key: self._parts.giver.replicate(key, nodes))
 
     async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:
@@ -259,8 +258,7 @@ class BlockPool:
 
     def statistics(self) -> PoolStatistics:
         """What this node's pool has done since it was opened, until now."""
-        if self._open:
-            self._parts.home.hear()
+        self._parts.home.hear()
         counted = copy.deepcopy(self._counts)
         counted.shared = self._parts.finder.shared
         for what, store in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from innet.kv.names import BlockKey
 from innet.kv.pool.asker import Asker
@@ -30,6 +30,7 @@ class Giver:
         asker: Asker,
         timeout_s: float,
         *,
+        hear: Callable[[], None],
         when_asked: bool,
     ) -> None:
         """
@@ -41,6 +42,7 @@ class Giver:
             members: of the pool.
             asker: of this node.
             timeout_s: for a member to get a block.
+            hear: has what the network has kept by itself entered into ``offered``.
             when_asked: homes are told of a block, and get it when somebody asks for it; ``local``
                 is served then.
         """
@@ -52,6 +54,7 @@ class Giver:
         self._asker = asker
         self._keep_requests = KeepRequests(asker, network.most_kept_at_once, timeout_s)
         self._timeout_s = timeout_s
+        self._hear = hear
         self._when_asked = when_asked
         self._keeps = bool(local.tiers.capacity_bytes or offered.tiers.capacity_bytes)
 
@@ -111,6 +114,7 @@ class Giver:
         return all(await asyncio.gather(*map(bring, nodes)))
 
     async def _block_here(self, name: str) -> Sealed | None:
+        self._hear()
         for store in (self._local, self._offered):
             found = await store.get(name)
             if found is not None:
@@ -123,6 +127,7 @@ class Giver:
         return self._publications.begin_signing(name, contents)
 
     def _is_here(self, name: str) -> bool:
+        self._hear()
         return any(store.tiers.tier(name) for store in (self._local, self._offered))
 
     async def _seal(self, name: str, contents: Contents) -> Sealed:

@@ -75,11 +75,13 @@ class Home:
         self._requests: set[str] = set()
         self._answers: dict[str, asyncio.TimerHandle] = {}  # in the order in which they were given
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_serving = False
 
     async def serve(self) -> None:
         """Answer until cancelled, or until the network is closed."""
         try:
             self._kept.start()
+            self._is_serving = True
             while True:
                 self._hear(await self._network.asked())
         except KVError:
@@ -89,8 +91,12 @@ class Home:
 
     def hear(self) -> None:
         """Take note of what this node was asked for until now: so all of it is counted, and what
-        the network has kept by itself is here."""
-        self._hear(self._network.asked_by_now())
+        the network has kept by itself is here.
+
+        Before and after :meth:`serve`, all of that is for others of this node to hear.
+        """
+        if self._is_serving:
+            self._hear(self._network.asked_by_now())
 
     def _hear(self, asked: Sequence[Asked]) -> None:
         for one in asked:
@@ -130,6 +136,7 @@ class Home:
         task.add_done_callback(self._tasks.discard)
 
     def _close(self) -> None:
+        self._is_serving = False
         self._kept.close()
         for task in self._tasks:
             task.cancel()

@@ -77,7 +77,7 @@ class PoolParts:
             notes,
             members,
             self.window,
-            hear=self.hear,
+            hear=self._hear,
             keeps_fetched=settings.keeps_fetched and local.capacity_bytes > 0,
         )
         asker = Asker(network, members)
@@ -89,6 +89,7 @@ class PoolParts:
             members,
             asker,
             settings.put_timeout_s,
+            hear=self._hear,
             when_asked=when_asked,
         )
         self.home = Home(
@@ -108,11 +109,11 @@ class PoolParts:
             members,
             asker,
             settings.put_timeout_s,
-            hear=self.hear,
+            hear=self._hear,
         )
         self._serving: asyncio.Task[None] | None = None
 
-    def hear(self) -> None:
+    def _hear(self) -> None:
         """Have what the network has kept by itself entered into ``offered``."""
         if self.offered.tiers.memory.capacity_bytes:
             self.home.hear()
