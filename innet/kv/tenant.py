@@ -106,7 +106,7 @@ class Tenant:
     @cached_property
     def tag_key(self) -> bytes:
         """Of the tags of its blocks' segments: 64 bytes, which only who has the secret knows."""
-        return self._derived("tag hash") + self._derived("tag")
+        return self._derived("tag-hash") + self._derived("tag")
 
     def signing_key(self) -> _core.SigningKey:
         """:attr:`key`, as the packet path takes it."""
@@ -122,6 +122,7 @@ class Tenant:
         return self.key.model_copy(update={"secret": pair}).native()
 
     def _derived(self, purpose: str) -> bytes:
+        # A purpose is one word: "a b" for the tenant "c" would be "a" for the tenant "b c".
         info = f"innet kv {purpose} {self.name}".encode()
         return HKDF(SHA256(), _DERIVED_BYTES, salt=None, info=info).derive(self.secret)
 

@@ -106,7 +106,10 @@ def test_the_key_of_tags_is_the_secrets_alone() -> None:
     tenant = Tenant("acme", SECRET)
     assert len(tenant.tag_key) == 64
     assert tenant.tag_key == Tenant("acme", SECRET).tag_key
-    others = [Tenant("acme", SECRET + b"!").tag_key, Tenant("other", SECRET).tag_key]
+    others = [
+        Tenant("acme", SECRET + b"!").tag_key,
+        *(Tenant(name, SECRET).tag_key for name in ("other", "hash acme")),
+    ]
     halves = [key[at : at + 32] for key in (tenant.tag_key, *others) for at in (0, 32)]
     secrets = {*halves, bytes.fromhex(tenant.key.secret), bytes.fromhex(tenant.public_key.secret)}
-    assert len(secrets) == 8
+    assert len(secrets) == 10
