@@ -147,6 +147,28 @@ def test_a_node_may_keep_anew_what_its_pool_has_heard_of() -> None:
     with_cluster(work)
 
 
+def test_a_node_is_told_once_of_each_block_that_its_pool_has_heard_of() -> None:
+    async def work(cluster: Cluster) -> None:
+        network = cluster.networks[HOME]
+        told = [0, 0]
+        hear_of_kept = network.hear_of_kept
+
+        def noted(blocks: int, size_bytes: int, room_bytes: int) -> None:
+            told[0] += blocks
+            told[1] += size_bytes
+            hear_of_kept(blocks, size_bytes, room_bytes)
+
+        network.hear_of_kept = noted
+        for first in range(0, 12, 4):
+            await cluster.put(*range(first, first + 4))
+            assert cluster.home.here(cluster.key(first))
+            await cluster.home.put(cluster.key(100 + first), contents(100 + first))
+        assert cluster.home.statistics().kept == {"h1": 12}
+        assert told == [12, 12 * SIZE]
+
+    with_cluster(work)
+
+
 def test_a_block_that_gave_way_to_another_publication_is_served_after_that() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.put(0)
