@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import Cause, Place, PoolSettings, home
+from innet.kv.pool.network import Contents, Sealed
+from tests.kv.fake_network import FakeNetwork
 from tests.kv.pools import ROOM, SIZE, Pools, contents, key, with_pools
 
 
@@ -77,6 +80,60 @@ def test_blocks_stay_as_they_were_put_whatever_becomes_of_the_arrays() -> None:
         assert await pools.got(1, at="user")
 
     with_pools(work, local_blocks=4)
+
+
+@pytest.mark.parametrize("puts", ["at-once", "when-asked"])
+@pytest.mark.parametrize("local_blocks", [0, 4])
+def test_what_is_signed_is_what_was_put_even_if_the_put_is_cancelled(
+    puts: Any, local_blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed: list[bytes] = []
+
+    async def publish(network: FakeNetwork, name: str, contents: Contents) -> Sealed:
+        await asyncio.sleep(1)
+        if network.node == "user":
+            signed.append(contents.tobytes())
+        return await published(network, name, contents)
+
+    published = FakeNetwork.publish
+    monkeypatch.setattr(FakeNetwork, "publish", publish)
+
+    async def work(pools: Pools) -> None:
+        array = contents(1)
+        putting = asyncio.ensure_future(pools["user"].put(key(1), array))
+        for _ in range(2):
+            await asyncio.sleep(0.3)
+            putting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await putting
+        array[:] = 0
+        await asyncio.sleep(5)
+        assert signed == [contents(1).tobytes()]
+
+    with_pools(work, local_blocks=local_blocks, settings=PoolSettings(puts=puts))
+
+
+@pytest.mark.parametrize("is_put", [True, False])
+def test_who_gives_up_leaves_the_place_to_others(*, is_put: bool) -> None:
+    async def work(pools: Pools) -> None:
+        pool = pools["other"]
+        await pools.put(*range(4))
+        for node in pools.fabric.nodes.values():
+            node.alive = False
+        given_up: list[asyncio.Task[object]] = [
+            asyncio.create_task(pool.put(key(n), contents(n)) if is_put else pool.get(key(n)))
+            for n in range(4)
+        ]
+        for one in given_up:  # the first has the place, and leaves it to the next
+            await asyncio.sleep(0.1)
+            one.cancel()
+        await asyncio.gather(*given_up, return_exceptions=True)
+        for node in pools.fabric.nodes.values():
+            node.alive = True
+        assert await pools.put(9, at="other") == [1]
+        assert await pools.got(1)
+
+    with_pools(work, settings=PoolSettings(window=1))
 
 
 def test_equal_gets_at_once_are_one_fetch() -> None:

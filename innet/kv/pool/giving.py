@@ -62,14 +62,22 @@ class Giver:
         """Sign a block and bring it to its homes, or tell them of it; it stays here, too, as far as
         there is room.
 
+        The caller may change ``contents`` when this has ended, even if it was cancelled.
+
         Returns:
             For each home why it has not got it, or ``None`` where it has, or knows who has.
         """
+        if self._keeps:
+            return await self._put(key, contents.copy(), depth)
+        try:
+            return await self._put(key, contents, depth)
+        finally:
+            # Other bytes would be signed, and homes that were asked already would keep them.
+            await self._publications.until_signed(key.name)
+
+    async def _put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
         homes = self._members.homes(key.block_hash)
         node = self._network.node
-        if self._keeps:
-            # The caller may change its array when this returns.
-            contents = contents.copy()
         name = key.name
         others = [home for home in homes if home != node]
         signing = self._begin_signing(name, contents)

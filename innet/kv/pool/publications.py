@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from innet.errors import KVError
@@ -58,6 +59,13 @@ class Publications:
             if not publishing.cancelled() or (task is not None and task.cancelling()):
                 raise
             raise _closed() from None
+
+    async def until_signed(self, name: str) -> None:
+        """Wait until nothing is being signed under a name, however often that is cancelled."""
+        publication = self._publications.get(name)
+        while publication is not None and not publication.publishing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([publication.publishing])
 
     async def add(self, name: str, block: Sealed) -> Sealed | None:
         """Serve a block that was signed before, and hold it; the one that is served.
