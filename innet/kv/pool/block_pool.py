@@ -96,7 +96,7 @@ class BlockPool:
 
         Args:
             key: of the block.
-            contents: its bytes, in one dimension; they may change when this has returned.
+            contents: its bytes, in one dimension; they may change when this has ended.
             depth: its place in its prompt, from 0; the policy ``prefix-depth`` looks at it.
 
         Returns:

@@ -71,9 +71,10 @@ class Giver:
             return await self._put(key, contents.copy(), depth)
         try:
             return await self._put(key, contents, depth)
-        finally:
+        except BaseException:
             # Other bytes would be signed, and homes that were asked already would keep them.
             await self._publications.until_signed(key.name)
+            raise
 
     async def _put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
         homes = self._members.homes(key.block_hash)
