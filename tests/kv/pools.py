@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from innet.kv.eviction import PolicyName
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.placement import Placement
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, PoolSettings, TieredStore
@@ -87,6 +88,7 @@ def with_pools(
     disks: Disks | None = None,
     settings: PoolSettings | None = None,
     tenant: str = TENANT,
+    policy: PolicyName = "lru",
 ) -> None:
     """Run ``work`` with pools at ``user`` and ``other``, and at members ``h0`` and so on.
 
@@ -98,11 +100,12 @@ def with_pools(
         disks: behind whatever memory a node has.
         settings: of all pools.
         tenant: whose they are.
+        policy: of all memory.
     """
 
     async def tiers(name: str, capacity_bytes: int, disks: Disks | None) -> TieredStore:
         disk = None if disks is None else await disks.tier(name)
-        return TieredStore(MemoryTier(capacity_bytes), disk)
+        return TieredStore(MemoryTier(capacity_bytes, policy), disk)
 
     async def local_tiers(node: str) -> TieredStore:
         return await tiers(f"{node}-local", local_blocks * ROOM, disks if local_blocks else None)

@@ -51,6 +51,22 @@ def test_a_home_that_had_to_drop_a_block_gets_it_again() -> None:
     with_pools(work, members=1, blocks=1, local_blocks=10, settings=WHEN_ASKED)
 
 
+def test_who_asks_gets_what_its_home_has_no_room_for() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1, 2)
+        for _ in range(3):
+            assert await pools.got(1)  # asked for so often, it goes for no new block
+        for _ in range(2):
+            assert await pools.got(2)
+            assert await pools.got(2, at="h0")
+            await asyncio.sleep(2 * WHEN_ASKED.answer_s)
+            assert pools.serving(2) == ["user"]
+        assert pools.fabric.nodes["user"].fetched.count(key(2).name) == 2
+        assert pools.fabric.nodes["user"].fetched.count(key(1).name) == 1
+
+    with_pools(work, members=1, blocks=1, local_blocks=10, settings=WHEN_ASKED, policy="lfu")
+
+
 def test_the_home_itself_finds_what_it_was_told_of() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(1)

@@ -133,7 +133,8 @@ class Finder:
         if name not in self._notes or not await self._notes.bring(name):
             return None
         found = await self._find_here(name)
-        return None if found is None else Found(found.block, Place.PRODUCER)
+        block = self._offered.lingering(name) if found is None else found.block
+        return None if block is None else Found(block, Place.PRODUCER)
 
     async def _find_at_homes(self, key: BlockKey, name: str, end_s: float) -> Found | Cause:
         def fetch() -> Coroutine[Any, Any, Sealed | Cause]:

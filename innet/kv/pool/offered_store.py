@@ -22,13 +22,15 @@ class OfferedStore(VerifiedStore):
         Args:
             tiers: where the blocks are.
             publications: of this node.
-            linger_s: how long a block from disk is served that memory has no room for.
+            linger_s: how long a block is served that there is no room for, when it was loaded from
+                disk, or fetched for those who ask for it.
         """
         super().__init__(tiers, publications)
         self._linger_s = linger_s
         self._served: set[str] = set()
         self._may_return: Callable[[str], bool] = lambda name: False
         self._lingering: dict[str, asyncio.TimerHandle] = {}
+        self._homeless: dict[str, Sealed] = {}
         tiers.on_change = self._changed
 
     async def start(self, prefix: str) -> None:
@@ -48,16 +50,20 @@ class OfferedStore(VerifiedStore):
         """See :class:`VerifiedStore`; it is served from now on, or when it is published."""
         if self._publications.begin(name, block, lambda: self._drop(name)):
             try:
-                return self.put(name, block, depth)
+                return self._put_or_linger(name, block, depth)
             finally:
                 self._publications.release(name)
         served = await self._publications.add(name, block)
         if served is None:
             return False
         try:
-            return self.put(name, served, depth)
+            return self._put_or_linger(name, served, depth)
         finally:
             self._publications.release(name)
+
+    def lingering(self, name: str) -> Sealed | None:
+        """A block that there is no room for, and that is served to those who ask for it now."""
+        return self._homeless.get(name)
 
     def adopt(self, name: str, block: Sealed, depth: int) -> bool | None:
         """Keep a block that the network serves by itself; whether there is room for it, and
@@ -69,7 +75,16 @@ class OfferedStore(VerifiedStore):
         finally:
             self._publications.release(name)
 
+    def _put_or_linger(self, name: str, block: Sealed, depth: int) -> bool:
+        if self.put(name, block, depth):
+            return True
+        if self._may_return(name):
+            self.loaded(name)
+            self._homeless[name] = block
+        return False
+
     def _drop(self, name: str) -> None:
+        self._stop_lingering(name)
         self.tiers.remove(name)
 
     def loaded(self, name: str) -> None:
@@ -88,10 +103,12 @@ class OfferedStore(VerifiedStore):
         for timer in self._lingering.values():
             timer.cancel()
         self._lingering.clear()
+        self._homeless.clear()
         self.tiers.on_change = lambda name, tier: None
 
     def _stop_lingering(self, name: str) -> None:
         timer = self._lingering.pop(name, None)
+        self._homeless.pop(name, None)
         if timer is not None:
             timer.cancel()
             self._publications.release(name)
