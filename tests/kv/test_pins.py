@@ -61,3 +61,17 @@ def test_what_is_evicted_is_gone_from_all_homes_and_here() -> None:
         assert await pools.got(2)
 
     with_pools(work, local_blocks=4, settings=PoolSettings(replicas=2))
+
+
+def test_what_a_member_has_for_itself_alone_is_pinned_by_no_other() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(0)
+        [home] = pools.serving(0)
+        [member] = set(pools.fabric.members) - {home}
+        assert await pools.got(0, at=member)
+        del pools.fabric.members[home]
+        assert await pools[member].pin([key(0)], 60) == [True]
+        assert await pools["other"].pin([key(0)], 60) == [False]
+        assert not await pools.got(0)
+
+    with_pools(work, members=2, local_blocks=4)

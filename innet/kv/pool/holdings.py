@@ -11,7 +11,13 @@ class Holdings:
     """Pins and drops what a node has, for itself and for others."""
 
     def __init__(
-        self, offered: TieredStore, local: TieredStore, notes: Notes, longest_lease_s: float
+        self,
+        offered: TieredStore,
+        local: TieredStore,
+        notes: Notes,
+        longest_lease_s: float,
+        *,
+        local_is_served: bool,
     ) -> None:
         """
         Args:
@@ -19,8 +25,10 @@ class Holdings:
             local: what it keeps for itself.
             notes: of blocks that it knows where to get.
             longest_lease_s: a lease that asks for more ends after this.
+            local_is_served: others get what is in ``local`` as well.
         """
         self._leases = [Leases(tiers, longest_lease_s) for tiers in (offered, local)]
+        self._served = self._leases if local_is_served else self._leases[:1]
         self._notes = notes
 
     async def pin(self, name: str, holder: str, lease_s: float) -> bool:
@@ -28,6 +36,11 @@ class Holdings:
         for comes first."""
         await self._notes.bring(name)
         return any(leases.pin(name, holder, lease_s) for leases in self._leases)
+
+    async def pin_for_other(self, name: str, holder: str, lease_s: float) -> bool:
+        """The same where another node that asks for the block gets it."""
+        await self._notes.bring(name)
+        return any(leases.pin(name, holder, lease_s) for leases in self._served)
 
     def unpin(self, name: str, holder: str) -> None:
         """End a holder's lease."""

@@ -230,7 +230,7 @@ class Home:
                 self._notes.add(name, self._members.own_depth(depth), source)
                 return DONE
             case Pin(_, lease_ms):
-                pinned = await self._holdings.pin(name, request.asker, lease_ms / 1000)
+                pinned = await self._holdings.pin_for_other(name, request.asker, lease_ms / 1000)
                 return DONE if pinned else Answer(False, "no such block, or too much is pinned")
             case Unpin():
                 self._holdings.unpin(name, request.asker)

@@ -69,7 +69,9 @@ class PoolParts:
         notes = Notes(self.offered, intake, self._publications, settings.timeout_s / 2)
         for store in self._served:
             store.wait_for(notes.__contains__)
-        self._holdings = Holdings(offered, local, notes, settings.longest_lease_s)
+        self._holdings = Holdings(
+            offered, local, notes, settings.longest_lease_s, local_is_served=when_asked
+        )
         self.finder = Finder(
             network,
             self.local,
