@@ -73,13 +73,13 @@ class KernelProbe:
 
 
 class PortProbe:
-    """Links of ``local`` mode: each node's port model counts its own egresses."""
+    """Links of ``local`` mode: each node counts its own egresses."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def links(self) -> dict[DirectedLink, LinkReading]:
-        """The port models' counters, of UDP payloads."""
+        """The port models' counters, of UDP payloads, and of links without a shape the faces'."""
         return read_ports(await self._session.status())
 
     async def nodes(self) -> NodeReading:
@@ -88,10 +88,15 @@ class PortProbe:
 
 
 def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkReading]:
-    """The egress ports in what :meth:`Session.status` answers."""
+    """The egress ports in what :meth:`Session.status` answers.
+
+    A link without a shape has no port: there, what the node has given it has left.
+    """
     return {
         (node, link["peer"]): LinkReading(
-            sent_bytes=link["port"]["sent_bytes"],
+            sent_bytes=link["port"]["sent_bytes"]
+            if link["port"]["enqueued"]
+            else link["bytes_out"],
             drops=link["port"]["dropped_queue"],
             depth_bytes=link["port"]["depth_bytes"],
         )

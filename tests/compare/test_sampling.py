@@ -72,15 +72,26 @@ def test_traffic_is_what_turns_added_to_the_counters() -> None:
 
 
 def test_status_of_the_nodes_is_summed_over_them() -> None:
-    port = {"sent_bytes": 10, "dropped_queue": 1, "dropped_loss": 9, "depth_bytes": 4}
+    port = {
+        "enqueued": 3,
+        "sent_bytes": 10,
+        "dropped_queue": 1,
+        "dropped_loss": 9,
+        "depth_bytes": 4,
+    }
+    no_port = dict.fromkeys(port, 0)
     node = {
         "endpoint": {"retransmissions_by_gap": 1, "retransmissions_by_timeout": 2},
         "reducer": {"operand_retransmissions": 4},
         "cpu_s": 2.0,
     }
     status = {
-        "h0": {**node, "kind": "host", "links": [{"peer": "s0", "port": port}]},
-        "s0": {**node, "kind": "switch", "links": [{"peer": "h0", "port": port}]},
+        "h0": {**node, "kind": "host", "links": [{"peer": "s0", "port": port, "bytes_out": 99}]},
+        "s0": {
+            **node,
+            "kind": "switch",
+            "links": [{"peer": "h0", "port": no_port, "bytes_out": 7}],
+        },
     }
     assert read_nodes(status) == NodeReading(retransmissions=14, switch_cpu_s=2.0)
-    assert read_ports(status) == {UP: LinkReading(10, 1, 4), DOWN: LinkReading(10, 1, 4)}
+    assert read_ports(status) == {UP: LinkReading(10, 1, 4), DOWN: LinkReading(7, 0, 0)}
