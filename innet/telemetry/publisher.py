@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,7 @@ _STOP_TIMEOUT_S = 3.0
 
 A broker that is behind needs more than a second on a busy machine, and would show the process as up
 for good."""
+_CANCEL_AGAIN_S = 0.05
 _QOS = 1
 """Status, events, commands and replies arrive at least once; counters may be lost (0)."""
 
@@ -239,8 +240,19 @@ async def _until_first_ends(*parts: Awaitable[object]) -> None:
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _end(tasks)
     for task in done:
         task.result()
+
+
+async def _end(tasks: Iterable[asyncio.Future[object]]) -> None:
+    """Cancel them until they have ended.
+
+    Before Python 3.12 a cancellation that comes when what ``asyncio.wait_for`` waits for is just
+    there gets lost; aiomqtt waits so for the broker's acknowledgements.
+    """
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=_CANCEL_AGAIN_S)
+    await asyncio.gather(*tasks, return_exceptions=True)

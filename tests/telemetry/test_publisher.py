@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from innet.telemetry.broker_thread import BrokerThread
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.door import client_of, client_through
 from innet.telemetry.feed import RunFeed
-from innet.telemetry.publisher import Publisher
+from innet.telemetry.publisher import Publisher, _until_first_ends
 
 from .brokers import Mosquitto, needs_mosquitto, watching
 from .sources import FakeNode
@@ -115,6 +115,17 @@ async def test_commands_come_to_their_node_and_are_answered(door: Door) -> None:
             await watcher.until(lambda feed: feed.nodes["s0"].previous is not None)
             assert watcher.last(source.topics.reply) == b"done"
     assert source.commands == [b"be quick"]
+
+
+async def test_what_loses_a_cancellation_ends_all_the_same() -> None:
+    async def lose_the_first() -> None:
+        # As `asyncio.wait_for` does before Python 3.12, when what it waits for is just there.
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        await _until_first_ends(lose_the_first(), asyncio.sleep(0))
 
 
 @needs_mosquitto
