@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 
@@ -36,6 +37,8 @@ class DirectClient(Client):
         if inspect.isawaitable(answer):
             answer = await answer
         if answer is None or self.loses(interest.name):
+            # Others have their turn: who asks again at once would be alone with itself.
+            await asyncio.sleep(0)
             raise InterestTimeout(f"{interest.name} was lost")
         if isinstance(answer, Refusal):
             raise InterestRefused(f"{interest.name} was refused", answer.reason)
