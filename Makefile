@@ -13,7 +13,7 @@ SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 # Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
 PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: more at once than there are cores.
-PYTEST_WORKERS ?= 3
+PYTEST_WORKERS ?= 4
 
 .PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint format demo bench clean \
     soak swarm swarm-mutations kv-adapters fuzz interop ndnts-where-npm-is
@@ -22,7 +22,7 @@ help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
 	@echo "make build         rebuild the compiled module after a change in C++"
 	@echo "make demo          train over an emulated network, compare the algorithms"
-	@echo "make test          lint, native tests (plain and sanitized), pytest"
+	@echo "make test          lint, the C++ unit tests, pytest"
 	@echo "make pytest        the Python tests; PYTEST_FLAGS=\"-k name\" selects; the few that fail, again and alone"
 	@echo "make jobs          trainings, apps and comparisons at length, all of these tests"
 	@echo "make faults        processes and links that die and hang, all of these tests"
@@ -56,11 +56,13 @@ build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 
 # Tests of one file stay together: they share what is dear to start. The few that fail beside the
 # others are tried once more, alone.
-PYTEST = $(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile
+# They start thousands of processes: none compiles innet's modules again, or computes with more
+# threads than its share of the cores.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+    $(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile
 
 test: lint native-tests ndnts-where-npm-is
-	@scripts/meanwhile.sh $(PYTEST) $(PYTEST_FLAGS)
-	@scripts/native-tests.sh sanitize
+	@$(PYTEST) $(PYTEST_FLAGS)
 
 pytest: build ndnts-where-npm-is
 	@$(PYTEST) $(PYTEST_FLAGS)

@@ -29,6 +29,7 @@ def test_ranks_are_those_of_networkx(run_app, tmp_path):
     assert (tmp_path / "pagerank.png").stat().st_size > 0
 
 
+@pytest.mark.jobs
 def test_a_file_of_edges(run_app, tmp_path):
     """With a vertex that refers to nobody, one to itself, numbers with gaps, and an edge twice."""
     edges = tmp_path / "edges.txt"

@@ -12,6 +12,7 @@ LEAF_SPINE = "leaf-spine:2x2x2"
 NO_RESTARTS = ["recovery.switch_restarts=0"]
 
 
+@pytest.mark.faults
 async def test_a_spine_and_a_leaf_die_and_every_bit_is_as_without():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")

@@ -33,6 +33,7 @@ def test_compiled_functions_communicate(said):
         assert "trained as it is: True" in of_rank
 
 
+@pytest.mark.jobs
 def test_a_killed_rank_is_named_to_the_others(run_job):
     result = run_job("dies.py", topology="star:3")
     assert "h2" in result.failure

@@ -57,6 +57,7 @@ class TestFunctionalCollectives(DTensorCase):
             result = functional.reduce_scatter_tensor(mine, "sum", dim, dist.group.WORLD)
             self.assertEqual(result, total.chunk(self.world_size, dim)[self.rank])
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_all_to_all_of_uneven_parts(self) -> None:
         # Rank r sends r + s + 1 rows to rank s.
@@ -74,12 +75,14 @@ class TestFunctionalCollectives(DTensorCase):
         expected = [part.chunk(self.world_size)[self.rank] for part in self.everyone(8, 2)]
         self.assertEqual(result, torch.cat(expected))
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_broadcast(self) -> None:
         for source in range(self.world_size):
             result = functional.broadcast(_of(self.rank, 5), source, dist.group.WORLD)
             self.assertEqual(result, _of(source, 5))
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_permute(self) -> None:
         size = self.world_size

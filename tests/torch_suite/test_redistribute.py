@@ -36,6 +36,7 @@ def _whole(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 class TestRedistribute(DTensorCase):
+    @pytest.mark.torch_suite
     @with_comms
     def test_between_all_placements(self) -> None:
         mesh = self.build_device_mesh()
@@ -92,6 +93,7 @@ class TestRedistribute(DTensorCase):
         for replica in replicas:
             self.assertEqual(replica.to_local(), whole)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_gradients_take_the_way_back(self) -> None:
         mesh = self.build_device_mesh()
@@ -127,6 +129,7 @@ class TestRedistribute(DTensorCase):
             moved = partial.redistribute(mesh, target)
             self.assertEqual(moved.to_local(), expected.to_local(), str(target))
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_slices_of_a_mesh_have_groups_of_their_own(self) -> None:
         mesh = init_device_mesh(self.device_type, (2, 2), mesh_dim_names=("outer", "inner"))

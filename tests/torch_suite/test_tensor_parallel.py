@@ -103,6 +103,7 @@ class TestTensorParallel(DTensorCase):
         for name, parameter in parallel.named_parameters():
             self.assertEqual(_whole(parameter.grad), expected[name].grad, name)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_fully_sharded(self) -> None:
         mesh = self.build_device_mesh()
@@ -113,6 +114,7 @@ class TestTensorParallel(DTensorCase):
         self.assertEqual(module.net1.weight.placements, (Shard(0),))
         self.train_alike(module, reference, 8, 10)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_fully_sharded_and_tensor_parallel(self) -> None:
         mesh = init_device_mesh(self.device_type, (2, 2), mesh_dim_names=("dp", "tp"))
@@ -123,6 +125,7 @@ class TestTensorParallel(DTensorCase):
             fully_shard(layer, mesh=mesh["dp"])
         self.train_alike(module, reference, 8, 10)
 
+    @pytest.mark.torch_suite
     @with_comms
     def test_replicas_of_shards(self) -> None:
         mesh = init_device_mesh(self.device_type, (2, 2), mesh_dim_names=("replicate", "shard"))
