@@ -287,18 +287,21 @@ class Controller:
         with self._lock:
             return self._groups.failure_of(group, number)
 
-    def shrink_group(self, group: str, number: int, node: str) -> dict[str, Any]:
+    def shrink_group(
+        self, group: str, number: int, node: str, heard: tuple[str, int | None] | None = None
+    ) -> dict[str, Any]:
         """``node`` goes on with those who survived the failure of a group; as :meth:`join_group`.
 
         The answer also tells the new group's ``name`` and ``ranks``, which may change until nobody
-        is missing: another may have failed.
+        is missing: another may have failed. ``heard`` is why ``node`` asks, and the rank that left:
+        other ranks may hear of it before the controller.
 
         Raises:
             PlanError: the group's algorithm does not fit the survivors.
             ControlError: no rank of the group has failed, or ``node`` counts as failed itself.
         """
         with self._lock:
-            made = self._groups.shrink(group, number, node)
+            made = self._groups.shrink(group, number, node, heard)
             return {**self._described(made, node), "name": made.name, "ranks": list(made.ranks)}
 
     def leave_group(self, group: str, number: int, node: str) -> dict[str, Any]:

@@ -155,17 +155,23 @@ class GroupRegistry:
             )
         return known.ranks_but(known.ready)
 
-    def shrink(self, group: str, number: int, node: str) -> Group:
+    def shrink(
+        self, group: str, number: int, node: str, heard: tuple[str, int | None] | None = None
+    ) -> Group:
         """``node`` goes on in a group of those who survived the failure of ``group``.
 
         All survivors come to the same group. Should another of them fail before it has come about,
         the next one is made of those who are left: they ask until nobody is missing.
 
+        Args:
+            heard: what ended an operation of ``node``, and the rank that says so, which has left
+                but may not have come to say it here.
+
         Raises:
             PlanError: the group's algorithm does not fit the survivors.
             ControlError: no rank of the group has failed or left, or ``node`` itself has.
         """
-        failed = self._failed_groups.get((group, number)) or self._fail_left(group, number)
+        failed = self._failed_groups.get((group, number)) or self._fail_left(group, number, heard)
         founder = failed.group.founder or failed.group.key
         current = self._successors.get(founder)
         if current is None or current.lost or current not in self._groups:
@@ -347,9 +353,14 @@ class GroupRegistry:
         failed = self._failed_groups.get((name, number))
         return None if failed is None else failed.group
 
-    def _fail_left(self, name: str, number: int) -> FailedGroup:
+    def _fail_left(
+        self, name: str, number: int, heard: tuple[str, int | None] | None
+    ) -> FailedGroup:
         """End a group that ranks have left, for those who need them."""
         group = self._numbered(name, number)
+        why, left = heard or ("", None)
+        if group is not None and left is not None and left in range(len(group.ranks)):
+            group.left.add(left)
         if group is None or not group.left:
             raise ControlError(
                 f"no rank of group {name!r} has failed or left; there is none to go without. A "
@@ -357,7 +368,9 @@ class GroupRegistry:
             )
         rank = min(group.left)
         group.lost |= group.left
-        self._fail_group(group, (), f"rank {rank} ({group.ranks[rank]}) left the group", rank)
+        if rank != left:
+            why = f"rank {rank} ({group.ranks[rank]}) left the group"
+        self._fail_group(group, (), why, rank)
         return self._failed_groups[group.key]
 
     def _succeed(self, founder: GroupKey, latest: Group) -> Group:

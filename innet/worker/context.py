@@ -239,10 +239,12 @@ class Worker:
     def require_failed(self, membership: Membership) -> None:
         """See to it that the group counts as failed, and that this process is known to go on.
 
+        The controller is told what was heard here: who left said so to the other ranks first.
+
         Raises:
             ControlError: no rank of it has failed or left.
         """
-        self._ask_of(membership, "shrink_group")
+        self._ask_of(membership, "shrink_group", heard=membership.heard)
 
     def failure_of(self, membership: Membership) -> Failure | None:
         """What has ended the group, which its own members may not have heard of yet."""
@@ -488,13 +490,14 @@ class Worker:
             return False
         return bool(answer["missing"])
 
-    def _ask_of(self, membership: Membership, method: str) -> Any:
+    def _ask_of(self, membership: Membership, method: str, **more: Any) -> Any:
         """The controller's answer to a question about this process and a group."""
         return self._controller.ask(
             method,
             group=membership.name,
             number=membership.number,
             node=self.config.node,
+            **more,
         )
 
     def _forget_rules(self, membership: Membership) -> None:

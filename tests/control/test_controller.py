@@ -335,6 +335,19 @@ def test_a_group_shrinks_when_a_rank_has_failed_or_left_and_else_not(controller)
     assert controller.shrink_group("g0", number, "h0")["ranks"] == ["h0", "h2"]
 
 
+def test_who_heard_first_that_a_rank_has_left_goes_on_without_it(controller):
+    number = join_all(controller)
+    with pytest.raises(ControlError, match="no rank of group 'g0' has failed or left"):
+        controller.shrink_group("g0", number, "h0", ("nobody is known to have failed", None))
+    made = controller.shrink_group("g0", number, "h0", ("rank 1 (h1) left the group", 1))
+    assert made["ranks"] == ["h0", "h2"]
+    # It comes to say so itself, and another asks who has heard of it from the controller.
+    assert controller.leave_group("g0", number, "h1")["missing"] == []
+    assert controller.shrink_group("g0", number, "h2")["ranks"] == ["h0", "h2"]
+    with pytest.raises(ControlError, match="h1 is not among the survivors"):
+        controller.shrink_group("g0", number, "h1")
+
+
 def test_survivors_are_not_to_ask_the_dead_for_their_sums(controller):
     for node in NODES:
         number = controller.join_group("g0", "ps:server=h2", NODES, node)["number"]
