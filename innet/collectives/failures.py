@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from innet._native import _core
+from innet.control.protocol import Failure
 from innet.errors import (
     Cancelled,
     CollectiveError,
@@ -13,7 +14,6 @@ from innet.errors import (
     RankFailed,
     ReductionOverflow,
 )
-from innet.worker.membership import Failure
 
 _ERRORS: dict[int, type[CollectiveError]] = {
     _core.STATUS_DEADLINE_EXCEEDED: DeadlineExceeded,

@@ -17,9 +17,9 @@ from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.failures import error_of
 from innet.collectives.group import Variant
+from innet.control.protocol import Failure
 from innet.errors import CollectiveError, InnetError, SecurityError, TransportError
 from innet.security import node_certificate_name
-from innet.worker.membership import Failure
 
 PACKET_OVERHEAD_BYTES = 128
 """What a packet with a full segment of a tensor has beside it: packets of objects are no larger."""

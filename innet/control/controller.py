@@ -25,7 +25,7 @@ from innet.control.messenger import ConnectToNode, Messenger
 from innet.control.outages import Change, Outages
 from innet.control.placements import Placements
 from innet.control.pools import PoolRegistry
-from innet.control.protocol import Registrations, job_message
+from innet.control.protocol import Failure, Registrations, job_message
 from innet.control.resumption import KnownJob, LaunchRecord, PoolReport, WorkerReport
 from innet.control.roll_call import call_roll
 from innet.control.survivors import Loss, Survivors
@@ -288,7 +288,7 @@ class Controller:
             return self._groups.failure_of(group, number)
 
     def shrink_group(
-        self, group: str, number: int, node: str, heard: tuple[str, int | None] | None = None
+        self, group: str, number: int, node: str, heard: Failure | None = None
     ) -> dict[str, Any]:
         """``node`` goes on with those who survived the failure of a group; as :meth:`join_group`.
 

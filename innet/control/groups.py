@@ -12,6 +12,7 @@ from innet.control.group_plans import GroupPlans
 from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import Messenger
 from innet.control.placements import Placements
+from innet.control.protocol import Failure
 from innet.control.resumption import GroupReport, LaunchRecord, WorkerReport
 from innet.errors import ControlError
 from innet.plans import Plan
@@ -155,9 +156,7 @@ class GroupRegistry:
             )
         return known.ranks_but(known.ready)
 
-    def shrink(
-        self, group: str, number: int, node: str, heard: tuple[str, int | None] | None = None
-    ) -> Group:
+    def shrink(self, group: str, number: int, node: str, heard: Failure | None = None) -> Group:
         """``node`` goes on in a group of those who survived the failure of ``group``.
 
         All survivors come to the same group. Should another of them fail before it has come about,
@@ -353,9 +352,7 @@ class GroupRegistry:
         failed = self._failed_groups.get((name, number))
         return None if failed is None else failed.group
 
-    def _fail_left(
-        self, name: str, number: int, heard: tuple[str, int | None] | None
-    ) -> FailedGroup:
+    def _fail_left(self, name: str, number: int, heard: Failure | None) -> FailedGroup:
         """End a group that ranks have left, for those who need them."""
         group = self._numbered(name, number)
         why, left = heard or ("", None)

@@ -17,6 +17,8 @@ from innet.security.keys import JobTrust
 
 MAX_ANNOUNCED_PREFIXES = 4096
 """Of one node that the others are told of."""
+Failure = tuple[str, int | None]
+"""What ended a group, and the rank (in that group) that failed if one did."""
 
 
 class Request(BaseModel):

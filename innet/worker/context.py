@@ -15,6 +15,7 @@ from typing import Any
 from innet.backoff import Backoff
 from innet.control.agent import NodeAgent
 from innet.control.announcer import Announcer
+from innet.control.protocol import Failure
 from innet.control.resumption import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
@@ -42,7 +43,7 @@ from innet.worker.collector import Collector
 from innet.worker.controller_connection import ControllerConnection
 from innet.worker.exit_hooks import before_close, no_more_before_close
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
-from innet.worker.membership import Failure, Membership
+from innet.worker.membership import Membership
 from innet.worker.pools import WorkerPools
 
 _FIRST_PAUSE_S = 0.001

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from innet.control.protocol import job_of
+from innet.control.protocol import Failure, job_of
 from innet.plans import Plan
-
-Failure = tuple[str, int | None]
-"""What ended a group, and the rank (in that group) that failed if one did."""
 
 
 def _nothing() -> None:

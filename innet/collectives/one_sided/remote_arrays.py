@@ -35,8 +35,8 @@ from innet.collectives.one_sided.requests import RequestNumbers
 from innet.collectives.one_sided.transfers import Bytes, Ended, Transfers
 from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
+from innet.control.protocol import Failure
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, ReductionOverflow
-from innet.worker.membership import Failure
 
 _REFUSALS: dict[str, type[CollectiveError]] = {
     "late": DeadlineExceeded,
