@@ -67,8 +67,13 @@ test: lint native-tests ndnts-where-npm-is
 pytest: build ndnts-where-npm-is
 	@$(PYTEST) $(PYTEST_FLAGS)
 
-jobs: build
+jobs: $(VENV)/.frameworks
 	@$(PYTEST) -m jobs $(PYTEST_FLAGS)
+
+# Hugging Face's and Lightning's, whose scripts are among the jobs.
+$(VENV)/.frameworks: pyproject.toml | build
+	@EXTRAS=dev,demo,frameworks scripts/build-extension.sh
+	@touch $@
 
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/launch tests/torch_backend -m faults $(PYTEST_FLAGS)

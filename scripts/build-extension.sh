@@ -9,4 +9,4 @@ if [[ ! -x .venv/bin/innet ]]; then
     echo "Installing the dependencies (about a minute, once)"
 fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-    --editable '.[dev,demo]'
+    --editable ".[${EXTRAS:-dev,demo}]"

@@ -164,6 +164,7 @@ class Network:
         label: str | None = None,
         directory: Path | None = None,
         output: OutputSink | None = None,
+        stdin: int | None = None,
     ) -> SupervisedProcess:
         """Start a program on a node.
 
@@ -179,6 +180,7 @@ class Network:
                 running processes.
             directory: working directory, the launcher's by default.
             output: takes each line that the process prints, the network's own sink by default.
+            stdin: descriptor of its standard input, empty by default.
 
         Raises:
             EmulationError: no such node, or the program cannot be started.
@@ -198,6 +200,7 @@ class Network:
                 directory=directory,
                 pass_fds=fabric.pass_fds(node),
                 namespace=fabric.namespace(node),
+                stdin=stdin,
             ),
             output,
         )

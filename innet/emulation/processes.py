@@ -69,6 +69,8 @@ class ProcessSpec:
     """Working directory; ``None``: the launcher's."""
     pass_fds: tuple[int, ...] = ()
     namespace: Namespace | None = None
+    stdin: int | None = None
+    """Descriptor of its standard input; ``None``: empty."""
 
 
 class _LineReader:
@@ -266,7 +268,7 @@ class ProcessGroup:
         try:
             return subprocess.Popen(
                 spec.argv,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=spec.directory,

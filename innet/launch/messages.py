@@ -31,6 +31,8 @@ class JobRequest(_Message):
     """Node of each rank; ``None`` for all hosts."""
     job_name: str | None = None
     weight: int = 1
+    threads: int | None = None
+    """That each rank computes with; ``None``: its share of the processors."""
     max_restarts: int | None = None
     elastic: bool = False
     on_worker_death: OnDeath = "abort"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -30,7 +31,13 @@ from innet.launch.run_status import read_run_status
 from innet.launch.server import SessionServer
 from innet.launch.supervision import RestartPolicy, Supervisor
 from innet.launch.switches import SwitchProcesses
-from innet.launch.torchrun import torchrun_options
+from innet.launch.worker_environment import (
+    RESTART_COUNT_VARIABLE,
+    Rendezvous,
+    rank_variables,
+    search_path,
+    thread_variables,
+)
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
 from innet.plans import rank_order
@@ -177,16 +184,18 @@ class Session:
         restarts: RestartPolicy | None = None,
         job_name: str | None = None,
         weight: int = 1,
+        threads: int | None = None,
+        stdin: int | None = None,
     ) -> tuple[str, ...]:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
 
         Other jobs may run at the same time, on other hosts; the switches serve all of them.
 
-        Each gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT as PyTorch's launchers
-        set them, and what ``torchrun`` takes for its options (one process per host, c10d
-        rendezvous). When one fails, the others are told, and ended if they do not end by
-        themselves, unless ``restarts`` says otherwise. No worker outlives the call, however it
-        ends.
+        Each gets what ``torchrun`` sets for its workers and takes for its options (one process per
+        host, c10d rendezvous), and its share of the processors (see
+        :mod:`~innet.launch.worker_environment`). When one fails, the others are told, and ended if
+        they do not end by themselves, unless ``restarts`` says otherwise. No worker outlives the
+        call, however it ends.
 
         Args:
             argv: program and arguments.
@@ -200,6 +209,9 @@ class Session:
             restarts: what becomes of the job when a worker dies; by default it ends.
             job_name: for displays, and part of its names; ``j<number>`` by default.
             weight: the job's part of the switches beside other jobs' weights.
+            threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of
+                the processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
+            stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
 
         Returns:
             How those workers ended that an elastic job went on without.
@@ -220,12 +232,24 @@ class Session:
                 added.update(tracing.environment)
             policy = restarts or RestartPolicy()
             job_path = self._write_job(job, policy.on_worker_death)
-            environments = dict(self._worker_environments(job.hosts, job_path, algorithm, added))
+            shared = thread_variables({**os.environ, **added}, len(ranks), threads)
+            if shared and threads is None:
+                (output or self._output)(LAUNCHER_LABEL, _thread_notice(shared, len(ranks)))
+            environments = dict(
+                self._worker_environments(
+                    job.hosts, job_path, {**added, **shared, ALGORITHM_VARIABLE: algorithm}, policy
+                )
+            )
 
             def start(node: str, restarts: int) -> SupervisedProcess:
-                environment = {**environments[node], RESTARTS_VARIABLE: str(restarts)}
+                counts = dict.fromkeys((RESTARTS_VARIABLE, RESTART_COUNT_VARIABLE), str(restarts))
                 return self.network.spawn(
-                    node, argv, environment, directory=directory, output=output
+                    node,
+                    argv,
+                    {**environments[node], **counts},
+                    directory=directory,
+                    output=output,
+                    stdin=stdin if node == ranks[0] else None,
                 )
 
             return await Supervisor(self._entered_controller(), start, policy).run(ranks)
@@ -259,6 +283,7 @@ class Session:
             hosts=request.hosts,
             directory=Path(request.directory),
             output=output,
+            threads=request.threads,
             trace=None if request.trace is None else Path(request.trace),
             restarts=RestartPolicy(request.max_restarts, request.elastic, request.on_worker_death),
             job_name=request.job_name,
@@ -271,29 +296,34 @@ class Session:
         return Counters(links=tuple((await self.network.link_counters()).items()))
 
     def _worker_environments(
-        self, ranks: tuple[str, ...], job_path: Path, algorithm: str, env: Mapping[str, str]
+        self,
+        ranks: tuple[str, ...],
+        job_path: Path,
+        added: Mapping[str, str],
+        policy: RestartPolicy,
     ) -> list[tuple[str, dict[str, str]]]:
         """The node and the environment of each rank."""
+        meeting = Rendezvous(
+            world_size=len(ranks),
+            master_address=self._address(ranks[0]),
+            master_port=self._master_port(),
+            run_id=self.network.run_id,
+            max_restarts=policy.restarts,
+        )
         common = {
-            **env,
+            **added,
             **self._node_environment(),
-            ALGORITHM_VARIABLE: algorithm,
             JOB_VARIABLE: str(job_path),
-            "WORLD_SIZE": str(len(ranks)),
-            "LOCAL_RANK": "0",
-            "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": self._address(ranks[0]),
-            "MASTER_PORT": str(self._master_port()),
+            "PATH": search_path({**os.environ, **added}),
         }
         return [
             (
                 node,
                 {
                     **common,
-                    **torchrun_options(common, rank, self._address(node), self.network.run_id),
+                    **rank_variables(meeting, rank, self._address(node)),
                     **self._ndn_environment(node),
                     KEYS_VARIABLE: str(self._keys_path(node)),
-                    "RANK": str(rank),
                 },
             )
             for rank, node in enumerate(ranks)
@@ -389,6 +419,15 @@ class Session:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
+
+
+def _thread_notice(variables: Mapping[str, str], ranks: int) -> str:
+    threads = next(iter(variables.values()))
+    return (
+        f"each rank computes with {threads} thread{'' if threads == '1' else 's'} "
+        f"({ranks} ranks on {len(os.sched_getaffinity(0))} processors); OMP_NUM_THREADS or "
+        "--threads changes it"
+    )
 
 
 def _policy_text(security: SecuritySettings) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -102,6 +104,16 @@ def run(
             "is [cyan]--elastic[/] then); or wait for their successors. See docs/faults.md"
         ),
     ] = "abort",
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Threads that each rank computes with (OpenMP, MKL, OpenBLAS). By default "
+            "OMP_NUM_THREADS, and without it the processors divided by the ranks",
+            show_default=False,
+        ),
+    ] = None,
     mode: options.Mode = "local",
     rate: options.Rate = None,
     delay: options.Delay = None,
@@ -117,9 +129,9 @@ def run(
 ) -> None:
     """Run a command on every host, as the ranks of one job.
 
-    Workers find RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in their environment.
-    When one fails, the others are told; in the end nothing of the job is left.
-    [cyan]torchrun[/] needs no options here: it finds them in the environment, too.
+    Workers find the variables of [cyan]torchrun[/] in their environment: RANK, WORLD_SIZE, ....
+    Rank 0 reads the standard input, unless it is a terminal; the others' is empty.
+    When one worker fails, the others end too; in the end nothing of the job is left.
     """
     from innet.launch.messages import JobRequest
 
@@ -139,6 +151,7 @@ def run(
         hosts=chosen_hosts(hosts),
         job_name=job_name,
         weight=weight,
+        threads=threads,
         max_restarts=max_restarts,
         elastic=elastic,
         on_worker_death=on_worker_death,
@@ -188,8 +201,33 @@ async def _launch_and_run(
                 restarts=RestartPolicy(job.max_restarts, job.elastic, job.on_worker_death),
                 job_name=job.job_name,
                 weight=job.weight,
+                threads=job.threads,
+                stdin=_redirected_input(),
             )
             _tell_success(console, time.monotonic() - began_s, lost)
+
+
+def _redirected_input() -> int | None:
+    """Standard input where it is a file or a pipe.
+
+    Workers have sessions of their own, which cannot read from a terminal.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+    except (AttributeError, ValueError, OSError):
+        return None
+    return None if os.isatty(descriptor) else descriptor
+
+
+def _warn_about_input(console: Console) -> None:
+    """Say that redirected input does not reach a network that another process runs."""
+    descriptor = _redirected_input()
+    if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode):
+        console.print(
+            "standard input is not passed to jobs on a network that is up; name the file in the "
+            "command",
+            highlight=False,
+        )
 
 
 def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
@@ -204,6 +242,7 @@ def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
     into = None if trace is None else trace_file(trace, run_id)
     console = Console(stderr=True)
     request = job.model_copy(update={"trace": None if into is None else str(into)})
+    _warn_about_input(console)
     record = find_run(run_id)
     output = chosen_output(Settings.load(record.run_dir / SETTINGS_NAME))
     began_s = time.monotonic()

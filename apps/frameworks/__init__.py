@@ -1,0 +1,1 @@
+"""Shared by the ``with_*.py`` scripts, which train one model with one framework each."""

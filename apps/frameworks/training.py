@@ -1,0 +1,96 @@
+"""The model and the data that all frameworks train, and how a step is timed."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import Dataset
+
+FEATURES = 256
+CLASSES = 10
+BATCH = 16
+"""Examples that a rank sees in a step."""
+_EXAMPLES = 4096
+_WARM_UP_STEPS = 3
+
+
+def parse_arguments(description: str | None) -> argparse.Namespace:
+    """The options that every script takes."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--backend", default="innet", help="innet (default) or gloo")
+    parser.add_argument("--steps", type=int, default=20, help="training steps (default: 20)")
+    return parser.parse_args()
+
+
+class LabelledVectors(Dataset[dict[str, torch.Tensor]]):
+    """Vectors of :data:`FEATURES` numbers, in classes that a fixed linear map decides."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(7)
+        self.inputs = torch.randn(_EXAMPLES, FEATURES, generator=generator)
+        teacher = torch.randn(FEATURES, CLASSES, generator=generator)
+        self.labels = (self.inputs @ teacher).argmax(dim=1)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"inputs": self.inputs[index], "labels": self.labels[index]}
+
+
+class Classifier(nn.Module):
+    """A perceptron of 330,000 parameters, with the same initial ones on every rank."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = nn.Sequential(
+            nn.Linear(FEATURES, 512),
+            nn.ReLU(),
+            nn.Linear(512, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, CLASSES),
+        )
+
+    def forward(
+        self, inputs: torch.Tensor, labels: torch.Tensor | None = None
+    ) -> dict[str, torch.Tensor]:
+        """The class scores of ``inputs`` (batch, features), and the loss if there are labels."""
+        scores = self.layers(inputs)
+        if labels is None:
+            return {"logits": scores}
+        return {"loss": cross_entropy(scores, labels), "logits": scores}
+
+
+class StepTimer:
+    """The median time of a step, without the first ones."""
+
+    def __init__(self) -> None:
+        self._ends_s: list[float] = []
+
+    def end_step(self) -> None:
+        """Note that a step has ended."""
+        self._ends_s.append(time.perf_counter())
+
+    def median_s(self) -> float:
+        """The median time between the ends of two steps; 0 after too few steps."""
+        ends_s = self._ends_s[_WARM_UP_STEPS:]
+        times_s = [end - begin for begin, end in itertools.pairwise(ends_s)]
+        return statistics.median(times_s) if times_s else 0.0
+
+
+def report(loss: float, timer: StepTimer) -> None:
+    """Print the result, on rank 0."""
+    if os.environ["RANK"] == "0":
+        print(f"loss={loss:.4f} step_ms={timer.median_s() * 1e3:.2f}", flush=True)

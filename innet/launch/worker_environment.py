@@ -1,0 +1,110 @@
+"""The environment of a worker: what PyTorch's launchers set, and its share of the processors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""How many threads OpenMP, MKL and OpenBLAS start; the latter two follow the first."""
+
+RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
+"""How often the worker was started before this time, as ``torchrun`` says it."""
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the ranks of a job meet."""
+
+    world_size: int
+    master_address: str
+    master_port: int
+    run_id: str
+    """Distinguishes this rendezvous from others at the same address."""
+    max_restarts: int = 0
+
+
+def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, str]:
+    """Everything that ``torchrun`` sets for its workers, for one worker per host.
+
+    Libraries read different ones: PyTorch RANK and WORLD_SIZE, Lightning NODE_RANK or GROUP_RANK,
+    others TORCHELASTIC_RUN_ID. See `torchrun's list
+    <https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables>`_.
+
+    Args:
+        meeting: of the job.
+        rank: of the worker, and so of its host.
+        address: where the other hosts reach this one.
+    """
+    size = str(meeting.world_size)
+    of_workers = {
+        "RANK": str(rank),
+        "WORLD_SIZE": size,
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": str(rank),
+        "GROUP_RANK": str(rank),
+        "GROUP_WORLD_SIZE": size,
+        "ROLE_NAME": "default",
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": size,
+        "MASTER_ADDR": meeting.master_address,
+        "MASTER_PORT": str(meeting.master_port),
+        "TORCHELASTIC_RUN_ID": meeting.run_id,
+        "TORCHELASTIC_MAX_RESTARTS": str(meeting.max_restarts),
+        # Rank 0 opens the store itself: there is no agent that did.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+    }
+    return {**of_workers, **_torchrun_options(meeting, rank, address)}
+
+
+def _torchrun_options(meeting: Rendezvous, rank: int, address: str) -> dict[str, str]:
+    """Options of ``torchrun`` itself, which reads each from a variable with the prefix ``PET_``."""
+    master = meeting.master_address
+    return {
+        "PET_NNODES": str(meeting.world_size),
+        "PET_NPROC_PER_NODE": "1",
+        "PET_NODE_RANK": str(rank),
+        "PET_MASTER_ADDR": master,
+        "PET_MASTER_PORT": str(meeting.master_port),
+        "PET_LOCAL_ADDR": address,
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": f"{master}:{meeting.master_port}",
+        "PET_RDZV_ID": meeting.run_id,
+        # By host name, torchrun would take the namespace of rank 0 for another machine.
+        "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
+    }
+
+
+def thread_variables(
+    environment: Mapping[str, str], ranks: int, threads: int | None = None
+) -> dict[str, str]:
+    """The number of threads that each of ``ranks`` workers on this machine computes with.
+
+    More threads than processors make small operations wait for each other: 8 ranks on 2 processors
+    train several times slower with a thread per processor each than with one each.
+
+    Args:
+        environment: of the workers. What it sets stays.
+        ranks: workers that share this machine.
+        threads: of each worker; by default its share of the processors, at least 1.
+
+    Returns:
+        What to add to the environment; nothing where it sets ``OMP_NUM_THREADS``.
+    """
+    if threads is None:
+        if "OMP_NUM_THREADS" in environment:
+            return {}
+        threads = max(1, len(os.sched_getaffinity(0)) // ranks)
+        return {name: str(threads) for name in THREAD_VARIABLES if name not in environment}
+    return dict.fromkeys(THREAD_VARIABLES, str(threads))
+
+
+def search_path(environment: Mapping[str, str]) -> str:
+    """PATH with the folder of this interpreter first: ``python`` is the one that has innet."""
+    own = str(Path(sys.executable).parent)
+    others: Sequence[str] = environment.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([own, *(folder for folder in others if folder != own)])

@@ -1,0 +1,56 @@
+"""Frameworks train over innet as over Gloo, with the scripts of docs/frameworks.md."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from innet.launch import Session
+from innet.topology import load_topology
+
+pytestmark = [pytest.mark.torch, pytest.mark.jobs]
+
+APPS = Path(__file__).parents[2] / "apps"
+NEEDS = {
+    "ddp": "torch",
+    "fsdp2": "torch",
+    "trainer": "transformers",
+    "accelerate": "accelerate",
+    "fabric": "lightning",
+    "lightning": "lightning",
+}
+
+
+def train(framework: str, backend: str) -> float:
+    """The loss after five steps on two hosts."""
+    lines: list[str] = []
+    command = [sys.executable, str(APPS / f"with_{framework}.py"), "--steps", "5"]
+
+    async def launch() -> None:
+        async with Session(
+            load_topology("star:2"), output=lambda _label, line: lines.append(line)
+        ) as session:
+            await session.run_workers([*command, "--backend", backend])
+
+    asyncio.run(launch())
+    losses = [found for line in lines if (found := re.match(r"loss=(\S+) step_ms=", line))]
+    assert len(losses) == 1, lines
+    return float(losses[0].group(1))
+
+
+@pytest.mark.parametrize("framework", NEEDS)
+def test_a_framework_trains_to_the_loss_that_gloo_gives(framework: str) -> None:
+    if importlib.util.find_spec(NEEDS[framework]) is None:
+        pytest.skip(f"{NEEDS[framework]} is not installed: pip install 'innet[frameworks]'")
+    assert train(framework, "innet") == pytest.approx(train(framework, "gloo"), rel=1e-3)
+
+
+def test_every_framework_of_the_page_is_tried() -> None:
+    page = (APPS.parent / "docs" / "frameworks.md").read_text()
+    assert set(re.findall(r"apps/with_(\w+)\.py", page)) == set(NEEDS)
+    assert {path.stem.removeprefix("with_") for path in APPS.glob("with_*.py")} == set(NEEDS)
