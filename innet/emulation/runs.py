@@ -201,22 +201,31 @@ def create_run(run_id: str, topology_name: str, mode: Mode) -> RunRecord:
 
 
 def list_runs() -> list[RunRecord]:
-    """All runs in the registry, the oldest first; the stale ones too."""
-    records = [_load(path) for path in runs_directory().glob(f"[!.]*/{_RECORD_NAME}")]
-    return sorted((r for r in records if r is not None), key=lambda record: record.started_at)
+    """All runs in the registry, the oldest first; the stale ones too.
+
+    Runs of another version of innet are left out: they do not hinder those of this one.
+    """
+    records: list[RunRecord] = []
+    for path in runs_directory().glob(f"[!.]*/{_RECORD_NAME}"):
+        with contextlib.suppress(EmulationError):
+            records.append(_load(path))
+    return sorted(records, key=lambda record: record.started_at)
 
 
 def find_run(run_id: str | None = None) -> RunRecord:
     """The run with that id, or without an id the only one that is live.
 
     Raises:
-        EmulationError: there is no such run, or several could be meant.
+        EmulationError: there is no such run, another version started it, or several could be meant.
     """
     runs = list_runs()
     if run_id is not None:
         for record in runs:
             if record.run_id == run_id:
                 return record
+        path = runs_directory() / run_id / _RECORD_NAME
+        if _RUN_ID_PATTERN.fullmatch(run_id) and path.exists():
+            return _load(path)  # says what is wrong with it
         known = ", ".join(record.run_id for record in runs) or "none"
         raise EmulationError(f"there is no run {run_id}. Runs on this machine: {known}.")
     live = [record for record in runs if not record.is_stale]
@@ -293,11 +302,16 @@ def _make_unfinished_directory(launcher: ProcessIdentity) -> Path:
             return path
 
 
-def _load(path: Path) -> RunRecord | None:
+def _load(path: Path) -> RunRecord:
+    """Read a record.
+
+    Raises:
+        EmulationError: the run has ended, or another version of innet started it.
+    """
     try:
         return RunRecord.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None  # the run ended since the directory was listed
+    except FileNotFoundError as error:
+        raise EmulationError(f"the run {path.parent.name} has ended meanwhile.") from error
     except ValidationError as error:
         raise EmulationError(
             f"{path} is not a run record of this version of innet. End that run's processes, then "
