@@ -165,6 +165,13 @@ class TelemetrySettings(_Model):
         default="embedded",
         description="embedded (in the launcher), none, or mqtt[s]://[user:password@]host[:port]",
     )
+    broker_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="port of loopback where the embedded broker serves as well, with a password "
+        "(broker.password in the run's directory); 0: a free one; none: its Unix socket alone",
+    )
     interval_s: float = Field(
         default=2.0, ge=0.1, le=3600, description="time between two publications of counters"
     )
@@ -174,6 +181,14 @@ class TelemetrySettings(_Model):
         le=65535,
         description="port of loopback where Prometheus finds metrics; 0: a free one; none: nowhere",
     )
+
+    @model_validator(mode="after")
+    def _have_a_broker_for_the_port(self) -> Self:
+        if self.broker_port is not None and self.broker != "embedded":
+            raise ValueError(
+                "broker_port is a port of the embedded broker; leave it out with another broker"
+            )
+        return self
 
 
 class NdnSettings(_Model):

@@ -57,6 +57,7 @@ def chosen_settings(
     assignments: Sequence[str],
     *,
     broker: str | None = None,
+    broker_port: int | None = None,
     metrics_port: int | None = None,
     log_format: str | None = None,
     log_level: str | None = None,
@@ -70,6 +71,7 @@ def chosen_settings(
 
     named = {
         "telemetry.broker": broker,
+        "telemetry.broker_port": broker_port,
         "telemetry.metrics_port": metrics_port,
         "log.format": log_format,
         "log.level": log_level,

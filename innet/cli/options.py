@@ -125,6 +125,17 @@ Broker = Annotated[
         show_default=False,
     ),
 ]
+BrokerPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve the embedded MQTT broker on this port of loopback as well; 0: a free one",
+        rich_help_panel=OBSERVATION_PANEL,
+        show_default=False,
+    ),
+]
 MetricsPort = Annotated[
     int | None,
     typer.Option(

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from innet.emulation.runs import RunRecord
 from innet.launch.run_status import RunStatus
+from innet.telemetry.embedded_broker import PASSWORD_NAME
 
 Counters = Mapping[str, Any]
 
@@ -229,13 +230,21 @@ def _heading(status: RunStatus) -> Text:
     run = status.run
     state = "stale, remove it with `innet down`" if status.stale else "up"
     age = _duration(time.time() - run.started_at)
-    broker = "" if run.broker is None else f"\nMQTT: {run.broker}, topics innet/{run.run_id}/#"
+    broker = _broker_addresses(run)
     metrics = "" if run.metrics is None else f"\nmetrics: {run.metrics}"
     ndn = _ndn_addresses(status)
     return Text.assemble(
         (run.run_id, "bold"),
         f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{broker}{metrics}{ndn}",
     )
+
+
+def _broker_addresses(run: RunRecord) -> str:
+    if run.broker is None:
+        return ""
+    password = run.run_dir / PASSWORD_NAME
+    port = "" if run.broker_port is None else f" and {run.broker_port} (password: {password})"
+    return f"\nMQTT: {run.broker}{port}, topics innet/{run.run_id}/#"
 
 
 def _ndn_addresses(status: RunStatus) -> str:

@@ -211,10 +211,16 @@ class Network:
         record.kept_up = True
         self._save(record)
 
-    def record_broker(self, url: str) -> None:
-        """Say in the run's record to which MQTT broker its telemetry goes."""
+    def record_broker(self, url: str, port_url: str | None = None) -> None:
+        """Say in the run's record to which MQTT broker its telemetry goes.
+
+        Args:
+            url: the broker, without a password.
+            port_url: the port of the embedded broker, if it has one, without its password.
+        """
         record = self._entered_record()
         record.broker = url
+        record.broker_port = port_url
         self._save(record)
 
     def record_metrics(self, url: str) -> None:
@@ -277,7 +283,7 @@ class Network:
         self._record.namespaces = self._fabric.namespace_paths()
         with writing_into(self.run_dir):
             self._write_files(hops, self._fabric)
-        links_socket = self._socket_path(LINKS_SOCKET_NAME)
+        links_socket = self.socket_path(LINKS_SOCKET_NAME)
         self._link_descriptors = LinkDescriptorServer(links_socket, self._fabric.pass_fds)
 
     async def _open_fabric(self, hops: NextHops) -> Fabric:
@@ -325,13 +331,18 @@ class Network:
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
-            control_socket=self._socket_path(control_socket_name(name)),
-            ndn_socket=self._socket_path(ndn_socket_name(name)),
+            control_socket=self.socket_path(control_socket_name(name)),
+            ndn_socket=self.socket_path(ndn_socket_name(name)),
             seed=int.from_bytes(digest[:6], "big"),
             ip_address=fabric.ip_address(name),
         )
 
-    def _socket_path(self, name: str) -> Path:
+    def socket_path(self, name: str) -> Path:
+        """Where a socket of the run is.
+
+        Raises:
+            EmulationError: the path is longer than the kernel takes.
+        """
         path = self.run_dir / name
         length = len(os.fsencode(path))
         if length > _MAX_SOCKET_PATH_BYTES:

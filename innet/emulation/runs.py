@@ -72,6 +72,8 @@ class RunRecord(BaseModel):
     """Seconds since the epoch."""
     broker: str | None = None
     """URL of the MQTT broker that the run's telemetry goes to; ``None``: there is none."""
+    broker_port: str | None = None
+    """URL of the embedded broker's port, if ``telemetry.broker_port`` has asked for one."""
     metrics: str | None = None
     """URL where the launcher serves metrics for Prometheus; ``None``: it does not."""
     kept_up: bool = False

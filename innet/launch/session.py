@@ -346,8 +346,7 @@ class Session:
 
     def _write_files(self, authority: PublicKey) -> KeyDealer:
         """The settings, the operator's and the switches' keys; who deals those of jobs."""
-        settings = self.settings.model_copy(update={"telemetry": self._telemetry.for_nodes})
-        self._settings_path.write_text(settings.model_dump_json(indent=2))
+        self._settings_path.write_text(self.settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
         security = self.settings.security

@@ -7,6 +7,7 @@
 * ``events``: where anybody says what happens; ``counter_events``: what only counters tell;
 * ``commands``: signed commands, and what keeps others out;
 * ``door``, ``broker_thread``, ``embedded_broker``, ``relay``: the broker, and the way to it;
+* ``mqtt_broker``, ``mqtt_session``, ``mqtt_packets``, ``subscriptions``: the embedded broker;
 * ``feed``: what a viewer knows of a run from its topics.
 """
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from innet.errors import TelemetryError
-from innet.telemetry.broker_url import EMBEDDED, BrokerUrl
+from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.relay import Relay
 
 if TYPE_CHECKING:
@@ -22,23 +23,29 @@ _START_TIMEOUT_S = 30.0
 class BrokerThread:
     """Holds the embedded broker, or the relay to another, from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, broker: str) -> None:
+    def __init__(
+        self, broker: str, port: int | None = None, limits: BrokerLimits | None = None
+    ) -> None:
         """Nothing happens before :meth:`start`.
 
         Args:
             broker: ``embedded``, or the URL of another.
+            port: of loopback where the embedded broker serves as well; 0: a free one.
+            limits: of what clients can make the run's side of the broker hold.
 
         Raises:
             TelemetryError: the URL is malformed.
         """
-        self._far = None if broker == EMBEDDED else BrokerUrl.parse(broker)
-        self._started: Future[BrokerUrl] = Future()
+        self._far = BrokerUrl.of_setting(broker)
+        self._port = port
+        self._limits = limits
+        self._started: Future[BrokerUrl | None] = Future()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, door: Path) -> BrokerUrl:
-        """Serve; where programs of this machine find the broker. Blocks until it does.
+    def start(self, door: Path) -> BrokerUrl | None:
+        """Serve; the broker's address, if it has another than the door. Blocks until it does.
 
         Args:
             door: the socket through which the run's processes reach it.
@@ -54,9 +61,12 @@ class BrokerThread:
             return self._started.result(_START_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise TelemetryError(
-                f"the run's broker cannot serve on {door}: {error}. `--broker none` runs "
-                "without telemetry."
+                f"the run's broker cannot serve on {self._places(door)}: {error}. `--broker none` "
+                "runs without telemetry."
             ) from error
+
+    def _places(self, door: Path) -> str:
+        return str(door) if not self._port else f"{door} and port {self._port} of 127.0.0.1"
 
     def stop(self) -> None:
         """End the broker and its connections. Safe to call twice."""
@@ -81,7 +91,7 @@ class BrokerThread:
 
     def _server(self, door: Path) -> EmbeddedBroker | Relay:
         if self._far is not None:
-            return Relay(door, self._far)
+            return Relay(door, self._far, self._limits)
         from innet.telemetry.embedded_broker import EmbeddedBroker
 
-        return EmbeddedBroker(door)
+        return EmbeddedBroker(door, self._port, self._limits)

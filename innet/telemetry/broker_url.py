@@ -58,6 +58,15 @@ class BrokerUrl:
             password=None if parts.password is None else unquote(parts.password),
         )
 
+    @classmethod
+    def of_setting(cls, broker: str) -> BrokerUrl | None:
+        """The broker that ``telemetry.broker`` names; ``None`` for the embedded one.
+
+        Raises:
+            TelemetryError: it names none; the message never has a password.
+        """
+        return None if broker == EMBEDDED else cls.parse(broker)
+
     def tls_context(self) -> ssl.SSLContext | None:
         """Verifies the broker by the system's authorities, or those in ``SSL_CERT_FILE``."""
         return ssl.create_default_context() if self.tls else None

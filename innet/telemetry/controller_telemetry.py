@@ -51,7 +51,8 @@ class ControllerTelemetry:
         from innet.telemetry.door import DOOR_NAME
         from innet.telemetry.publisher import Publisher
 
-        self._publisher = Publisher(source, run_dir / DOOR_NAME, BrokerUrl.parse(settings.broker))
+        url = BrokerUrl.of_setting(settings.broker)
+        self._publisher = Publisher(source, run_dir / DOOR_NAME, url)
 
     def __enter__(self) -> Self:
         """Begin to publish, in the background."""

@@ -21,21 +21,26 @@ _MAX_QUEUED = 1000
 
 
 def client_through(
-    door: Path, url: BrokerUrl, *, identifier: str | None = None, will: aiomqtt.Will | None = None
+    door: Path,
+    url: BrokerUrl | None,
+    *,
+    identifier: str | None = None,
+    will: aiomqtt.Will | None = None,
 ) -> aiomqtt.Client:
     """A client of the run's broker, not connected yet; call it inside an event loop.
 
     Args:
         door: the socket.
-        url: how to log in to what is behind it.
+        url: how to log in to what is behind it; ``None``: it is the embedded broker, which lets
+            in whoever can open the socket.
         identifier: unique among the broker's clients; made up by default.
         will: what the broker publishes when this client dies.
     """
     return aiomqtt.Client(
         str(door),
         transport="unix",
-        username=url.username,
-        password=url.password,
+        username=None if url is None else url.username,
+        password=None if url is None else url.password,
         identifier=identifier,
         will=will,
         keepalive=KEEPALIVE_S,

@@ -1,96 +1,77 @@
-"""A broker of MQTT 3.1.1 inside the launcher: amqtt, behind the door and on a port of loopback."""
+"""The broker inside the launcher: on a Unix socket, and on a port of loopback if that is set."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
-
-from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
-from amqtt.broker import Broker
-from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
-from amqtt.plugins.base import BaseAuthPlugin
-from amqtt.session import Session
+from typing import Self
 
 from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.mqtt_broker import Broker, BrokerLimits
+from innet.telemetry.mqtt_session import Listener
 
+PASSWORD_NAME = "broker.password"
+"""File in the run directory with the password of the port; only its owner can read it."""
 _LOOPBACK = "127.0.0.1"
 _USER = "innet"
-_DOOR = "door"
-# amqtt's listener without a socket of its own wants an address all the same.
-_NO_ADDRESS = "unix"
-
-
-class RunPassword(BaseAuthPlugin):  # type: ignore[misc]  # amqtt has no types
-    """Lets in who knows the run's password: loopback is open to every user of the machine."""
-
-    @dataclass
-    class Config:
-        """What amqtt hands to the plugin."""
-
-        password: str
-
-    async def authenticate(self, *, session: Session) -> bool:
-        """Whether this client may stay."""
-        given = (session.password or "").encode()
-        return secrets.compare_digest(given, self.config.password.encode())
-
-
-class _DoorWriter(StreamWriterAdapter):  # type: ignore[misc]
-    """A Unix socket's peer has no address, which amqtt takes for a lost connection."""
-
-    def get_peer_info(self) -> tuple[str, int]:
-        return _NO_ADDRESS, 0
 
 
 class EmbeddedBroker:
-    """Serves as an async context manager; :attr:`url` is for clients without the door."""
+    """Serves as an async context manager.
 
-    def __init__(self, door: Path) -> None:
+    The socket needs no login: it is in the run directory, which only its owner can enter. Every
+    user of the machine can connect to the port, which has a password therefore.
+    """
+
+    def __init__(
+        self, door: Path, port: int | None = None, limits: BrokerLimits | None = None
+    ) -> None:
+        """
+        Args:
+            door: the socket.
+            port: of loopback; 0 for a free one, ``None`` for none.
+            limits: of what clients can make the broker hold.
+        """
         self._door = door
-        self._password = secrets.token_urlsafe(16)
-        self._port = 0
-        self._broker: Any = None
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._port = port
+        self._url: BrokerUrl | None = None
+        self._servers: list[asyncio.Server] = []
+        self.broker = Broker(limits)
 
     @property
-    def url(self) -> BrokerUrl:
-        """Where programs of this machine find it, once it serves."""
-        return BrokerUrl(_LOOPBACK, self._port, username=_USER, password=self._password)
+    def url(self) -> BrokerUrl | None:
+        """The port and its login, once it serves; ``None``: there is none."""
+        return self._url
 
     async def __aenter__(self) -> Self:
-        # What strangers send to the port is no news for whoever trains.
-        logging.getLogger("amqtt").setLevel(logging.CRITICAL)
-        self._broker = Broker(
-            BrokerConfig(
-                listeners={
-                    "default": ListenerConfig(bind=f"{_LOOPBACK}:0"),
-                    _DOOR: ListenerConfig(type=ListenerType.EXTERNAL, bind=_NO_ADDRESS),
-                },
-                plugins={f"{__name__}.{RunPassword.__name__}": {"password": self._password}},
-            )
-        )
-        await self._broker.start()
-        self._port = self._broker._servers["default"].instance.sockets[0].getsockname()[1]
-        self._server = await asyncio.start_unix_server(self._accept, self._door)
+        loop = asyncio.get_running_loop()
+        protocol = self.broker.protocol_for(Listener())
+        self._servers.append(await loop.create_unix_server(protocol, self._door))
+        self._door.chmod(0o600)
+        if self._port is not None:
+            await self._open_port(self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.close()
-        await self._broker.shutdown()
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        for server in self._servers:
+            server.close()
+        self.broker.close()
         self._door.unlink(missing_ok=True)
+        self._password_file.unlink(missing_ok=True)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = asyncio.ensure_future(
-            self._broker.external_connected(StreamReaderAdapter(reader), _DoorWriter(writer), _DOOR)
-        )
-        self._connections.add(connection)
-        connection.add_done_callback(self._connections.discard)
+    async def _open_port(self, port: int) -> None:
+        password = secrets.token_urlsafe(16)
+        protocol = self.broker.protocol_for(Listener((_USER, password)))
+        server = await asyncio.get_running_loop().create_server(protocol, _LOOPBACK, port)
+        self._servers.append(server)
+        descriptor = os.open(self._password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(password)
+        bound_port = server.sockets[0].getsockname()[1]
+        self._url = BrokerUrl(_LOOPBACK, bound_port, username=_USER, password=password)
+
+    @property
+    def _password_file(self) -> Path:
+        return self._door.with_name(PASSWORD_NAME)

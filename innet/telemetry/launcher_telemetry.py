@@ -15,9 +15,10 @@ from innet.emulation.processes import SupervisedProcess
 from innet.settings import TelemetrySettings
 from innet.telemetry import events
 from innet.telemetry.broker_thread import BrokerThread
-from innet.telemetry.broker_url import EMBEDDED, NONE, BrokerUrl
+from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.door import DOOR_NAME, client_through
 from innet.telemetry.messages import LauncherStatus, State
+from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.publisher import Publisher
 from innet.telemetry.service_source import ServiceSource
 from innet.telemetry.topics import (
@@ -28,6 +29,8 @@ from innet.telemetry.topics import (
 )
 
 _FORGET_TIMEOUT_S = 2.0
+_OTHER_CLIENTS = 64
+"""Clients of the embedded broker beside the nodes: launcher, controller, viewers, users' own."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,23 +76,22 @@ class LauncherTelemetry:
         self._broker: BrokerThread | None = None
         self._warned = False
         if settings.broker != NONE:
-            self._broker = BrokerThread(settings.broker)
-
-    @property
-    def for_nodes(self) -> TelemetrySettings:
-        """The settings with the broker as the run's processes log in to it."""
-        broker = NONE if self._url is None else self._url.with_password()
-        return self._settings.model_copy(update={"broker": broker})
+            self._url = BrokerUrl.of_setting(settings.broker)
+            clients = len(network.topology.nodes) + _OTHER_CLIENTS
+            self._broker = BrokerThread(
+                settings.broker, settings.broker_port, BrokerLimits(clients=clients)
+            )
 
     async def __aenter__(self) -> Self:
         if self._broker is None:
             return self
         network = self._network
-        door = network.run_dir / DOOR_NAME
-        self._url = await asyncio.to_thread(self._broker.start, door)
-        # The embedded broker's password is the run's own; another's is for the user to know.
-        own = self._settings.broker == EMBEDDED
-        network.record_broker(self._url.with_password() if own else str(self._url))
+        door = network.socket_path(DOOR_NAME)
+        url = await asyncio.to_thread(self._broker.start, door)
+        if self._url is not None:
+            network.record_broker(str(self._url))
+        else:
+            network.record_broker(f"unix://{door}", None if url is None else str(url))
         source = LauncherSource(network)
         self._publisher = Publisher(source, door, self._url, on_disconnected=self._tell)
         self._publisher.start()
@@ -97,9 +99,9 @@ class LauncherTelemetry:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._publisher is not None and self._url is not None:
+        if self._publisher is not None:
             await asyncio.to_thread(self._publisher.stop)
-            if self._publisher.has_parted and self._settings.broker != EMBEDDED:
+            if self._publisher.has_parted and self._url is not None:
                 await self._forget(self._url)
         if self._broker is not None:
             await asyncio.to_thread(self._broker.stop)

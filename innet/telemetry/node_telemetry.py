@@ -39,7 +39,7 @@ class NodeTelemetry:
 
         source = NodeSource(node, config, read_status, telemetry.interval_s, keys.operator)
         self._publisher = Publisher(
-            source, config.run_dir / DOOR_NAME, BrokerUrl.parse(telemetry.broker)
+            source, config.run_dir / DOOR_NAME, BrokerUrl.of_setting(telemetry.broker)
         )
         self._publisher.start()
 

@@ -76,7 +76,7 @@ class Publisher:
         self,
         source: Source,
         door: Path,
-        url: BrokerUrl,
+        url: BrokerUrl | None,
         *,
         on_disconnected: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class Publisher:
         Args:
             source: what is published.
             door: the run's way to its broker.
-            url: how to log in.
+            url: how to log in; ``None`` to the embedded broker, which needs no login.
             on_disconnected: told each time why the broker cannot be reached, or was lost.
         """
         self._source = source
@@ -220,9 +220,6 @@ class Publisher:
 
     async def _obey(self, client: aiomqtt.Client) -> None:
         async for message in client.messages:
-            if str(message.topic) != self._source.topics.command:
-                # amqtt 0.12 hands to each new client what others have subscribed to, if retained.
-                continue
             payload = message.payload
             interval_s = self._source.interval_s
             reply = self._source.on_command(payload if isinstance(payload, bytes) else b"")

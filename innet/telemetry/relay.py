@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.mqtt_broker import BrokerLimits
 
 _CONNECT_TIMEOUT_S = 5.0
 _PARTING_TIMEOUT_S = 1.0
@@ -24,17 +25,21 @@ _log = logging.getLogger(__name__)
 class Relay:
     """Serves as an async context manager."""
 
-    def __init__(self, door: Path, url: BrokerUrl) -> None:
+    def __init__(self, door: Path, url: BrokerUrl, limits: BrokerLimits | None = None) -> None:
         """
         Args:
             door: the socket of this side.
             url: the broker.
+            limits: of the connections. One that is silent is closed after the same time as by the
+                embedded broker, and reaches the broker with its first bytes only.
         """
+        self._limits = limits or BrokerLimits()
         self._door = door
         self._url = url
         self._tls = url.tls_context()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], None] = {}
         self._reachable = True
 
     @property
@@ -58,12 +63,25 @@ class Relay:
         self._door.unlink(missing_ok=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= self._limits.clients + self._limits.silent:
+            writer.close()
+            return
+        if len(self._silent) >= self._limits.silent:
+            next(iter(self._silent)).cancel()
         connection = asyncio.ensure_future(self._connect(reader, writer))
         self._connections.add(connection)
-        connection.add_done_callback(self._connections.discard)
+        self._silent[connection] = None
+        connection.add_done_callback(self._forget)
+
+    def _forget(self, connection: asyncio.Task[None]) -> None:
+        self._connections.discard(connection)
+        self._silent.pop(connection, None)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
+            begin = await self._first_bytes(reader)
+            if not begin:
+                return
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     far_reader, far_writer = await asyncio.open_connection(
@@ -74,7 +92,20 @@ class Relay:
                 return
             self._tell_reachable()
             with contextlib.closing(far_writer):
+                far_writer.write(begin)
                 await _carry_both_ways(reader, writer, far_reader, far_writer)
+
+    async def _first_bytes(self, reader: asyncio.StreamReader) -> bytes:
+        """What a client sends at first; nothing, if it hangs up or stays silent."""
+        try:
+            async with asyncio.timeout(self._limits.session.connect_timeout_s):
+                return await reader.read(_CHUNK_BYTES)
+        except OSError:  # a timeout is one as well
+            return b""
+        finally:
+            connection = asyncio.current_task()
+            if connection is not None:
+                self._silent.pop(connection, None)
 
     def _tell_unreachable(self, error: OSError) -> None:
         if self._reachable:

@@ -18,12 +18,16 @@ from innet.telemetry.door import DOOR_NAME, client_of, client_through
 class RunBroker:
     """A broker and the way to it: the run's door, or from elsewhere the network."""
 
-    url: BrokerUrl
+    url: BrokerUrl | None
     door: Path | None = None
 
     def client(self) -> aiomqtt.Client:
         """A client, not connected yet; call it inside an event loop."""
-        return client_of(self.url) if self.door is None else client_through(self.door, self.url)
+        if self.door is not None:
+            return client_through(self.door, self.url)
+        if self.url is None:
+            raise TelemetryError("no broker: give the URL of one, or a run of this machine")
+        return client_of(self.url)
 
 
 def broker_of(record: RunRecord) -> RunBroker:
@@ -38,4 +42,5 @@ def broker_of(record: RunRecord) -> RunBroker:
             f"{record.run_id} --watch` shows it all the same."
         )
     settings = Settings.load(record.run_dir / SETTINGS_NAME)
-    return RunBroker(BrokerUrl.parse(settings.telemetry.broker), record.run_dir / DOOR_NAME)
+    url = BrokerUrl.of_setting(settings.telemetry.broker)
+    return RunBroker(url, record.run_dir / DOOR_NAME)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,7 @@ from .brokers import Mosquitto, needs_mosquitto, watching
 from .sources import FakeNode
 
 Door = tuple[Path, BrokerUrl]
+"""The socket, and where the broker is for who does not use it."""
 
 RULES = ("rules_installed", "7 rules of /j1/g0.inc")
 
@@ -38,9 +40,11 @@ def state_of(feed: RunFeed, node: str = "s0") -> str:
 @contextmanager
 def broker(kind: str, door: Path) -> Iterator[BrokerUrl]:
     """A run's way to a broker, open at the door."""
-    thread = BrokerThread(kind)
+    thread = BrokerThread(kind, port=0 if kind == "embedded" else None)
     try:
-        yield thread.start(door)
+        url = thread.start(door)
+        assert url is not None
+        yield url
     finally:
         thread.stop()
 
@@ -96,7 +100,7 @@ async def test_a_killed_process_is_gone(door: Door, tmp_path: Path) -> None:
     program = Path(__file__).with_name("workers") / "publishes.py"
     async with watching(client_through(path, url)) as watcher:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, program, path, url.with_password()
+            sys.executable, program, path, env={**os.environ, "BROKER": url.with_password()}
         )
         await watcher.until(lambda feed: state_of(feed) == "up")
         process.kill()

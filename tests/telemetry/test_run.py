@@ -8,10 +8,13 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from aiomqtt import MqttError
 
 from innet.emulation.node_config import Mode
 from innet.emulation.runs import find_run
@@ -22,6 +25,7 @@ from innet.settings import Settings
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.commands import Command, DropCache, DumpState, SetInterval, signed
 from innet.telemetry.door import DOOR_NAME, client_of, client_through
+from innet.telemetry.embedded_broker import PASSWORD_NAME
 from innet.telemetry.topics import node_topics
 from innet.topology import load_topology
 
@@ -54,10 +58,10 @@ def session(
     )
 
 
-def run_of(run: Session) -> tuple[Path, BrokerUrl]:
+def run_of(run: Session) -> tuple[Path, BrokerUrl | None]:
     """The door of a run, and how to log in."""
     settings = Settings.load(run.network.run_dir / "settings.json")
-    return run.network.run_dir / DOOR_NAME, BrokerUrl.parse(settings.telemetry.broker)
+    return run.network.run_dir / DOOR_NAME, BrokerUrl.of_setting(settings.telemetry.broker)
 
 
 def states(watcher: Watcher) -> dict[str, str]:
@@ -190,16 +194,29 @@ def _refusals(watcher: Watcher) -> list[object]:
 
 
 async def test_the_record_tells_users_where_the_broker_is() -> None:
-    async with session() as run:
-        url = find_run(run.network.run_id).broker
-        assert url is not None
-        async with watching(client_of(BrokerUrl.parse(url))) as watcher:
+    async with session(assignments=["telemetry.broker_port=0"]) as run:
+        record = find_run(run.network.run_id)
+        assert record.broker == f"unix://{record.run_dir / DOOR_NAME}"
+        assert record.broker_port is not None
+        password = record.run_dir / PASSWORD_NAME
+        assert password.stat().st_mode & 0o777 == 0o600
+        assert password.read_text() not in record.model_dump_json()
+        url = BrokerUrl.parse(record.broker_port)
+        async with watching(client_of(replace(url, password=password.read_text()))) as watcher:
             await watcher.until(lambda feed: feed.launcher is not None)
-        wrong = BrokerUrl("127.0.0.1", BrokerUrl.parse(url).port, username="innet", password="no")
-        with pytest.raises(Exception, match=r"[Nn]ot authori[sz]ed|[Rr]efused"):
-            await client_of(wrong).__aenter__()
+        with pytest.raises(MqttError, match=r"[Nn]ot authori[sz]ed|[Rr]efused"):
+            await client_of(replace(url, password="no")).__aenter__()
     assert watcher.feed.launcher is not None
     assert watcher.feed.launcher.nodes == ("s0", "h0", "h1")
+
+
+async def test_without_a_port_the_embedded_broker_has_its_socket_alone() -> None:
+    async with session() as run:
+        record = find_run(run.network.run_id)
+        assert record.broker_port is None
+        assert not (record.run_dir / PASSWORD_NAME).exists()
+        process = psutil.Process()
+        assert not [c for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN]
 
 
 async def test_without_a_broker_there_is_none() -> None:

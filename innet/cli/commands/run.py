@@ -122,6 +122,7 @@ def run(
     mtu: options.Mtu = None,
     slots: options.Slots = None,
     broker: options.Broker = None,
+    broker_port: options.BrokerPort = None,
     metrics_port: options.MetricsPort = None,
     log_format: options.LogFormat = None,
     log_level: options.LogLevel = None,
@@ -171,6 +172,7 @@ def run(
     chosen = chosen_settings(
         settings,
         broker=broker,
+        broker_port=broker_port,
         metrics_port=metrics_port,
         log_format=log_format,
         log_level=log_level,
@@ -273,7 +275,7 @@ def _tell_success(console: Console, duration_s: float, lost: Sequence[str]) -> N
 
 _NETWORK_OPTIONS = (
     "mode", "rate", "delay", "loss", "queue", "mtu", "slots", "broker",
-    "metrics_port", "log_format", "log_level", "settings",
+    "broker_port", "metrics_port", "log_format", "log_level", "settings",
 )  # fmt: skip
 
 

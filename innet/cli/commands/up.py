@@ -49,6 +49,7 @@ def up(
     mtu: options.Mtu = None,
     slots: options.Slots = None,
     broker: options.Broker = None,
+    broker_port: options.BrokerPort = None,
     metrics_port: options.MetricsPort = None,
     log_format: options.LogFormat = None,
     log_level: options.LogLevel = None,
@@ -69,6 +70,7 @@ def up(
     chosen = chosen_settings(
         settings,
         broker=broker,
+        broker_port=broker_port,
         metrics_port=metrics_port,
         log_format=log_format,
         log_level=log_level,

@@ -1,5 +1,6 @@
-"""Publishes as a node does, until it is killed: publishes.py DOOR URL."""
+"""Publishes as a node does, until it is killed: publishes.py DOOR, URL in $BROKER."""
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -10,5 +11,5 @@ from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.publisher import Publisher
 from tests.telemetry.sources import FakeNode
 
-Publisher(FakeNode(), Path(sys.argv[1]), BrokerUrl.parse(sys.argv[2])).start()
+Publisher(FakeNode(), Path(sys.argv[1]), BrokerUrl.parse(os.environ["BROKER"])).start()
 threading.Event().wait()

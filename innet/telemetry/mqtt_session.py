@@ -1,0 +1,306 @@
+"""One client's connection to the embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from innet.telemetry.mqtt_packets import (
+    Acknowledgement,
+    Connect,
+    ConnectCode,
+    Kind,
+    MalformedPacket,
+    Message,
+    Packet,
+    PacketParser,
+    Publish,
+    Signal,
+    Subscribe,
+    UnacceptableProtocol,
+    Unsubscribe,
+    acknowledgement,
+    connack,
+    is_filter,
+    pingresp,
+    publish,
+    suback,
+)
+
+if TYPE_CHECKING:
+    from innet.telemetry.mqtt_broker import Broker
+
+_MAX_QOS = 1
+_SUBSCRIPTION_REFUSED = 0x80
+_MAX_PACKET_ID = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """What the broker does for one client at most.
+
+    Attributes:
+        connect_timeout_s: from the connection to its CONNECT.
+        connect_bytes: size of CONNECT; strangers send nothing larger.
+        packet_bytes: size of any other packet.
+        queued_bytes: messages that wait for a client to read; more are dropped.
+        in_flight: messages with QoS 1 that the client has not acknowledged; more wait.
+        filters: subscriptions.
+    """
+
+    connect_timeout_s: float = 10.0
+    connect_bytes: int = 64 << 10
+    packet_bytes: int = 4 << 20
+    queued_bytes: int = 8 << 20
+    in_flight: int = 256
+    filters: int = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listener:
+    """What a client has to know to come in by one socket.
+
+    Attributes:
+        login: user and password; ``None`` where the socket's permissions decide.
+    """
+
+    login: tuple[str, str] | None = None
+
+    def lets_in(self, connect: Connect) -> bool:
+        """Whether a client has the login."""
+        if self.login is None:
+            return True
+        user, password = (text.encode() for text in self.login)
+        is_user = secrets.compare_digest((connect.username or "").encode(), user)
+        return secrets.compare_digest(connect.password or b"", password) and is_user
+
+    def __repr__(self) -> str:
+        return f"Listener(login={'none' if self.login is None else 'required'})"
+
+
+class ClientSession(asyncio.Protocol):
+    """From the connection to its end.
+
+    Attributes:
+        listener: by which the client came.
+        client_id: its name, once it has sent CONNECT.
+        process: its process, if the socket tells; else 0.
+    """
+
+    def __init__(self, broker: Broker, listener: Listener, limits: SessionLimits) -> None:
+        self.listener = listener
+        self.client_id = ""
+        self.process = 0
+        self._broker = broker
+        self._limits = limits
+        self._parser = PacketParser(limits.connect_bytes)
+        self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle | None = None
+        self._silence_s = limits.connect_timeout_s
+        self._has_connected = False
+        self._is_over = False
+        self._will: Message | None = None
+        self._queue: deque[Message] = deque()
+        self._queued_bytes = 0
+        self._is_writable = True
+        self._in_flight: set[int] = set()
+        self._last_packet_id = 0
+        self._exactly_once: set[int] = set()
+        """Identifiers of messages with QoS 2 that have come, and are not released yet (4.3.3)."""
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A connection was accepted: it has a while to send CONNECT."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.process = _process_of(transport.get_extra_info("socket"))
+        self._broker.accepted(self)
+        self._expect_packet()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come; only whole packets count as a sign of life (3.1.2.10)."""
+        try:
+            for packet in self._parser.feed(data):
+                self._take(packet)
+                if self._is_over:
+                    return
+        except UnacceptableProtocol:
+            self._refuse(ConnectCode.UNACCEPTABLE_PROTOCOL)
+        except MalformedPacket:
+            self.abort()
+
+    def pause_writing(self) -> None:
+        """The client does not read: messages queue up, and it is not listened to."""
+        self._is_writable = False
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._is_writable = True
+        self._transport.resume_reading()
+        self._send_queued()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The client has gone."""
+        self._end()
+
+    # What the broker tells.
+
+    def deliver(self, message: Message) -> None:
+        """Send a message, now or when the client is ready for it; none is sent to a full queue."""
+        if self._queued_bytes + message.size_bytes > self._limits.queued_bytes:
+            self._broker.counters.dropped += 1
+            return
+        self._queue.append(message)
+        self._queued_bytes += message.size_bytes
+        self._send_queued()
+
+    def abort(self) -> None:
+        """End the connection at once, and publish the client's will."""
+        self._transport.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._queue.clear()
+        self._broker.parted(self)
+        if self._will is not None:
+            self._broker.publish(self._will)
+
+    def _part(self) -> None:
+        """The client has said that it goes: its will does not count (3.14)."""
+        self._will = None
+        self._transport.close()
+        self._end()
+
+    def _expect_packet(self) -> None:
+        """Close the connection unless a packet comes in time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._silence_s:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._silence_s, self._on_silence)
+
+    def _on_silence(self) -> None:
+        if not self._has_connected:
+            self._broker.counters.silent_closed += 1
+        self.abort()
+
+    # Packets.
+
+    def _take(self, packet: Packet) -> None:
+        if isinstance(packet, Connect) == self._has_connected:
+            raise MalformedPacket("CONNECT comes first, and once (3.1)")
+        match packet:
+            case Connect():
+                self._connect(packet)
+            case Publish():
+                self._published(packet)
+            case Subscribe():
+                self._subscribe(packet)
+            case Unsubscribe():
+                for topic_filter in packet.filters:
+                    self._broker.unsubscribe(self, topic_filter)
+                self._write(acknowledgement(Kind.UNSUBACK, packet.packet_id))
+            case Acknowledgement():
+                self._acknowledged(packet)
+            case Signal(Kind.PINGREQ):
+                self._write(pingresp())
+            case Signal():
+                self._part()
+        if not self._is_over:
+            self._expect_packet()
+
+    def _connect(self, packet: Connect) -> None:
+        if not packet.client_id and not packet.clean_session:
+            return self._refuse(ConnectCode.IDENTIFIER_REJECTED)
+        if not self.listener.lets_in(packet):
+            return self._refuse(ConnectCode.NOT_AUTHORIZED)
+        self.client_id = packet.client_id or f"innet-{secrets.token_hex(8)}"
+        if not self._broker.admit(self):
+            return self._refuse(ConnectCode.SERVER_UNAVAILABLE)
+        self._has_connected = True
+        self._will = packet.will
+        self._parser.max_packet_bytes = self._limits.packet_bytes
+        self._silence_s = 1.5 * packet.keepalive_s
+        self._write(connack(ConnectCode.ACCEPTED))
+        return None
+
+    def _refuse(self, code: ConnectCode) -> None:
+        self._broker.counters.refused += 1
+        self._write(connack(code))
+        self._transport.close()
+        self._end()
+
+    def _published(self, packet: Publish) -> None:
+        message, packet_id = packet.message, packet.packet_id
+        if message.qos == 2:
+            is_new = packet_id not in self._exactly_once
+            self._exactly_once.add(packet_id)
+            self._write(acknowledgement(Kind.PUBREC, packet_id))
+            if not is_new:
+                return
+        elif message.qos == 1:
+            self._write(acknowledgement(Kind.PUBACK, packet_id))
+        self._broker.publish(message)
+
+    def _subscribe(self, packet: Subscribe) -> None:
+        codes: list[int] = []
+        granted: list[tuple[str, int]] = []
+        room = self._limits.filters - self._broker.subscriptions_of(self)
+        for topic_filter, qos in packet.filters:
+            if len(granted) < room and is_filter(topic_filter):
+                granted.append((topic_filter, min(qos, _MAX_QOS)))
+                codes.append(granted[-1][1])
+            else:
+                codes.append(_SUBSCRIPTION_REFUSED)
+        self._write(suback(packet.packet_id, codes))
+        for topic_filter, qos in granted:
+            self._broker.subscribe(self, topic_filter, qos)
+
+    def _acknowledged(self, packet: Acknowledgement) -> None:
+        if packet.kind == Kind.PUBREL:
+            self._exactly_once.discard(packet.packet_id)
+            self._write(acknowledgement(Kind.PUBCOMP, packet.packet_id))
+        elif packet.kind == Kind.PUBACK:
+            self._in_flight.discard(packet.packet_id)
+            self._send_queued()
+
+    def _send_queued(self) -> None:
+        while self._queue and self._is_writable:
+            message = self._queue[0]
+            if message.qos and len(self._in_flight) >= self._limits.in_flight:
+                return
+            self._queue.popleft()
+            self._queued_bytes -= message.size_bytes
+            self._broker.counters.delivered += 1
+            self._write(publish(message, self._next_packet_id() if message.qos else 0))
+
+    def _next_packet_id(self) -> int:
+        """An identifier that no unacknowledged message has."""
+        while True:
+            self._last_packet_id = self._last_packet_id % _MAX_PACKET_ID + 1
+            if self._last_packet_id not in self._in_flight:
+                self._in_flight.add(self._last_packet_id)
+                return self._last_packet_id
+
+    def _write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+
+def _process_of(connection: socket.socket) -> int:
+    """The process at the other end of a Unix socket; 0 where it cannot be told."""
+    if connection.family != socket.AF_UNIX:
+        return 0
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", credentials)[0])

@@ -1,0 +1,138 @@
+"""Programs that open connections to the run's MQTT broker and say nothing, or too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.door import client_through
+from innet.telemetry.mqtt_broker import BrokerLimits
+from innet.telemetry.mqtt_session import SessionLimits
+from innet.telemetry.relay import Relay
+from tests.telemetry import raw_mqtt
+from tests.telemetry.raw_mqtt import DISCONNECT, RawClient, embedded, raw_client
+
+SILENT = 300
+LIMITS = BrokerLimits(clients=8, clients_of_process=4, silent=16)
+PATIENT = BrokerLimits(silent=SILENT, session=SessionLimits(connect_timeout_s=0.05))
+ACCEPTED, UNAVAILABLE, NOT_AUTHORIZED = b"\x20\x02\0\0", b"\x20\x02\0\3", b"\x20\x02\0\5"
+
+
+@contextlib.asynccontextmanager
+async def silent_connections(where: Path | int, count: int) -> AsyncIterator[list[RawClient]]:
+    """Many who connect, and wait."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(raw_client(where)) for _ in range(count)]
+
+
+async def is_served(door: Path) -> bool:
+    """Whether a client can log in, subscribe and be told."""
+    async with client_through(door, None) as client:
+        await client.subscribe("a", 1)
+        await client.publish("a", b"1", 1)
+        return (await anext(aiter(client.messages))).payload == b"1"
+
+
+@pytest.mark.parametrize("way", ["socket", "port"])
+async def test_silent_connections_hold_few_descriptors_and_nobody_up(
+    tmp_path: Path, way: str
+) -> None:
+    async with embedded(tmp_path, LIMITS) as (broker, door):
+        assert broker.url is not None
+        before = psutil.Process().num_fds()
+        async with silent_connections(door if way == "socket" else broker.url.port, SILENT):
+            assert await is_served(door)
+            assert broker.broker.connections <= LIMITS.silent + 1
+            assert broker.broker.counters.silent_closed >= SILENT - LIMITS.silent - 1
+            held = psutil.Process().num_fds() - before - SILENT  # the attacker's are ours, too
+            assert held <= LIMITS.silent + 1
+
+
+@pytest.mark.parametrize("begin", [b"", b"\x10", raw_mqtt.connect()[:-1]])
+async def test_who_does_not_say_connect_in_time_is_closed(tmp_path: Path, begin: bytes) -> None:
+    async with embedded(tmp_path, PATIENT) as (broker, door):
+        async with silent_connections(door, SILENT) as connections:
+            for connection in connections:
+                connection.send(begin)
+            for connection in connections:
+                assert await connection.until_closed() == b""
+            assert broker.broker.counters.silent_closed == SILENT
+            assert broker.broker.connections == 0
+        assert await is_served(door)
+
+
+async def test_strangers_at_the_port_do_not_close_connections_of_the_socket(tmp_path: Path) -> None:
+    async with embedded(tmp_path, LIMITS) as (broker, door), raw_client(door) as slow:
+        assert broker.url is not None
+        async with silent_connections(broker.url.port, SILENT):
+            slow.send(raw_mqtt.connect())
+            assert await slow.read() == (ACCEPTED[0], ACCEPTED[2:])
+
+
+@pytest.mark.parametrize("login", [None, ("innet", ""), ("innet", "guess"), ("ann", "guess")])
+async def test_the_port_needs_the_password(tmp_path: Path, login: tuple[str, str] | None) -> None:
+    async with embedded(tmp_path, LIMITS) as (broker, _):
+        assert broker.url is not None
+        async with raw_client(broker.url.port, raw_mqtt.connect(login=login)) as client:
+            client.send(raw_mqtt.publish("a", b"1", retain=True))
+            assert await client.until_closed() in (NOT_AUTHORIZED, b"")
+        assert broker.broker.connections == 0
+
+
+async def test_one_process_does_not_take_the_places_of_all(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "innet"):
+        async with embedded(tmp_path, LIMITS) as (_, door), contextlib.AsyncExitStack() as stack:
+            hello = raw_mqtt.connect()
+            clients = [
+                await stack.enter_async_context(raw_client(door, hello))
+                for _ in range(LIMITS.clients_of_process)
+            ]
+            for client in clients:
+                assert await client.read() == (ACCEPTED[0], ACCEPTED[2:])
+            async with raw_client(door, hello) as one_more:
+                assert await one_more.until_closed() == UNAVAILABLE
+            assert "Close some of them" in caplog.text
+            clients[0].send(DISCONNECT)
+            await clients[0].until_closed()
+            async with raw_client(door, hello) as another:
+                assert await another.read() == (ACCEPTED[0], ACCEPTED[2:])
+
+
+async def test_a_stranger_sends_no_large_connect(tmp_path: Path) -> None:
+    async with embedded(tmp_path, LIMITS) as (broker, _):
+        assert broker.url is not None
+        size = LIMITS.session.connect_bytes + 1
+        async with raw_client(broker.url.port, raw_mqtt.packet(0x10, bytes(size))) as client:
+            assert await client.until_closed() == b""
+
+
+async def test_silent_connections_do_not_reach_a_broker_elsewhere(tmp_path: Path) -> None:
+    """One descriptor each in the launcher for a while, and none at the broker."""
+    door = tmp_path / "broker.sock"
+    accepted = asyncio.Semaphore(0)
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.release()
+        writer.write(b"served")
+        writer.close()
+
+    far = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = far.sockets[0].getsockname()[1]
+    async with far, Relay(door, BrokerUrl("127.0.0.1", port), LIMITS):
+        async with silent_connections(door, SILENT) as connections:
+            for connection in connections[: SILENT - LIMITS.silent]:
+                assert await connection.until_closed() == b""
+            async with raw_client(door, raw_mqtt.connect()) as client:
+                assert await client.until_closed() == b"served"
+        assert accepted.locked() is False
+        await accepted.acquire()
+        assert accepted.locked()
