@@ -11,6 +11,7 @@
 #include <string>
 
 #include "innet/_native/bindings.hpp"
+#include "innet/_native/network_text.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
 #include "innet/_native/signing.hpp"
@@ -25,7 +26,7 @@ using driver::Engine;
 using driver::NodeThread;
 using nb::literals::operator""_a;
 
-using Ended = std::tuple<OperationId, int, std::string>;
+using Ended = std::tuple<OperationId, int, NetworkText>;
 using TimesInNs =
     std::tuple<OperationId, std::optional<std::int64_t>, std::optional<std::int64_t>, std::int64_t>;
 
@@ -109,7 +110,7 @@ class PythonNode final : public NodeHandle {
         return *uri;
     }
 
-    std::optional<std::pair<int, std::string>> wait(OperationId id, double timeout_s) {
+    std::optional<std::pair<int, NetworkText>> wait(OperationId id, double timeout_s) {
         std::optional<OperationCompletion> completion;
         {
             nb::gil_scoped_release release;
@@ -119,7 +120,8 @@ class PythonNode final : public NodeHandle {
             return std::nullopt;
         }
         release_owners(id);
-        return std::pair(static_cast<int>(completion->status), std::move(completion->detail));
+        return std::pair(static_cast<int>(completion->status),
+                         NetworkText{std::move(completion->detail)});
     }
 
     void discard(OperationId id) {
@@ -132,7 +134,7 @@ class PythonNode final : public NodeHandle {
         for (OperationCompletion& completion : queue.take()) {
             release_owners(completion.id);
             result.emplace_back(completion.id, static_cast<int>(completion.status),
-                                std::move(completion.detail));
+                                NetworkText{std::move(completion.detail)});
         }
         release_returned();
         return result;

@@ -14,6 +14,7 @@
 #include "innet/_native/keeping.hpp"
 #include "innet/_native/name_argument.hpp"
 #include "innet/_native/node_settings.hpp"
+#include "transport/wire/text.hpp"
 
 namespace nb = nanobind;
 
@@ -23,6 +24,15 @@ using driver::Engine;
 using nb::literals::operator""_a;
 
 namespace {
+
+/// Neighbours drop Holds with any other label.
+void require_label(const std::string& label) {
+    if (wire::is_label({reinterpret_cast<const std::uint8_t*>(label.data()), label.size()})) return;
+    throw nb::value_error(("invalid label '" + label + "': expected 1 to " +
+                           std::to_string(wire::kMaxLabelSize) +
+                           " printable ASCII characters, such as a rank or a node's name")
+                              .c_str());
+}
 
 /// A buffer for one object, which is nobody's again when its operation cannot begin.
 class BufferClaim {
@@ -313,6 +323,7 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
             "register_producer",
             [](NodeHandle& self, const std::string& prefix, const std::string& label) {
                 const wire::Name name = name_from_uri(prefix);
+                require_label(label);
                 self.call([&](Engine& engine) { engine.endpoint.register_producer(name, label); });
             },
             "prefix"_a, "label"_a)
@@ -439,6 +450,7 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait,
                std::optional<nb::bytes> tag_key) {
                 using Missing = MissingObject;
+                require_label(label);
                 auto tagger = tag_key ? make_tagger(*tag_key) : nullptr;
                 self.call([&](Engine& engine) {
                     engine.endpoint.register_objects(

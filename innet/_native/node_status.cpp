@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "innet/_native/network_text.hpp"
 #include "switch_emulator/management/face_ids.hpp"
 
 namespace nb = nanobind;
@@ -145,7 +146,7 @@ nb::dict link_dict(const driver::LinkStatus& link) {
 nb::dict foreign_face_dict(const driver::LinkStatus& link) {
     nb::dict d = link_dict(link);
     d["face_id"] = management::shown_face_id(link.number);
-    d["remote_uri"] = link.remote_uri;
+    d["remote_uri"] = NetworkText{link.remote_uri};
     d["backlog_bytes"] = link.backlog_bytes;
     d["dropped_paused"] = link.dropped_paused;
     return d;
@@ -244,7 +245,7 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     d["links"] = links;
     d["foreign_faces"] = foreign_faces;
     nb::list listeners;
-    for (const std::string& uri : status.listeners) listeners.append(nb::str(uri.c_str()));
+    for (const std::string& uri : status.listeners) listeners.append(NetworkText{uri});
     d["listeners"] = listeners;
     nb::list routes;
     for (const auto& route : status.routes) {
@@ -263,7 +264,7 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     d["jobs"] = jobs;
     nb::list operations;
     for (const std::string& operation : status.operations) {
-        operations.append(nb::str(operation.c_str()));
+        operations.append(NetworkText{operation});
     }
     d["operations"] = operations;
     d["last_unroutable"] = status.last_unroutable;

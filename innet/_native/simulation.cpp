@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "innet/_native/bindings.hpp"
+#include "innet/_native/network_text.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
 #include "innet/_native/node_status.hpp"
@@ -36,7 +37,7 @@ namespace capture = simulation::capture;
 namespace stream = simulation::stream;
 
 /// Where, which operation, its status, and what there is to say.
-using EndedThere = std::tuple<NodeIndex, OperationId, int, std::string>;
+using EndedThere = std::tuple<NodeIndex, OperationId, int, NetworkText>;
 
 class SimulatedNode final : public NodeHandle {
   public:
@@ -100,7 +101,7 @@ class PythonSimulation {
         for (auto& [node, completion] : simulation_.take_ended()) {
             handles_[node]->on_ended(completion.id);
             result.emplace_back(node, completion.id, static_cast<int>(completion.status),
-                                std::move(completion.detail));
+                                NetworkText{std::move(completion.detail)});
         }
         return result;
     }
@@ -382,8 +383,9 @@ void bind_simulation(nb::module_& module) {
              "Ends what needs nothing but the node itself, such as a publication.")
         .def("set_audit_interval", &PythonSimulation::set_audit_interval, "interval"_a,
              "Looks through a node's tables after every so many events there; 0: never.")
-        .def_prop_ro("complaint",
-                     [](const PythonSimulation& self) { return self.simulation().complaint(); })
+        .def_prop_ro(
+            "complaint",
+            [](const PythonSimulation& self) { return NetworkText{self.simulation().complaint()}; })
         .def("counters",
              [](const PythonSimulation& self) { return counters_dict(self.simulation()); })
         .def(

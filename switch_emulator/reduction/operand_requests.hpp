@@ -13,6 +13,7 @@
 #include "transport/fetch/flow_table.hpp"
 #include "transport/fetch/loss_detector.hpp"
 #include "transport/fetch/request_index.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::reduction {
 
@@ -27,7 +28,7 @@ struct Waiter {
     bool operator==(const Waiter&) const = default;
 };
 
-/// Who is late, as a Hold says it: a rank in decimal. Longer labels are cut.
+/// Who is late, as a Hold says it: a rank in decimal.
 class LateLabel {
   public:
     LateLabel() = default;
@@ -35,7 +36,7 @@ class LateLabel {
     wire::ByteView bytes() const { return {bytes_.data(), size_}; }
 
   private:
-    std::array<std::uint8_t, 31> bytes_{};
+    std::array<std::uint8_t, wire::kMaxLabelSize> bytes_{};
     std::uint8_t size_ = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/wire/text.hpp"
+
 namespace innet::reduction {
 
 namespace {
@@ -10,7 +12,6 @@ namespace {
 using wire::ByteView;
 
 constexpr std::size_t kMaxPacket = 65536;
-constexpr std::size_t kMaxErrorText = 2048;
 // Types, lengths and MetaInfo around name, key name, content and signature; generous.
 constexpr std::size_t kDataOverhead = 128;
 
@@ -139,7 +140,8 @@ PacketRef ResultBuilder::error(const ReductionName& name, wire::TensorErrorCode 
     fields.name = name.whole();
     fields.tensor_error = code;
     Draft result{signer, {}, {}, {}};
-    encode(fields, std::min(text.size(), kMaxErrorText), result);
+    text = wire::cut_text(text, wire::kMaxErrorText);
+    encode(fields, text.size(), result);
     if (!result.packet) return {};
     if (!result.content.empty()) {
         std::memcpy(result.content.data(), text.data(), result.content.size());

@@ -50,8 +50,8 @@ struct alignas(64) PitEntry : TimerLink {
     bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
     std::optional<wire::NackReason> least_severe_nack;
-    ShortBytes<16> missing;              ///< who is waited for, when held
-    ReflexiveRoute* way_back = nullptr;  ///< of a trigger Interest
+    ShortBytes<wire::kMaxLabelSize> missing;  ///< who is waited for, when held
+    ReflexiveRoute* way_back = nullptr;       ///< of a trigger Interest
 
     RecordRange<InRecord> in_records() const { return RecordRange(first_in); }
     RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }

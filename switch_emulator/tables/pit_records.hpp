@@ -11,6 +11,7 @@
 #include "transport/time.hpp"
 #include "transport/wire/lp.hpp"
 #include "transport/wire/name.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::tables {
 

@@ -14,6 +14,7 @@ from innet._native import _core
 from innet.packets.layers import data, interest
 from innet.packets.outline import Outline
 from innet.security.keys import deal_keys
+from innet.settings import Signature
 
 Answers = Mapping[str, bytes]
 """Contents by name."""
@@ -80,12 +81,17 @@ class Neighbour:
 class NodeAmongStrangers:
     """A node, its neighbours, and what it counts."""
 
-    def __init__(self, neighbours: int, configure: Callable[[Any], None] = lambda _: None) -> None:
-        """``configure`` may change the node's settings."""
+    def __init__(
+        self,
+        neighbours: int,
+        configure: Callable[[Any], None] = lambda _: None,
+        signature: Signature = "hmac",
+    ) -> None:
+        """``configure`` may change the node's settings; with ``digest``, neighbours need no key."""
         settings = _core.NodeSettings()
         settings.own_name = "/n/s0"
         configure(settings)
-        keys = deal_keys(["s0"], "hmac")["s0"]
+        keys = deal_keys(["s0"], signature)["s0"]
         self.node = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
         self.neighbours = [Neighbour() for _ in range(neighbours)]
         """By their faces: each is at the end of a link."""

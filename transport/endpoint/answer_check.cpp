@@ -1,5 +1,9 @@
 #include "transport/endpoint/answer_check.hpp"
 
+#include <string_view>
+
+#include "transport/wire/text.hpp"
+
 namespace innet {
 
 namespace {
@@ -25,8 +29,9 @@ std::string difference(const wire::DataView& data, const std::string& expected,
 
 AnswerCheck check_answer(const FetchSpec& spec, std::uint64_t segment, const wire::DataView& data) {
     if (const auto error = data.tensor_error()) {
-        const wire::ByteView text = data.content();
-        return {status_of(*error), std::string(text.begin(), text.end())};
+        const wire::ByteView content = data.content();
+        const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+        return {status_of(*error), std::string(wire::cut_text(text, wire::kMaxErrorText))};
     }
     const auto elements = data.tensor_elements();
     if (elements && *elements != spec.tensor_elements) {

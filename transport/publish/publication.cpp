@@ -1,14 +1,14 @@
 #include "transport/publish/publication.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "transport/wire/text.hpp"
 
 namespace innet {
 
 namespace {
-
-/// Text for people; longer ones are cut.
-constexpr std::size_t kMaxErrorText = 1024;
 
 void copy(wire::ByteView from, std::span<std::uint8_t> to) {
     std::copy(from.begin(), from.end(), to.begin());
@@ -23,8 +23,8 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
     fields.tensor_error = code;
     fields.signature_type = signer.type();
     fields.key_name = signer.key_name();
-    const wire::ByteView content(reinterpret_cast<const std::uint8_t*>(text.data()),
-                                 std::min(text.size(), kMaxErrorText));
+    const std::string_view kept = wire::cut_text(text, wire::kMaxErrorText);
+    const wire::ByteView content(reinterpret_cast<const std::uint8_t*>(kept.data()), kept.size());
     PacketRef packet =
         pool.allocate(wire::encoded_data_size(fields, content.size(), signer.signature_size()));
     if (!packet) return {};

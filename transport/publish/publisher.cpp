@@ -36,6 +36,12 @@ bool fits(std::span<const std::uint64_t> ends, const Segmentation& cut, std::siz
     return true;
 }
 
+/// Sorts. Without ranges' `unique`, which clang 14 cannot compile with libstdc++ 12.
+void remove_repeated(std::vector<std::uint64_t>& segments) {
+    std::ranges::sort(segments);
+    segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
+}
+
 wire::Name joined(const wire::Name& prefix, const wire::Name& kind) {
     wire::Name name = prefix;
     for (std::size_t i = 0; i < kind.view().size(); ++i) {
@@ -250,10 +256,8 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
 
 template <typename MakePacket>
 void Publisher::answer_all(WaitingTensor& tensor, MakePacket make_packet) {
-    std::ranges::sort(tensor.segments);
-    const auto repeated = std::ranges::unique(tensor.segments);
     waiting_count_ -= tensor.segments.size();
-    tensor.segments.erase(repeated.begin(), repeated.end());
+    remove_repeated(tensor.segments);
     SegmentNamer namer(tensor.name.view());
     for (const std::uint64_t segment : tensor.segments) {
         PacketRef packet = make_packet(namer.segment(segment), segment);
@@ -358,9 +362,7 @@ Production Publisher::wait(Producer& producer, const SegmentName& name, std::uin
     if (segments.size() == segments.capacity()) {
         // Refreshes ask again for what is remembered already.
         waiting_count_ -= segments.size();
-        std::ranges::sort(segments);
-        const auto repeated = std::ranges::unique(segments);
-        segments.erase(repeated.begin(), repeated.end());
+        remove_repeated(segments);
         waiting_count_ += segments.size();
     }
     if (waiting_count_ < kMaxWaiting) {

@@ -1,5 +1,7 @@
 #include "transport/wire/lp.hpp"
 
+#include "transport/wire/text.hpp"
+
 namespace innet::wire {
 
 namespace {
@@ -69,7 +71,7 @@ bool LpView::read_header_field(const Element& element) {
         case kLpHold:
             held_ = true;
             hold_missing_ = element.value;
-            return true;
+            return is_label(element.value);
         default:
             break;
     }

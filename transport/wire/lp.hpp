@@ -46,8 +46,7 @@ class LpView {
     ByteView pit_token() const { return pit_token_; }
     std::uint64_t congestion_mark() const { return congestion_mark_; }
     std::optional<NackReason> nack() const { return nack_; }
-    /// Hold's value: the name component(s) of who is waited for, e.g. `3`. `held()` tells if
-    /// present.
+    /// Hold's value: the label of who is waited for, e.g. `3`. `held()` tells if present.
     bool held() const { return held_; }
     ByteView hold_missing() const { return hold_missing_; }
     /// Of a hello: whether its sender hears the receiver.

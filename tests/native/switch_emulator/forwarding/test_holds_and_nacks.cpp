@@ -88,13 +88,20 @@ TEST_CASE("a Hold from a face that was not asked says nothing") {
     CHECK(star.sent(0).empty());
 }
 
-TEST_CASE("the label of a Hold is cut to 16 bytes") {
+TEST_CASE("a label reaches askers as it is, and a Hold with any other bytes is malformed") {
     Star star;
     star.receive_interest(0, kSegment, 10);
-    star.receive(kUpstream, star.hold(kSegment, 10, "a label of more than sixteen bytes"));
+    const std::string longest(wire::kMaxLabelSize, 'h');
+    star.receive(kUpstream, star.hold(kSegment, 10, longest));
     const auto holds = star.sent(0);
     REQUIRE(holds.size() == 1);
-    CHECK(holds[0].missing == "a label of more ");
+    CHECK(holds[0].missing == longest);
+    const std::string none[] = {"", longest + "h", "\xff", "\x1b[2J", "3\n"};
+    for (const std::string& label : none) {
+        star.receive(kUpstream, star.hold(kSegment, 10, label));
+    }
+    CHECK(star.sent(0).empty());
+    CHECK(star.node.face_counters(kUpstream).malformed_in == std::size(none));
 }
 
 TEST_CASE("Data that is not published yet: the asker is held, then answered") {
@@ -123,6 +130,7 @@ TEST_CASE("a retransmission is answered as soon as the application has the Data"
     Star star;
     Production production;
     production.kind = Production::Kind::kPending;
+    production.missing = bytes("3");
     star.application.productions[kSegment] = production;
     star.receive_interest(0, kSegment, 10);
     star.sent_everywhere();
