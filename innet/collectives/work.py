@@ -137,13 +137,17 @@ class Work(Generic[T]):
         self._completion.deliver(self._operation, self._end)
 
     def _end(self, status: int, detail: str) -> None:
-        error = self._error_of(status, detail)
+        error: BaseException | None
         try:
+            error = self._error_of(status, detail)
             if error is None:
                 result = self._finish()
         except Exception as problem:
             error = problem
-        self._on_end(error)
+        try:
+            self._on_end(error)
+        except Exception as problem:  # the caller must not wait for ever
+            error = error or problem
         if error is not None:
             self._future.set_exception(error)
         else:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
-from collections.abc import Callable
 from typing import Protocol
 
 from innet._native import _core
+from innet.worker.pending_callbacks import Callback, PendingCallbacks
 
-_log = logging.getLogger(__name__)
+_STOP, _ADDED = b"s", b"a"
+"""Signals to the thread: to stop, and that an operation was added after a failure."""
 
 
 class Delivery(Protocol):
     """Tells of the ends of a node's operations."""
 
-    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
+    def deliver(self, operation: int, callback: Callback) -> None:
         """Call ``callback(status, detail)`` when ``operation`` ends."""
 
     def cancel(self, operation: int) -> None:
@@ -28,7 +28,7 @@ class QuietDelivery(Delivery, Protocol):
     """The same, and of some operations only when it tells of others anyway: waking a thread up
     takes longer than many an operation."""
 
-    def deliver_quietly(self, operation: int, callback: Callable[[int, str], None]) -> None:
+    def deliver_quietly(self, operation: int, callback: Callback) -> None:
         """Call ``callback(status, detail)`` with that of an operation that ends at the same time
         or later."""
 
@@ -38,18 +38,18 @@ class QuietDelivery(Delivery, Protocol):
 
 
 class Collector:
-    """Waits for operations of a node; started with the first one handed over.
+    """Calls back from a thread of its own, started with the first operation handed over.
 
-    A node has one, shared by all groups: whoever collects gets the ends of every group's work.
+    A node has one, shared by all groups.
     """
 
     def __init__(self, node: _core.Node) -> None:
         self._node = node
         self._queue = _core.CompletionQueue(node)
+        self._callbacks = PendingCallbacks(node)
         self._lock = threading.Lock()
-        self._callbacks: dict[int, Callable[[int, str], None]] = {}
         self._thread: threading.Thread | None = None
-        self._stop_read = self._stop_write = -1
+        self._signals_read = self._signals_write = -1
 
     def wait(self, operation: int, timeout_s: float) -> tuple[int, str] | None:
         """Status and detail of an operation that was not handed over."""
@@ -70,52 +70,61 @@ class Collector:
         """
         self._node.discard(operation)
 
-    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
-        """Call ``callback(status, detail)`` on the collector's thread when ``operation`` ends."""
+    def deliver(self, operation: int, callback: Callback) -> None:
+        """Call ``callback(status, detail)`` on the collector's thread when ``operation`` ends.
+
+        If the collector has failed, it ends the operation with the error.
+        """
+        self._callbacks.add(operation, callback)
         with self._lock:
-            self._callbacks[operation] = callback
             if self._thread is None:
-                self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
-                self._thread = threading.Thread(
-                    target=self._run,
-                    args=(self._stop_read,),
-                    name="innet-collector",
-                    daemon=True,
-                )
-                self._thread.start()
+                self._start()
+            if self._callbacks.failed:
+                os.write(self._signals_write, _ADDED)
+                return
         self._queue.add(operation)
 
     def close(self) -> None:
         """Deliver what has ended and stop the thread."""
         with self._lock:
             thread, self._thread = self._thread, None
-            # Who hands an operation over right now starts another thread, with a pipe of its own.
-            stop_read, stop_write = self._stop_read, self._stop_write
+            # An operation that is handed over right now starts another thread, with another pipe.
+            signals_read, signals_write = self._signals_read, self._signals_write
         if thread is None:
             return
-        os.write(stop_write, b"x")
+        os.write(signals_write, _STOP)
         if thread is not threading.current_thread():
             thread.join()
-        os.close(stop_read)
-        os.close(stop_write)
+        os.close(signals_read)
+        os.close(signals_write)
 
-    def _run(self, stop_read: int) -> None:
+    def _start(self) -> None:
+        self._signals_read, self._signals_write = os.pipe2(os.O_CLOEXEC)
+        self._thread = threading.Thread(
+            target=self._run,
+            args=(self._signals_read,),
+            name="innet-collector",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def _run(self, signals_read: int) -> None:
+        if not self._callbacks.failed:
+            try:
+                self._deliver_until_stopped(signals_read)
+                return
+            except BaseException as error:
+                self._callbacks.fail(error)
+        while os.read(signals_read, 1) != _STOP:
+            self._callbacks.fail_pending()
+
+    def _deliver_until_stopped(self, signals_read: int) -> None:
         poller = select.poll()
         poller.register(self._queue.fd, select.POLLIN)
-        poller.register(stop_read, select.POLLIN)
+        poller.register(signals_read, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poller.poll()}
-            self._deliver_ended()
-            if stop_read in ready:
+            for ended in self._queue.take():
+                self._callbacks.end(*ended)
+            if signals_read in ready:
                 return
-
-    def _deliver_ended(self) -> None:
-        for operation, status, detail in self._queue.take():
-            with self._lock:
-                callback = self._callbacks.pop(operation, None)
-            if callback is None:
-                continue
-            try:
-                callback(status, detail)
-            except Exception:  # one user's callback must not end everybody's
-                _log.exception("a callback of an operation failed")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
 
 from innet._native import _core
-
-_log = logging.getLogger(__name__)
+from innet.worker.pending_callbacks import Callback, PendingCallbacks
 
 
 class LoopCollector:
@@ -23,19 +20,22 @@ class LoopCollector:
         self._node = node
         self._loop = asyncio.get_running_loop()
         self._queue = _core.CompletionQueue(node)
-        self._callbacks: dict[int, Callable[[int, str], None]] = {}
+        self._callbacks = PendingCallbacks(node)
         self._loop.add_reader(self._queue.fd, self._deliver_ended)
 
-    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
-        """Call ``callback(status, detail)`` when ``operation`` ends."""
-        self._callbacks[operation] = callback
-        self._queue.add(operation)
+    def deliver(self, operation: int, callback: Callback) -> None:
+        """Call ``callback(status, detail)`` when ``operation`` ends.
 
-    def deliver_quietly(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        If the collector has failed, it ends the operation with the error.
+        """
+        if self._add(operation, callback):
+            self._queue.add(operation)
+
+    def deliver_quietly(self, operation: int, callback: Callback) -> None:
         """Call ``callback(status, detail)`` with that of an operation that ends at the same time
         or later."""
-        self._callbacks[operation] = callback
-        self._queue.add_quietly(operation)
+        if self._add(operation, callback):
+            self._queue.add_quietly(operation)
 
     def hasten(self, operation: int) -> None:
         """From now on, tell of an operation that was to be delivered quietly as of all others; one
@@ -51,12 +51,21 @@ class LoopCollector:
         self._loop.remove_reader(self._queue.fd)
         self._callbacks.clear()
 
+    def _add(self, operation: int, callback: Callback) -> bool:
+        """Whether the operation's end is to be waited for; otherwise the collector has failed."""
+        self._callbacks.add(operation, callback)
+        if self._callbacks.failed:
+            self._loop.call_soon(self._callbacks.fail_pending)
+        return not self._callbacks.failed
+
     def _deliver_ended(self) -> None:
-        for operation, status, detail in self._queue.take():
-            callback = self._callbacks.pop(operation, None)
-            if callback is None:
-                continue
-            try:
-                callback(status, detail)
-            except Exception:  # the ends that were taken with it must not be lost
-                _log.exception("a callback of an operation failed")
+        try:
+            ended = self._queue.take()
+        except BaseException as error:
+            self._loop.remove_reader(self._queue.fd)
+            self._callbacks.fail(error)
+            return
+        for end in ended:
+            self._callbacks.end(*end)
+        if (exits := self._callbacks.take_exit()) is not None:
+            raise exits
