@@ -36,7 +36,10 @@ class GroupPlans:
     def make(
         self, job: str, name: str, algorithm: str, ranks: tuple[str, ...]
     ) -> tuple[int, dict[str, Plan]]:
-        """The number of a new group among those of that name, and its plans by name prefix.
+        """The number of a new group, and its plans by name prefix.
+
+        Numbers count by label, not by name: a key is called by both, and a name may be chosen that
+        is another's label.
 
         Args:
             job: prefix of the job's names.
@@ -50,8 +53,8 @@ class GroupPlans:
         """
         plans = self._by_variant(algorithm, rank_order(self._topology, ranks))
         label = _label(name)
-        self._numbers[name] += 1
-        number = self._generation * _GROUPS_PER_GENERATION + self._numbers[name]
+        self._numbers[label] += 1
+        number = self._generation * _GROUPS_PER_GENERATION + self._numbers[label]
         self._made[job, label] += 1
         again = self._again(self._made[job, label])
         return number, {f"{job}/{label}.{variant}{again}": plan for variant, plan in plans.items()}
