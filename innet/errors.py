@@ -10,9 +10,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from innet.printable import printable
+
 
 class InnetError(Exception):
-    """Base of every error raised on purpose by innet."""
+    """Base of every error raised on purpose by innet.
+
+    Its message may quote what a peer sent: as text, it has no control characters.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class FileError(InnetError):

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from innet.errors import InnetError, JobFailed
+from innet.printable import printable
 
 DEBUG_VARIABLE = "INNET_DEBUG"
 """Environment variable that asks for tracebacks, like ``--debug``."""
@@ -49,4 +50,4 @@ def _is_usage(error: Exception) -> bool:
 
 def _print_error(message: str) -> None:
     label = typer.style("error:", fg="red", bold=True) if sys.stderr.isatty() else "error:"
-    typer.echo(f"{label} {message}", err=True)
+    typer.echo(f"{label} {printable(message)}", err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
     from innet.compare.measurement import Comparison
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
     """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
-    from rich.console import Console
 
     from innet.compare.report import write_report
     from innet.compare.table import WIDE, render_table
@@ -22,10 +21,10 @@ def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> N
     comparison.save(document)
     write_report(comparison, report)
     if as_json:
-        typer.echo(comparison.model_dump_json(indent=2))
+        say(comparison.model_dump_json(indent=2))
     else:
-        console = Console(highlight=False)
+        console = open_console(highlight=False)
         if not console.is_terminal:
             console.width = WIDE
         console.print(render_table(comparison, console.width))
-    typer.echo(f"JSON: {document}\nreport: {report}", err=as_json)
+    say(f"JSON: {document}\nreport: {report}", err=as_json)

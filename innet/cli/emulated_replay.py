@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from innet.cli.simulated_comparison import publish
+from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from innet.compare.progress import ProgressBar
@@ -34,7 +35,6 @@ def replay_and_show(
         EmulationError: the network cannot be launched.
         typer.Exit: the user ended it.
     """
-    from rich.console import Console
 
     from innet.compare.machine import Machine
     from innet.compare.progress import ProgressBar
@@ -42,7 +42,7 @@ def replay_and_show(
     from innet.simulation.experiment.outcome import outcome
 
     machine = Machine.here()
-    with ProgressBar(Console(stderr=True)) as bar:
+    with ProgressBar(open_console(stderr=True)) as bar:
         runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)
     publish(comparison, directory, as_json)

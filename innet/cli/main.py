@@ -33,6 +33,7 @@ from innet.cli.commands import (
     up,
     watch,
 )
+from innet.cli.text_output import say
 
 NETWORKS = "Networks and jobs"
 OBSERVATION = "Health and telemetry"
@@ -80,7 +81,7 @@ app.add_typer(trust.app, rich_help_panel=TRUST)
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"innet {innet.__version__}")
+        say(f"innet {innet.__version__}")
         raise typer.Exit
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from innet.cli.text_output import open_console
+
 if TYPE_CHECKING:
     from innet.compare.measurement import Comparison
     from innet.simulation.experiment.task import Task
@@ -32,7 +34,6 @@ def simulate_and_show(
         SimulationError: a result was wrong, or nothing was measured.
         typer.Exit: the user ended it.
     """
-    from rich.console import Console
 
     from innet.cli.simulation_progress import SimulationProgress
     from innet.compare.machine import Machine
@@ -42,7 +43,7 @@ def simulate_and_show(
 
     machine = Machine.here()
     cores = len(os.sched_getaffinity(0))
-    with ProgressBar(Console(stderr=True)) as bar:
+    with ProgressBar(open_console(stderr=True)) as bar:
         runs = sweep(tasks, processes=processes or cores, told=SimulationProgress(bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs)
     publish(comparison, directory, as_json)

@@ -1,12 +1,51 @@
-"""What a command writes for people to keep: to a file, or to the terminal."""
+"""What commands write, to the terminal or to a file: control characters of others are escaped."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from innet.errors import SecurityError
+from innet.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def say(text: str, *, nl: bool = True, err: bool = False, bold: bool = False) -> None:
+    """Print ``text``, which may quote what others have sent.
+
+    Args:
+        nl: with a line feed behind it.
+        err: on stderr.
+        bold: in bold type, on a terminal.
+    """
+    shown = printable(text)
+    typer.echo(typer.style(shown, bold=True) if bold else shown, nl=nl, err=err)
+
+
+def open_console(*, stderr: bool = False, highlight: bool = True) -> Console:
+    """A console of rich's that escapes control characters in whatever it prints."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class PrintableConsole(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            return _printable_segments(super().render(renderable, options))
+
+    def _printable_segments(segments: Iterable[Segment]) -> Iterator[Segment]:
+        for segment in segments:
+            if segment.control:
+                yield segment  # rich's own
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+    return PrintableConsole(stderr=stderr, highlight=highlight)
 
 
 def write_text(text: str, output: Path | None) -> None:
@@ -16,7 +55,7 @@ def write_text(text: str, output: Path | None) -> None:
         SecurityError: the file cannot be written.
     """
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
         return
     try:
         output.write_text(text)

@@ -6,6 +6,7 @@ import logging
 from dataclasses import asdict, dataclass
 
 from innet.logs.json_lines import JsonLinesFormatter
+from innet.printable import printable
 from innet.settings import LogSettings
 
 _LOGGER = "innet"
@@ -20,6 +21,14 @@ class LogContext:
     run: str = ""
     job: str = ""
     rank: int | None = None
+
+
+class _TextFormatter(logging.Formatter):
+    """A record as text; what it quotes of peers cannot control the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines."""
+        return printable(super().format(record))
 
 
 def configure_logs(
@@ -42,7 +51,7 @@ def configure_logs(
     if settings.format == "json":
         handler.setFormatter(JsonLinesFormatter(asdict(context)))
     else:
-        handler.setFormatter(logging.Formatter(_TEXT_FORMAT))
+        handler.setFormatter(_TextFormatter(_TEXT_FORMAT))
         if is_users_program:
             handler.addFilter(lambda _record: not logging.getLogger().handlers)
     logger.addHandler(handler)

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from innet.printable import printable
+
 FIELDS = ("job", "group", "operation", "seq", "event")
 """What a record concerns, from its ``extra`` where it has them."""
 _OF_ERROR = ("operation", "seq")
@@ -39,7 +41,7 @@ def json_line(time_s: float, level: str, logger: str, message: str, **fields: ob
         **{name: value for name, value in fields.items() if value not in (None, "")},
         "message": message,
     }
-    return json.dumps(document, ensure_ascii=False, default=str)
+    return printable(json.dumps(document, ensure_ascii=False, default=str))
 
 
 class JsonLinesFormatter(logging.Formatter):

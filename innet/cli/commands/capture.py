@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.packets.capture import CaptureTotals
@@ -86,14 +87,14 @@ def capture(
     with CaptureSession(record, ports, path, choice) as session:
         links = "link" if len(ports) == 1 else "links"
         try:
-            typer.echo(f"capturing {len(ports)} {links} of {record.run_id} into {path}", err=True)
+            say(f"capturing {len(ports)} {links} of {record.run_id} into {path}", err=True)
             session.run(limits, _show_progress if sys.stderr.isatty() else lambda _: None)
         except KeyboardInterrupt:
             session.totals.ended = "you ended it"
         totals = session.totals
-    typer.echo(f"{_described(totals)}: {totals.ended}", err=True)
+    say(f"{_described(totals)}: {totals.ended}", err=True)
     if totals.lost:
-        typer.echo(
+        say(
             "some packets were not seen, for want of room: capture fewer links (--at)",
             err=True,
         )

@@ -10,6 +10,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.network_choice import chosen_settings, chosen_topology
+from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from innet.compare.measurement import Comparison
@@ -70,7 +71,6 @@ def compare(
 
     Each is measured beside its bound: the time its bytes need on the links.
     """
-    from rich.console import Console
 
     from innet.compare.progress import ProgressBar
     from innet.compare.sweep import compare as measure
@@ -82,7 +82,7 @@ def compare(
     schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
     parsed_settings = chosen_settings(settings)
     directory = output or RESULTS / f"compare-{loaded.name}-{mode}"
-    with ProgressBar(Console(stderr=True)) as progress:
+    with ProgressBar(open_console(stderr=True)) as progress:
         comparison = asyncio.run(
             measure(
                 loaded,

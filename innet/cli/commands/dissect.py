@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 EXAMPLES = options.examples(
     "innet dissect lab.pcapng",
@@ -72,7 +73,7 @@ def dissect(
     wanted = ((p, outline) for p, outline in found if choice.wants(outline))
     for read, outline in islice(wanted, packets):
         where = f" {read.where}" if read.where else ""
-        typer.echo(f"{read.number:>6} {read.since_first_s:11.6f}{where}  {outline}")
+        say(f"{read.number:>6} {read.since_first_s:11.6f}{where}  {outline}")
         if tree:
             _print_tree(read.packet)
 
@@ -81,4 +82,4 @@ def _print_tree(packet: bytes) -> None:
     from innet.packets.tree import tree_lines
 
     for line in tree_lines(packet):
-        typer.echo(f"{'':8}{line}")
+        say(f"{'':8}{line}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 EXAMPLES = options.examples(
     "innet doctor",
@@ -42,11 +43,11 @@ def doctor(
             "healthy": not findings,
             "findings": [finding.model_dump() for finding in findings],
         }
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        say(json.dumps(document, indent=2, ensure_ascii=False))
     elif not findings:
-        typer.echo(f"{record.run_id} is healthy: nothing was found within {seconds:g} s")
+        say(f"{record.run_id} is healthy: nothing was found within {seconds:g} s")
     for finding in () if as_json else findings:
-        typer.echo(typer.style(finding.problem, bold=True))
-        typer.echo(f"  → {finding.remedy}")
+        say(finding.problem, bold=True)
+        say(f"  → {finding.remedy}")
     if findings:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 EXAMPLES = options.examples(
     "innet down",
@@ -36,7 +37,7 @@ def down(
         raise typer.BadParameter("give an ID or --all, not both", param_hint="'--all'")
     records = [find_run(run_id)] if run_id is not None else []
     for record in remove_stale_runs():
-        typer.echo(f"{record.run_id}: removed what was left of it")
+        say(f"{record.run_id}: removed what was left of it")
         records = [other for other in records if other.run_id != record.run_id]
     live = list_runs()
     if every:
@@ -45,6 +46,6 @@ def down(
         records = [find_kept_up()]
     for record in records:
         remove_run(record)
-        typer.echo(f"{record.run_id}: ended")
+        say(f"{record.run_id}: ended")
     if run_id is None and not records and not live:
-        typer.echo("no network is up")
+        say("no network is up")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from innet.cli import options
+from innet.cli.text_output import open_console, say
 from innet.cli.trusted_keys import Trust, trust_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def fetch(
         sys.stdout.buffer.flush()
     elapsed_s = time.monotonic() - started_s
     mbit_per_s = fetched.size_bytes * 8e-6 / max(elapsed_s, 1e-9)
-    typer.echo(
+    say(
         f"{fetched.name}: {fetched.size_bytes} bytes in {fetched.segments} segments, "
         f"{elapsed_s:.2f} s, {mbit_per_s:.1f} Mbit/s",
         err=True,
@@ -79,7 +79,7 @@ async def _fetch(
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
-        console=Console(stderr=True),
+        console=open_console(stderr=True),
         transient=True,
     )
     with bar:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.ndn.strategy import Strategy
@@ -108,7 +109,7 @@ def forwarder(
     )
     with Forwarder(chosen) as running:
         for uri in running.listeners:
-            typer.echo(f"listening on {uri}")
+            say(f"listening on {uri}")
         stop.wait()
 
 

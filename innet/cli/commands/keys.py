@@ -10,7 +10,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.passphrases import PassphraseFile, passphrase_for
-from innet.cli.text_output import write_text
+from innet.cli.text_output import say, write_text
 
 if TYPE_CHECKING:
     from innet.trust.certificate import Certificate
@@ -87,8 +87,8 @@ def new(
         key_id=key_id,
         passphrase=passphrase,
     )
-    typer.echo(f"key          {uri_of(certificate.key)}")
-    typer.echo(f"certificate  {uri_of(certificate.name)}")
+    say(f"key          {uri_of(certificate.key)}")
+    say(f"certificate  {uri_of(certificate.name)}")
 
 
 @app.command("list", epilog=options.examples("innet keys list", "innet keys list --json"))
@@ -112,17 +112,17 @@ def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
         for key in keys
     ]
     if as_json:
-        typer.echo(json.dumps(documents, indent=2))
+        say(json.dumps(documents, indent=2))
         return
     if not keys:
-        typer.echo(f"no keys in {opened.directory}; `innet keys new /NAME` makes one")
+        say(f"no keys in {opened.directory}; `innet keys new /NAME` makes one")
     for key in keys:
         kind = key.certificates[0].public_key.kind if key.certificates else "key"
         lock = " (encrypted)" if key.is_encrypted else ""
-        typer.echo(f"{uri_of(key.name)}  {kind}{lock if key.has_private else ' (public only)'}")
+        say(f"{uri_of(key.name)}  {kind}{lock if key.has_private else ' (public only)'}")
         for certificate in key.certificates:
             document = _document(certificate, revoked.get(certificate.name), now)
-            typer.echo(f"    {document['certificate']}  {document['state']}")
+            say(f"    {document['certificate']}  {document['state']}")
 
 
 @app.command(
@@ -178,7 +178,7 @@ def issue(
         issuer_id=issuer_id,
         passphrase=_own_passphrase(key, passphrase_file),
     )
-    typer.echo(f"issued {uri_of(certificate.name)}", err=True)
+    say(f"issued {uri_of(certificate.name)}", err=True)
     write_text(certificate.to_text(), output)
 
 
@@ -209,8 +209,8 @@ def revoke(
     key = opened.find(by or uri_of(certificate.key))
     passphrase = _own_passphrase(key, passphrase_file)
     record = ceremonies.revoke(opened, certificate, key, _now(), reason, passphrase)
-    typer.echo(f"revoked {uri_of(certificate.name)}", err=True)
-    typer.echo(f"publish it as {uri_of(record.data.name)}", err=True)
+    say(f"revoked {uri_of(certificate.name)}", err=True)
+    say(f"publish it as {uri_of(record.data.name)}", err=True)
     write_text(ceremonies.record_text(record), output)
 
 
@@ -282,12 +282,12 @@ def import_file(
     own = passphrase if encrypt else None
     found = ceremonies.import_text(_store(store), text, passphrase, own)
     if isinstance(found, SafeBag):
-        typer.echo(f"key          {uri_of(found.certificate.key)}")
-        typer.echo(f"certificate  {uri_of(found.certificate.name)}")
+        say(f"key          {uri_of(found.certificate.key)}")
+        say(f"certificate  {uri_of(found.certificate.name)}")
     elif isinstance(found, Revocation):
-        typer.echo(f"revoked      {uri_of(found.certificate)}: {found.reason}")
+        say(f"revoked      {uri_of(found.certificate)}: {found.reason}")
     else:
-        typer.echo(f"certificate  {uri_of(found.name)}")
+        say(f"certificate  {uri_of(found.name)}")
 
 
 def _store(directory: Path | None) -> KeyStore:

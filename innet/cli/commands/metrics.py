@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 EXAMPLES = options.examples(
     "innet metrics lab --port 9464",
@@ -38,13 +39,13 @@ def metrics(
     record = find_run(run_id)
     run_id = record.run_id
     if once:
-        typer.echo(exposition(lambda: read_run_status(record)), nl=False)
+        say(exposition(lambda: read_run_status(record)), nl=False)
         return
     with MetricsEndpoint(port, lambda: read_run_status(find_run(run_id))) as endpoint:
-        typer.echo(f"metrics of {run_id}: {endpoint.url}", err=True)
+        say(f"metrics of {run_id}: {endpoint.url}", err=True)
         try:
             while not find_run(run_id).is_stale:
                 time.sleep(_POLL_S)
         except EmulationError:
             pass  # its entry is gone
-    typer.echo(f"{run_id} has ended", err=True)
+    say(f"{run_id} has ended", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.ndn import ReceivedData
@@ -47,7 +48,7 @@ def peek(
     data = asyncio.run(_peek(name, prefix, fresh, lifetime_s, forwarder))
     if verbose:
         signer = data.key_name or "no key"
-        typer.echo(
+        say(
             f"{data.name}: {len(data.content)} bytes, content type {data.content_type}, fresh for "
             f"{data.freshness_s:g} s, signature type {data.signature_type} by {signer}",
             err=True,

@@ -11,6 +11,7 @@ import typer
 from innet.cli import options
 from innet.cli.identities import stored_identity
 from innet.cli.passphrases import PassphraseFile
+from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.ndn.certificates import CertifiedSigner
@@ -73,7 +74,7 @@ async def _serve(
     async with Client(forwarder, signer=signer, command_signer=signer) as client:
         await serve_certificates(client, certificates)
         await client.register(ping_prefix(prefix), partial(answer_ping, client))
-        typer.echo(f"answering pings of {prefix}; Ctrl-C ends it", err=True)
+        say(f"answering pings of {prefix}; Ctrl-C ends it", err=True)
         await asyncio.Event().wait()
 
 
@@ -93,10 +94,10 @@ async def _ping(
                 sent += 1
                 if result.rtt_s is None:
                     why = result.refusal or f"no answer within {timeout_s:g} s"
-                    typer.echo(f"{prefix} seq={result.number}: {why}")
+                    say(f"{prefix} seq={result.number}: {why}")
                     continue
                 rtts_s.append(result.rtt_s)
-                typer.echo(f"{prefix} seq={result.number} time={result.rtt_s * 1e3:.3f} ms")
+                say(f"{prefix} seq={result.number} time={result.rtt_s * 1e3:.3f} ms")
         finally:
             _summarize(prefix, sent, rtts_s)
     return len(rtts_s) == sent
@@ -106,10 +107,10 @@ def _summarize(prefix: str, sent: int, rtts_s: list[float]) -> None:
     if not sent:
         return
     lost = 100 * (sent - len(rtts_s)) / sent
-    typer.echo(f"--- {prefix}: {sent} asked, {len(rtts_s)} answered, {lost:.0f} % lost")
+    say(f"--- {prefix}: {sent} asked, {len(rtts_s)} answered, {lost:.0f} % lost")
     if rtts_s:
         mean_s = sum(rtts_s) / len(rtts_s)
-        typer.echo(
+        say(
             f"rtt min/mean/max = {min(rtts_s) * 1e3:.3f}/{mean_s * 1e3:.3f}/"
             f"{max(rtts_s) * 1e3:.3f} ms"
         )

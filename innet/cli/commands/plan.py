@@ -8,6 +8,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.network_choice import chosen_hosts, chosen_plan, chosen_topology
+from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,8 +39,6 @@ def plan(
     """Show who adds what, the busiest links, and the bound in time."""
     import json
 
-    from rich.console import Console
-
     from innet.plans import bound_s, bytes_per_link
 
     loaded = chosen_topology(topology, rate=rate, delay=delay)
@@ -53,9 +52,9 @@ def plan(
             "bound_s": bound_s(made, loaded, size_bytes),
             "bytes_per_link": [{"from": u, "to": v, "bytes": n} for (u, v), n in carried.items()],
         }
-        typer.echo(json.dumps(document, indent=2))
+        say(json.dumps(document, indent=2))
         return
-    console = Console(highlight=False)
+    console = open_console(highlight=False)
     console.print(made.describe(), markup=False, soft_wrap=True)
     console.print()
     console.print(_links_table(made, loaded, size_bytes))

@@ -11,6 +11,7 @@ import typer
 from innet.cli import options
 from innet.cli.identities import stored_identity
 from innet.cli.passphrases import PassphraseFile
+from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.ndn.objects import PublishedObject
@@ -76,7 +77,5 @@ def publish(
 
 async def _until_interrupted(published: PublishedObject) -> None:
     async with published:
-        typer.echo(
-            f"{published.versioned}: {published.segments} segments; Ctrl-C ends it", err=True
-        )
+        say(f"{published.versioned}: {published.segments} segments; Ctrl-C ends it", err=True)
         await asyncio.Event().wait()

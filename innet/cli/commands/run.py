@@ -23,6 +23,7 @@ from innet.cli.network_choice import (
     chosen_topology,
     log_as_launcher,
 )
+from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,7 +161,6 @@ def run(
     if on is not None:
         _run_on(on, job, trace)
         return
-    from rich.console import Console
 
     from innet.launch import Session
     from innet.trace.job_trace import trace_file
@@ -180,7 +180,7 @@ def run(
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     log_as_launcher(chosen, session.network.run_id)
     into = None if trace is None else trace_file(trace, session.network.run_id)
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     with _telling_trace(console, into):
         asyncio.run(_launch_and_run(session, job, into, console))
 
@@ -233,7 +233,6 @@ def _warn_about_input(console: Console) -> None:
 
 
 def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
-    from rich.console import Console
 
     from innet.emulation.runs import find_run
     from innet.errors import JobFailed
@@ -242,7 +241,7 @@ def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
     from innet.trace.job_trace import trace_file
 
     into = None if trace is None else trace_file(trace, run_id)
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     request = job.model_copy(update={"trace": None if into is None else str(into)})
     _warn_about_input(console)
     record = find_run(run_id)

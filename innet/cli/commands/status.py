@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,13 +40,12 @@ def status(
     if as_json and watch:
         raise typer.BadParameter("choose --json or --watch", param_hint="'--watch'")
     if as_json:
-        typer.echo(_json(run_id, node))
+        say(_json(run_id, node))
         return
 
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(highlight=False)
+    console = open_console(highlight=False)
     if not watch:
         console.print(_view(run_id, node))
         return

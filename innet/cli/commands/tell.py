@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.telemetry.messages import CommandReply
@@ -67,7 +68,7 @@ def dump_state(ctx: typer.Context) -> None:
     """Print all that the node says of itself, as JSON."""
     from innet.telemetry.commands import DumpState
 
-    typer.echo(json.dumps(_give(ctx, DumpState()).result, indent=2))
+    say(json.dumps(_give(ctx, DumpState()).result, indent=2))
 
 
 def _give(ctx: typer.Context, command: Any) -> CommandReply:
@@ -83,4 +84,4 @@ def _give(ctx: typer.Context, command: Any) -> CommandReply:
 
 
 def _print(reply: CommandReply) -> None:
-    typer.echo(reply.message)
+    say(reply.message)

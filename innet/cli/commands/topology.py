@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import open_console, say
 
 app = typer.Typer(
     name="topology",
@@ -40,14 +41,13 @@ SCHEMA_EXAMPLES = options.examples(
 @app.command("list", epilog=options.examples("innet topology list"))
 def list_topologies() -> None:
     """List the shipped topologies and the forms that generate one."""
-    from rich.console import Console
     from rich.table import Table
 
     from innet.topology import load_topology, shipped_topologies
     from innet.topology.generators import expression_forms
     from innet.topology.summary import counts, usual_link_label
 
-    console = Console()
+    console = open_console()
     table = Table(box=None, pad_edge=False)
     for column in ("topology", "consists of", "links"):
         table.add_column(column)
@@ -67,13 +67,12 @@ def show(
     ] = None,
 ) -> None:
     """Show a topology as text, and as a picture if asked."""
-    from rich.console import Console
 
     from innet.topology import load_topology
     from innet.topology.show import describe, draw
 
     loaded = load_topology(topology)
-    console = Console()
+    console = open_console()
     console.print(describe(loaded))
     if picture is not None:
         draw(loaded, picture)
@@ -91,7 +90,7 @@ def validate(
 
     if not file.is_file():
         raise TopologyError("no such file", path=file)
-    typer.echo(f"{file}: {counts(load_topology(file))}")
+    say(f"{file}: {counts(load_topology(file))}")
 
 
 @app.command(epilog=EXPORT_EXAMPLES)
@@ -99,7 +98,7 @@ def export(topology: options.Topology) -> None:
     """Print a topology as innet's own YAML."""
     from innet.topology import dump_yaml, load_topology
 
-    typer.echo(dump_yaml(load_topology(topology)), nl=False)
+    say(dump_yaml(load_topology(topology)), nl=False)
 
 
 @app.command(epilog=SCHEMA_EXAMPLES)
@@ -109,4 +108,4 @@ def schema() -> None:
 
     from innet.topology import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    say(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
-from innet.cli.text_output import write_text
+from innet.cli.text_output import say, write_text
 
 if TYPE_CHECKING:
     from innet.trust.facts import Facts
@@ -33,12 +33,10 @@ def check(
     from innet.trust.policy import Policy
 
     loaded = Policy.load(policy)
-    typer.echo(f"{policy}: {len(loaded.rules())} rules: {', '.join(loaded.rules())}")
-    typer.echo(f"anchors: {', '.join(sorted(loaded.roots)) or 'none'}")
+    say(f"{policy}: {len(loaded.rules())} rules: {', '.join(loaded.rules())}")
+    say(f"anchors: {', '.join(sorted(loaded.roots)) or 'none'}")
     if not loaded.roots:
-        typer.echo(
-            "warning: no rule names a key that may sign, so nobody may sign anything", err=True
-        )
+        say("warning: no rule names a key that may sign, so nobody may sign anything", err=True)
 
 
 @app.command(
@@ -90,9 +88,9 @@ def explain(
             "bindings": dict(decision.bindings),
             "reason": decision.reason,
         }
-        typer.echo(json.dumps(document, indent=2))
+        say(json.dumps(document, indent=2))
     else:
-        typer.echo(f"{'allowed' if decision.is_allowed else 'refused'}: {decision.reason}")
+        say(f"{'allowed' if decision.is_allowed else 'refused'}: {decision.reason}")
     if not decision.is_allowed:
         raise typer.Exit(3)
 

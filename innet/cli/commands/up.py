@@ -15,6 +15,7 @@ from innet.cli.network_choice import (
     chosen_topology,
     log_as_launcher,
 )
+from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,12 +62,10 @@ def up(
     """
     background = enter_background() if detach else None
 
-    from rich.console import Console
-
     from innet.cli.announcer import Announcer
     from innet.launch import Session
 
-    console = Console(highlight=False)
+    console = open_console(highlight=False)
     chosen = chosen_settings(
         settings,
         broker=broker,

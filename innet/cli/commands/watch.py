@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from innet.cli.watch_view import Viewer
@@ -41,7 +42,6 @@ def watch(
 
     It reads what the nodes publish over MQTT, and so also works from another machine.
     """
-    from rich.console import Console
 
     from innet.cli.watch_view import EventLines, LiveScreen
     from innet.emulation.runs import find_run
@@ -49,7 +49,7 @@ def watch(
     from innet.telemetry.feed import RunFeed
     from innet.telemetry.run_broker import RunBroker, broker_of
 
-    console = Console(highlight=False)
+    console = open_console(highlight=False)
     if broker is not None:
         if run_id is None:
             raise typer.BadParameter(
