@@ -4,7 +4,7 @@ python benchmarks/kv_store.py --json
 
 Every store has one client process and the blocks in another. Redis and Mooncake use TCP on the
 loopback. innet has two hosts with an unshaped link between them, whose packets go through shared
-memory; as ``innet_udp`` the same over UDP on the loopback, where all bytes cross the kernel as the
+memory; as ``innet_sockets`` the same over Unix sockets, where all bytes cross the kernel as the
 peers' do. Clients take turns: in each, so many puts and gets one after the other (latency), and as
 many with several outstanding (throughput).
 """
@@ -32,7 +32,7 @@ from innet.settings import Settings, TransportSettings
 from innet.topology import parse_yaml
 
 SIZES = {"256KiB": 256 << 10, "2MiB": 2 << 20}
-OWN = {"innet": True, "innet_udp": False}
+OWN = {"innet": True, "innet_sockets": False}
 """innet's pools, and whether their links are shared memory."""
 PEERS = ("redis", "redis_connections", "mooncake")
 TURN_DEADLINE_S = 60.0

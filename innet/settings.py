@@ -67,8 +67,8 @@ class TransportSettings(_Model):
     )
     shared_memory: bool = Field(
         default=True,
-        description="in local mode, links that nobody shapes carry packets through shared memory; "
-        "false: over UDP, like the others",
+        description="in local mode, links carry packets through shared memory; false: through "
+        "Unix sockets, which need fewer descriptors and cost more processor time",
     )
 
     @model_validator(mode="after")

@@ -53,11 +53,11 @@ class PythonNode final : public NodeHandle {
         return *face;
     }
 
-    FaceId add_shared_memory_link(unsigned end, int memory_fd, int own_event_fd,
-                                  int peer_event_fd) {
+    FaceId add_shared_memory_link(unsigned end, int memory_fd, int own_event_fd, int peer_event_fd,
+                                  const std::optional<simulation::LinkOptions>& shape) {
         std::string error;
-        const auto face =
-            thread_.add_shared_memory_link({end, memory_fd, own_event_fd, peer_event_fd}, error);
+        const auto face = thread_.add_shared_memory_link(
+            {end, memory_fd, own_event_fd, peer_event_fd}, shape, error);
         if (!face) throw std::runtime_error(error);
         return *face;
     }
@@ -188,19 +188,6 @@ class PythonQueue {
     std::shared_ptr<driver::CompletionQueue> queue_ = std::make_shared<driver::CompletionQueue>();
 };
 
-driver::LinkOptions link_options(std::string local_address, std::uint16_t local_port,
-                                 std::string peer_address, std::uint16_t peer_port, int fd,
-                                 int receive_buffer_bytes, int send_buffer_bytes,
-                                 const std::optional<simulation::LinkOptions>& shape) {
-    driver::LinkOptions options;
-    options.endpoints = {std::move(local_address), local_port, std::move(peer_address), peer_port,
-                         fd};
-    options.receive_buffer_bytes = receive_buffer_bytes;
-    options.send_buffer_bytes = send_buffer_bytes;
-    options.shape = shape;
-    return options;
-}
-
 void bind_shape(nb::module_& module) {
     nb::class_<port::PortOptions>(module, "PortShape", "What the emulator's own port model does.")
         .def(
@@ -276,17 +263,41 @@ void bind_node(nb::module_& module) {
         .def(
             "add_link",
             [](PythonNode& self, std::string local_address, std::uint16_t local_port,
-               std::string peer_address, std::uint16_t peer_port, int fd, int receive_buffer_bytes,
-               int send_buffer_bytes, const std::optional<simulation::LinkOptions>& shape) {
-                return self.add_link(link_options(std::move(local_address), local_port,
-                                                  std::move(peer_address), peer_port, fd,
-                                                  receive_buffer_bytes, send_buffer_bytes, shape));
+               std::string peer_address, std::uint16_t peer_port, int fd, bool beside_listener,
+               int receive_buffer_bytes, int send_buffer_bytes,
+               const std::optional<simulation::LinkOptions>& shape) {
+                return self.add_link({.endpoints = {.local_address = std::move(local_address),
+                                                    .local_port = local_port,
+                                                    .peer_address = std::move(peer_address),
+                                                    .peer_port = peer_port,
+                                                    .bound_fd = fd,
+                                                    .beside_listener = beside_listener},
+                                      .receive_buffer_bytes = receive_buffer_bytes,
+                                      .send_buffer_bytes = send_buffer_bytes,
+                                      .shape = shape});
             },
             nb::kw_only(), "local_address"_a, "local_port"_a, "peer_address"_a, "peer_port"_a,
-            "fd"_a = -1, "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
-            "shape"_a = nb::none())
+            "fd"_a = -1, "beside_listener"_a = false, "receive_buffer_bytes"_a = 4 << 20,
+            "send_buffer_bytes"_a = 4 << 20, "shape"_a = nb::none(),
+            "A link over UDP. `fd`: a socket that is bound already. `beside_listener`: `listen` "
+            "may have the same port at all addresses.")
+        .def(
+            "add_socket_link",
+            [](PythonNode& self, int fd, int receive_buffer_bytes, int send_buffer_bytes,
+               const std::optional<simulation::LinkOptions>& shape) {
+                driver::LinkOptions options;
+                options.endpoints.connected_fd = fd;
+                options.receive_buffer_bytes = receive_buffer_bytes;
+                options.send_buffer_bytes = send_buffer_bytes;
+                options.shape = shape;
+                return self.add_link(options);
+            },
+            nb::kw_only(), "fd"_a, "receive_buffer_bytes"_a = 4 << 20,
+            "send_buffer_bytes"_a = 4 << 20, "shape"_a = nb::none(),
+            "A link over a datagram socket that is connected already, such as one end of a pair. "
+            "Takes the descriptor over.")
         .def("add_shared_memory_link", &PythonNode::add_shared_memory_link, nb::kw_only(), "end"_a,
-             "memory_fd"_a, "own_event_fd"_a, "peer_event_fd"_a,
+             "memory_fd"_a, "own_event_fd"_a, "peer_event_fd"_a, "shape"_a = nb::none(),
              "A link whose ends, 0 and 1, share a memfd, and have an eventfd each. Takes the "
              "descriptors over.")
         .def(
@@ -305,8 +316,8 @@ void bind_node(nb::module_& module) {
             "Lets NDN programs connect at unix:///path, tcp4://address:port or udp4://address:port "
             "(port 0: a free one); the URI. RuntimeError when it cannot be had. A Unix socket of a "
             "living process is taken only with `takes_over`. A UDP port that links of this node "
-            "have at "
-            "their addresses is to be had with `beside_links`.")
+            "have at their addresses, added with `beside_listener`, is taken with "
+            "`beside_links`.")
         .def("start", [](PythonNode& self) { self.thread().start(); })
         .def(
             "set_realtime_priority",

@@ -87,7 +87,7 @@ TrustPolicy = Annotated[
 Mode = Annotated[
     Literal["local", "netns"],
     typer.Option(
-        help="[cyan]local[/]: loopback, shaped by the emulator, no root. "
+        help="[cyan]local[/]: links in memory, shaped by the emulator, no root. "
         "[cyan]netns[/]: kernel namespaces and veth pairs"
     ),
 ]

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from innet.control.client import ControlClient
 from innet.control.controller import Controller
-from innet.control.controller_socket import take_all_descriptors
 from innet.control.resumption import LaunchRecord
+from innet.emulation.open_files import take_all_descriptors
 from innet.errors import InnetError
 from innet.logs import LogContext, configure_logs
 from innet.settings import Settings

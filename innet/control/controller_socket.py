@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -146,12 +145,6 @@ class ControllerClient(Asker):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-def take_all_descriptors() -> None:
-    """Raise this process's limit of open files to what the system allows it."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _address(path: Path) -> str:

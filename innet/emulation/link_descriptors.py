@@ -18,7 +18,12 @@ from itertools import islice
 from pathlib import Path
 
 from innet.emulation.link_memory import is_link_memory
-from innet.emulation.node_config import NodeConfig, SharedMemoryChannel, UdpChannel
+from innet.emulation.node_config import (
+    NodeConfig,
+    SharedMemoryChannel,
+    SocketChannel,
+    UdpChannel,
+)
 from innet.errors import EmulationError
 
 LINKS_SOCKET_NAME = "links.sock"
@@ -140,19 +145,18 @@ def _close(fds: Iterable[int]) -> None:
         os.close(fd)
 
 
-def _inherited(channel: UdpChannel | SharedMemoryChannel) -> bool:
+def _inherited(channel: UdpChannel | SocketChannel | SharedMemoryChannel) -> bool:
     """Whether this process has inherited what the channel names."""
     if isinstance(channel, SharedMemoryChannel):
         return is_link_memory(channel.memory_fd, channel.name)
-    return channel.fd is None or _is_socket_of(channel.fd, channel)
+    return isinstance(channel, UdpChannel) or _is_socket_of(channel)
 
 
-def _is_socket_of(fd: int, channel: UdpChannel) -> bool:
-    """Whether descriptor ``fd`` of this process is the channel's socket, and nothing else."""
+def _is_socket_of(channel: SocketChannel) -> bool:
+    """Whether the descriptor is the channel's socket in this process, and nothing else."""
     try:
-        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
-            return False
-        with socket.socket(fileno=os.dup(fd)) as found:
-            return bool(found.getsockname() == (channel.local_address, channel.local_port))
+        found = os.fstat(channel.fd)
     except OSError:
         return False
+    # Unique among the sockets that are open: the launcher keeps this one open.
+    return stat.S_ISSOCK(found.st_mode) and found.st_ino == channel.inode

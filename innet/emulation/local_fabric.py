@@ -1,10 +1,11 @@
-"""The links of ``local`` mode: memory that two processes share, or a pair of UDP sockets.
+"""The links of ``local`` mode: memory that two processes share, or a pair of Unix sockets.
 
-Packets of a link that the emulator shapes go through connected UDP sockets on loopback; those of a
-link that nobody shapes go through shared memory, with an eventfd at each end to wake up who sleeps.
-The launcher opens all of it, so no port is ever free at one moment and taken at the next, and hands
-it to the node processes as inherited descriptors. It keeps its own copies: a restarted node gets
-the same again.
+Packets go through shared memory, with an eventfd at each end to wake up the process that sleeps, or
+through two Unix datagram sockets that are connected to each other. Neither has a name or an
+address, so no other user of the machine can open it, read from it or write to it; UDP sockets on
+loopback would let every user send packets with a link's source address. The launcher opens all of
+it and hands it to the node processes as inherited descriptors. It keeps its own copies: a restarted
+node gets the same again.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from innet.emulation.node_config import (
     FaceConfig,
     LinkShape,
     SharedMemoryChannel,
-    UdpChannel,
+    SocketChannel,
 )
+from innet.emulation.open_files import take_all_descriptors
 from innet.emulation.processes import Namespace
 from innet.errors import EmulationError
 from innet.topology import Link, Topology
-
-_LOOPBACK = "127.0.0.1"
 
 
 class LocalFabric:
     """Links on one machine; the emulator's link model does all of the shaping."""
 
     def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
-        """Open all links; without ``shared_memory`` all of them as sockets.
+        """Open all links: in shared memory, or else as sockets.
 
         Raises:
-            EmulationError: the kernel has no port or descriptor left.
+            EmulationError: the kernel has no descriptor left.
         """
         self._shared_memory = shared_memory
         self._kinds = {name: node.kind for name, node in topology.nodes.items()}
         self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
+        take_all_descriptors()  # a link needs three
         with ExitStack() as opened:
             for link in topology.links:
                 self._open_link(link, opened)
@@ -54,7 +55,7 @@ class LocalFabric:
         return tuple(self._faces[node])
 
     def ip_address(self, node: str) -> str | None:
-        """Always ``None``: all nodes share loopback."""
+        """Always ``None``: links have no addresses."""
         return None
 
     def pass_fds(self, node: str) -> tuple[int, ...]:
@@ -87,10 +88,9 @@ class LocalFabric:
     def _open_link(self, link: Link, opened: ExitStack) -> None:
         shape = _shape(link)
         try:
-            if self._shared_memory and not shape.shaped:
-                channels: Sequence[UdpChannel | SharedMemoryChannel] = _share_memory(opened)
-            else:
-                channels = _connect(opened)
+            channels: Sequence[SocketChannel | SharedMemoryChannel] = (
+                _share_memory(opened) if self._shared_memory else _connect(opened)
+            )
         except OSError as error:
             raise EmulationError(
                 f"cannot open link {link}: {error.strerror}. {_next_step(error)}"
@@ -139,37 +139,13 @@ def _share_memory(opened: ExitStack) -> list[SharedMemoryChannel]:
     ]
 
 
-def _connect(opened: ExitStack) -> list[UdpChannel]:
+def _connect(opened: ExitStack) -> list[SocketChannel]:
     """Both ends' channels, of sockets that are connected to each other."""
-    a = opened.enter_context(_bound_socket())
-    b = opened.enter_context(_bound_socket())
-    a.connect(b.getsockname())
-    b.connect(a.getsockname())
-    return [
-        UdpChannel(
-            local_address=_LOOPBACK,
-            local_port=mine.getsockname()[1],
-            peer_address=_LOOPBACK,
-            peer_port=other.getsockname()[1],
-            fd=mine.fileno(),
-        )
-        for mine, other in ((a, b), (b, a))
-    ]
-
-
-def _bound_socket() -> socket.socket:
-    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        opened.bind((_LOOPBACK, 0))
-    except OSError:
-        opened.close()
-        raise
-    return opened
+    ends = [opened.enter_context(end) for end in socket.socketpair(type=socket.SOCK_DGRAM)]
+    return [SocketChannel(fd=end.fileno(), inode=os.fstat(end.fileno()).st_ino) for end in ends]
 
 
 def _next_step(error: OSError) -> str:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "Raise the limit on open files (ulimit -n), or launch a smaller topology."
-    if error.errno in (errno.EADDRINUSE, errno.EAGAIN):
-        return "All ports are in use: end other runs (innet down), or use netns mode."
-    return "Check that the loopback interface is up (ip link set lo up)."
+    return "Free some memory, or launch a smaller topology."

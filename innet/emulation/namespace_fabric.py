@@ -236,7 +236,6 @@ def _faces(topology: Topology, spec: KernelNetwork) -> dict[str, list[FaceConfig
                         local_port=UDP_PORT,
                         peer_address=far.address,
                         peer_port=UDP_PORT,
-                        fd=None,
                     ),
                     mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
                     queue_bytes=link.queue_bytes,

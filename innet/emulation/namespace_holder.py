@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import socket
 import sys
 from collections.abc import Iterator
@@ -40,6 +39,7 @@ from innet.emulation.kernel_network import (
     VethSpec,
 )
 from innet.emulation.link_counters import DirectedLink, LinkCounters
+from innet.emulation.open_files import take_all_descriptors
 from innet.emulation.shaping import TokenBucket
 from innet.emulation.syscalls import CLONE_NEWNET, CLONE_NEWUSER, unshare
 
@@ -271,8 +271,7 @@ def _serve(control: socket.socket, descriptors: socket.socket) -> None:
 def main() -> None:
     """Serve the launcher until it goes away."""
     # Each node takes a handful of descriptors, and this process's limit is nobody else's.
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    take_all_descriptors()
     control_fd, descriptors_fd = (int(argument) for argument in sys.argv[1:3])
     with socket.socket(fileno=control_fd) as control:
         _serve(control, socket.socket(fileno=descriptors_fd))

@@ -88,8 +88,8 @@ class Network:
             mode: ``local`` or ``netns``.
             run_id: name of the run, ``None`` for a new one.
             seed: from it each node's own seed is derived.
-            shared_memory: in ``local`` mode, packets of links that nobody shapes go through memory
-                that both ends share; otherwise through sockets like all others.
+            shared_memory: in ``local`` mode, packets go through memory that both ends share;
+                otherwise through Unix sockets.
             output: takes each line that a process prints; ``None`` prints them to the console.
 
         Raises:

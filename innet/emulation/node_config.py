@@ -62,21 +62,29 @@ class LinkShape(_Model):
 
 
 class UdpChannel(_Model):
-    """A UDP socket bound to the local address and connected to the peer."""
+    """A UDP socket, bound to the local address and connected to the peer, that the node opens."""
 
     local_address: str
     local_port: int = Field(ge=1, le=65535)
     peer_address: str
     peer_port: int = Field(ge=1, le=65535)
-    fd: int | None = Field(
-        description="inherited descriptor of the socket, bound and connected already; "
-        "None: the node opens the socket by itself"
-    )
 
     @property
-    def fds(self) -> tuple[int, ...]:
+    def fds(self) -> tuple[()]:
+        """The inherited descriptors: none."""
+        return ()
+
+
+class SocketChannel(_Model):
+    """One of two Unix datagram sockets that are connected to each other and have no addresses."""
+
+    fd: int = Field(description="inherited descriptor of the socket")
+    inode: int = Field(description="the socket's, by which its descriptor is recognised")
+
+    @property
+    def fds(self) -> tuple[int]:
         """The inherited descriptors."""
-        return () if self.fd is None else (self.fd,)
+        return (self.fd,)
 
 
 class SharedMemoryChannel(_Model):
@@ -99,7 +107,9 @@ class FaceConfig(_Model):
 
     peer: str = Field(description="name of the neighbouring node")
     peer_kind: Literal["host", "switch"]
-    channel: UdpChannel | SharedMemoryChannel = Field(description="what carries the packets")
+    channel: UdpChannel | SocketChannel | SharedMemoryChannel = Field(
+        description="what carries the packets"
+    )
     mtu_bytes: int = Field(
         gt=0, description="largest UDP payload: the link's MTU less the IPv4 and UDP headers"
     )

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from innet._native import _core
 from innet.emulation.link_descriptors import link_descriptors
-from innet.emulation.node_config import FaceConfig, LinkShape, NodeConfig, SharedMemoryChannel
+from innet.emulation.node_config import (
+    FaceConfig,
+    LinkShape,
+    NodeConfig,
+    SharedMemoryChannel,
+    SocketChannel,
+)
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key
 from innet.node.native_settings import native_settings
@@ -74,6 +80,9 @@ def _add_link(
 ) -> None:
     face = config.faces[index]
     channel = face.channel
+    shape = _shape(face.shape, config.seed * 1009 + index)
+    receive_buffer_bytes = settings.transport.socket_buffer_bytes
+    send_buffer_bytes = _send_buffer_bytes(config, settings, face)
     try:
         if isinstance(channel, SharedMemoryChannel):
             memory_fd, own_event_fd, peer_event_fd = fds
@@ -82,18 +91,26 @@ def _add_link(
                 memory_fd=memory_fd,
                 own_event_fd=own_event_fd,
                 peer_event_fd=peer_event_fd,
+                shape=shape,
             )
-            return
-        node.add_link(
-            local_address=channel.local_address,
-            local_port=channel.local_port,
-            peer_address=channel.peer_address,
-            peer_port=channel.peer_port,
-            fd=next(iter(fds), -1),
-            receive_buffer_bytes=settings.transport.socket_buffer_bytes,
-            send_buffer_bytes=_send_buffer_bytes(config, settings, face),
-            shape=_shape(face.shape, config.seed * 1009 + index),
-        )
+        elif isinstance(channel, SocketChannel):
+            node.add_socket_link(
+                fd=fds[0],
+                receive_buffer_bytes=receive_buffer_bytes,
+                send_buffer_bytes=send_buffer_bytes,
+                shape=shape,
+            )
+        else:
+            node.add_link(
+                local_address=channel.local_address,
+                local_port=channel.local_port,
+                peer_address=channel.peer_address,
+                peer_port=channel.peer_port,
+                beside_listener=_listens_on_ip(config, settings),
+                receive_buffer_bytes=receive_buffer_bytes,
+                send_buffer_bytes=send_buffer_bytes,
+                shape=shape,
+            )
     except RuntimeError as error:
         raise EmulationError(
             f"{config.node} cannot open its link to {face.peer}: {error}. "
@@ -107,7 +124,7 @@ def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
         if settings.ndn.unix:
             # An earlier process of this node may still be closing.
             node.listen(f"unix://{config.ndn_socket}", takes_over=True)
-        if settings.ndn.port is not None and config.mode == "netns":
+        if _listens_on_ip(config, settings):
             for scheme in ("tcp4", "udp4"):
                 node.listen(
                     f"{scheme}://0.0.0.0:{settings.ndn.port}",
@@ -119,6 +136,10 @@ def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
             f"NDN programs could not connect to {config.node}: {error}. Choose another port "
             "(--set ndn.port=...), or none, or no Unix sockets (--set ndn.unix=false)."
         ) from error
+
+
+def _listens_on_ip(config: NodeConfig, settings: Settings) -> bool:
+    return settings.ndn.port is not None and config.mode == "netns"
 
 
 def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig) -> int:

@@ -35,6 +35,8 @@ class Channel {
     virtual int fd() const = 0;
     /// Whether `fd` becomes writable when there is room again; else it becomes readable.
     virtual bool writable_with_room() const { return true; }
+    /// Whether room comes only when the peer reads; else the kernel makes room by itself.
+    virtual bool room_needs_reader() const { return false; }
     /// Appends packets that have arrived, at most a batch. True when more may wait.
     virtual bool receive(PacketPool& pool, std::vector<PacketRef>& into) = 0;
     /// Sends from the front of `packets`; the number taken. Fewer than all: there is no room, and

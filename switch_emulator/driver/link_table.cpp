@@ -14,7 +14,7 @@ namespace innet::driver {
 
 namespace {
 
-/// Packets a link that is not modelled may hold back while its channel has no room.
+/// Packets a link of the network may hold back while its channel has no room.
 constexpr std::size_t kMaxBacklogPackets = 16384;
 /// Where there is room only when the neighbour reads: one that never does must not pin much.
 constexpr std::size_t kMaxUnreadBacklogPackets = 1024;
@@ -294,9 +294,8 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
 
 void LinkTable::bound_backlog(Link& link) {
     if (link.foreign()) return hold_backlog(link);
-    if (link.model) return;
-    const bool is_read_by_kernel = link.channel->writable_with_room();
-    drop_backlog_from(link, is_read_by_kernel ? kMaxBacklogPackets : kMaxUnreadBacklogPackets);
+    const bool needs_reader = link.channel->room_needs_reader();
+    drop_backlog_from(link, needs_reader ? kMaxUnreadBacklogPackets : kMaxBacklogPackets);
 }
 
 // What waits for a slow reader must not keep whole receive buffers, of which it may be a small

@@ -79,11 +79,12 @@ std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::stri
     return links_.add(std::make_unique<UdpSocket>(std::move(*socket)), options.shape, error);
 }
 
-std::optional<FaceId> NodeThread::add_shared_memory_link(const SharedMemoryEnd& end,
-                                                         std::string& error) {
+std::optional<FaceId> NodeThread::add_shared_memory_link(
+    const SharedMemoryEnd& end, const std::optional<simulation::LinkOptions>& shape,
+    std::string& error) {
     auto channel = SharedMemoryChannel::open(end, error);
     if (!may_add_links(error) || channel == nullptr) return std::nullopt;
-    return links_.add(std::move(channel), std::nullopt, error);
+    return links_.add(std::move(channel), shape, error);
 }
 
 bool NodeThread::may_add_links(std::string& error) const {

@@ -1,6 +1,6 @@
 #pragma once
-// The socket driver: one thread that runs a node, its endpoint, its links (modelled ones over UDP,
-// others maybe through shared memory), and the faces of whatever NDN programs connect to it.
+// The socket driver: one thread that runs a node, its endpoint, its links (over sockets or through
+// shared memory), and the faces of whatever NDN programs connect to it.
 //
 // Everything the engine owns is touched by that thread alone. Other threads reach it through `call`
 // (run this there and wait) and `post` (run this there), and wait for operations on the completion
@@ -47,8 +47,10 @@ class NodeThread {
 
     /// Before `start`. The face's number, or nothing with `error` set.
     std::optional<FaceId> add_link(const LinkOptions& options, std::string& error);
-    /// The same of a link whose packets go through shared memory: not shaped.
-    std::optional<FaceId> add_shared_memory_link(const SharedMemoryEnd& end, std::string& error);
+    /// The same of a link whose packets go through shared memory.
+    std::optional<FaceId> add_shared_memory_link(
+        const SharedMemoryEnd& end, const std::optional<simulation::LinkOptions>& shape,
+        std::string& error);
     /// Before `start`, or on the node's thread: lets NDN programs connect there. The URI, with the
     /// port that the system chose; nothing, with `error` set, when it cannot be had.
     std::optional<std::string> listen(const ListenerOptions& options, std::string& error);

@@ -27,6 +27,7 @@ class SharedMemoryChannel final : public Channel {
 
     int fd() const override { return own_event_.get(); }
     bool writable_with_room() const override { return false; }
+    bool room_needs_reader() const override { return true; }
     bool receive(PacketPool& pool, std::vector<PacketRef>& into) override;
     std::size_t send(std::span<const OutgoingPacket> packets) override;
     bool takes_parts() const override { return true; }

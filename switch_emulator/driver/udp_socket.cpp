@@ -35,10 +35,24 @@ void set_buffer(int fd, int forced_option, int option, int bytes) {
     }
 }
 
-/// Whether others may bind to the same port, where an address of one is none of the other's.
+/// Whether other sockets of this user may bind to the same port. Not SO_REUSEADDR: with that, any
+/// user's socket could take the address over, and the packets that come to it.
 void let_share(int fd, bool shares) {
     const int on = shares ? 1 : 0;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+}
+
+/// Drops what came between bind and connect, when it could come from anybody.
+void discard_received(int fd) {
+    while (::recv(fd, nullptr, 0, MSG_DONTWAIT | MSG_TRUNC) >= 0) {
+    }
+}
+
+bool is_unix_socket(int fd) {
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    return domain == AF_UNIX;
 }
 
 /// Bound and not blocking; on failure empty, with `error` saying why.
@@ -100,21 +114,29 @@ bool cannot_segment(int error) { return error == EINVAL || error == EIO || error
 
 std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
                                          int send_buffer_bytes, std::string& error) {
+    if (endpoints.connected_fd >= 0) {
+        FileDescriptor connected(endpoints.connected_fd);
+        improve(connected.get(), receive_buffer_bytes, send_buffer_bytes);
+        const bool is_unix = is_unix_socket(connected.get());
+        return UdpSocket(std::move(connected), is_unix);
+    }
     FileDescriptor given(endpoints.bound_fd);
+    const bool binds = !given;
     const auto local = SocketAddress::from_numbers(endpoints.local_address, endpoints.local_port);
     const auto peer = SocketAddress::from_numbers(endpoints.peer_address, endpoints.peer_port);
     if (!local || !peer) {
         error = "not an IP address: " + endpoints.local_address + " or " + endpoints.peer_address;
         return std::nullopt;
     }
-    FileDescriptor fd = given ? std::move(given) : bound_socket(*local, false, error);
+    FileDescriptor fd = binds ? bound_socket(*local, false, error) : std::move(given);
     if (!fd) return std::nullopt;
     if (::connect(fd.get(), peer->data(), peer->size()) != 0) {
         error = failure("connect", peer->to_string());
         return std::nullopt;
     }
+    if (binds) discard_received(fd.get());
     improve(fd.get(), receive_buffer_bytes, send_buffer_bytes);
-    let_share(fd.get(), true);  // with a listener, which gets what others than the peer send
+    if (endpoints.beside_listener) let_share(fd.get(), true);
     return UdpSocket(std::move(fd));
 }
 
@@ -150,8 +172,11 @@ bool UdpSocket::receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
         vectors[i] = {room.data(), room.size()};
         messages[i].msg_hdr.msg_iov = &vectors[i];
         messages[i].msg_hdr.msg_iovlen = 1;
-        messages[i].msg_hdr.msg_control = controls[i].data();
-        messages[i].msg_hdr.msg_controllen = controls[i].size();
+        // Of a Unix socket's peer the kernel would put descriptors there, and open them here.
+        if (!is_unix_) {
+            messages[i].msg_hdr.msg_control = controls[i].data();
+            messages[i].msg_hdr.msg_controllen = controls[i].size();
+        }
         if (from != nullptr) {
             messages[i].msg_hdr.msg_name = senders[i].data();
             messages[i].msg_hdr.msg_namelen = SocketAddress::kMaxSize;

@@ -1,6 +1,7 @@
 #pragma once
-// A UDP socket that moves packets in batches: UDP_SEGMENT on the way out, UDP_GRO on the way in,
-// recvmmsg and sendmmsg around both. Connected to one peer, or open to all.
+// A datagram socket that moves packets in batches with recvmmsg and sendmmsg. Over UDP: UDP_SEGMENT
+// on the way out, UDP_GRO on the way in; connected to one peer, or open to all. A pair of connected
+// Unix sockets works the same without these offloads.
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -23,25 +24,33 @@ struct UdpEndpoints {
     std::uint16_t local_port = 0;
     std::string peer_address;
     std::uint16_t peer_port = 0;
-    /// A socket bound already (inherited), or -1 to bind one here. Owned by the UdpSocket from then
+    /// A UDP socket that is bound already, or -1 to bind one here. Owned by the UdpSocket from then
     /// on.
     int bound_fd = -1;
+    /// A datagram socket that is connected already, such as one end of a socketpair, or -1. The
+    /// addresses above are not used then. Owned by the UdpSocket from then on.
+    int connected_fd = -1;
+    /// A listener of the same user will have this port at all addresses: see `listen`.
+    bool beside_listener = false;
 };
 
 class UdpSocket final : public Channel {
   public:
-    /// Binds and connects. On failure: nothing, with `error` saying which call failed and why.
+    /// Binds and connects, to addresses that no other socket has or may take; with
+    /// `beside_listener`, a listener of the same user may. On failure: nothing, with `error` saying
+    /// which call failed and why.
     static std::optional<UdpSocket> open(const UdpEndpoints& endpoints, int receive_buffer_bytes,
                                          int send_buffer_bytes, std::string& error);
     /// Connects from whatever address and port the system chooses.
     static std::optional<UdpSocket> connect(const SocketAddress& peer, std::string& error);
     /// Binds, and stays open to all peers.
-    /// `beside_links`: at all addresses, where sockets that `open` has made have the same port at
-    /// one of them; what their peers send still goes to them.
+    /// `beside_links`: at all addresses, where sockets that `open` has made with `beside_listener`
+    /// have the same port at one of them; what their peers send still goes to them.
     static std::optional<UdpSocket> listen(const SocketAddress& local, bool beside_links,
                                            std::string& error);
 
     int fd() const override { return fd_.get(); }
+    bool room_needs_reader() const override { return is_unix_; }
 
     /// Appends what has arrived, one PacketRef per datagram, at most a batch. True when more may
     /// wait.
@@ -75,7 +84,8 @@ class UdpSocket final : public Channel {
     /// packet that is kept for a while does not keep a large buffer with it.
     static constexpr std::size_t kCopyBelowBytes = 2048;
 
-    explicit UdpSocket(FileDescriptor fd) : fd_(std::move(fd)) {}
+    explicit UdpSocket(FileDescriptor fd, bool is_unix = false)
+        : fd_(std::move(fd)), is_unix_(is_unix), segmentation_offload_(!is_unix) {}
     /// How many packets from the front can leave as one message.
     std::size_t run_length(std::span<const OutgoingPacket> packets) const;
     bool receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
@@ -86,7 +96,8 @@ class UdpSocket final : public Channel {
 
     FileDescriptor fd_;
     SocketCounters counters_;
-    bool segmentation_offload_ = true;  ///< until the kernel refuses it on this path
+    bool is_unix_;
+    bool segmentation_offload_;  ///< of UDP, until the kernel refuses it on this path
     std::array<PacketRef, kReceiveBatch> receive_buffers_;
     std::vector<iovec> send_vectors_;
 };

@@ -52,7 +52,6 @@ def face_towards(peer: str) -> FaceConfig:
             local_port=1,
             peer_address="127.0.0.1",
             peer_port=2,
-            fd=None,
         ),
         mtu_bytes=1472,
         queue_bytes=1 << 16,

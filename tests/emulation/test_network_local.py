@@ -1,16 +1,23 @@
-"""Local mode: links on loopback between the processes of a run."""
+"""Local mode: links between the processes of a run on one machine."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from innet.emulation.network import Network
-from innet.emulation.node_config import Mode, NodeConfig, SharedMemoryChannel, UdpChannel
+from innet.emulation.node_config import (
+    FaceConfig,
+    Mode,
+    NodeConfig,
+    SharedMemoryChannel,
+    SocketChannel,
+)
 from innet.emulation.runs import find_run, list_runs
 from innet.errors import EmulationError
 from innet.topology import Topology
@@ -42,24 +49,36 @@ async def test_neighbours_exchange_packets_over_the_sockets_they_inherit(
     assert lines == [("s0", "hello from h0")]
 
 
-def _ends_of(channel: UdpChannel | SharedMemoryChannel) -> tuple[object, object]:
-    """What is at this end, and at the other."""
-    if isinstance(channel, UdpChannel):
-        near, far = channel.local_port, channel.peer_port
-        return (channel.local_address, near), (channel.peer_address, far)
-    memory = channel.name, channel.memory_fd
-    near, far = channel.own_event_fd, channel.peer_event_fd
-    return (*memory, channel.end, near), (*memory, 1 - channel.end, far)
+async def test_the_two_ends_of_each_link_share_its_memory(line: TopologyFactory) -> None:
+    async with Network(line()) as network:
+        for face, back in _both_ends(network):
+            one, other = face.channel, back.channel
+            assert isinstance(one, SharedMemoryChannel)
+            assert isinstance(other, SharedMemoryChannel)
+            assert (one.name, one.memory_fd) == (other.name, other.memory_fd)
+            assert {one.end, other.end} == {0, 1}
+            assert (one.own_event_fd, one.peer_event_fd) == (
+                other.peer_event_fd,
+                other.own_event_fd,
+            )
 
 
-@pytest.mark.parametrize("shared_memory", [False, True])
-async def test_the_two_ends_of_each_link_agree(line: TopologyFactory, shared_memory: bool) -> None:
-    async with Network(line(), shared_memory=shared_memory) as network:
-        for name in network.topology.nodes:
-            for face in network.config(name).faces:
-                (back,) = (f for f in network.config(face.peer).faces if f.peer == name)
-                assert _ends_of(face.channel) == tuple(reversed(_ends_of(back.channel)))
-                assert (face.mtu_bytes, face.shape) == (back.mtu_bytes, back.shape)
+async def test_the_two_ends_of_each_link_are_connected(line: TopologyFactory) -> None:
+    async with Network(line(), shared_memory=False) as network:
+        for number, (face, back) in enumerate(_both_ends(network)):
+            assert isinstance(face.channel, SocketChannel)
+            assert isinstance(back.channel, SocketChannel)
+            os.write(face.channel.fd, b"%d" % number)
+            assert os.read(back.channel.fd, 100) == b"%d" % number
+
+
+def _both_ends(network: Network) -> Iterator[tuple[FaceConfig, FaceConfig]]:
+    """Each end of each link, and the other one."""
+    for name in network.topology.nodes:
+        for face in network.config(name).faces:
+            (back,) = (f for f in network.config(face.peer).faces if f.peer == name)
+            assert (face.mtu_bytes, face.shape) == (back.mtu_bytes, back.shape)
+            yield face, back
 
 
 async def test_the_port_model_gets_the_whole_link(line: TopologyFactory) -> None:

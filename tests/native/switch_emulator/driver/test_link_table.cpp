@@ -28,6 +28,19 @@ class DeafChannel final : public driver::Channel {
     driver::SocketCounters counters_;
 };
 
+/// A link's end whose peer has stopped reading.
+class UnreadChannel final : public driver::Channel {
+  public:
+    int fd() const override { return -1; }
+    bool room_needs_reader() const override { return true; }
+    bool receive(PacketPool&, std::vector<PacketRef>&) override { return false; }
+    std::size_t send(std::span<const OutgoingPacket>) override { return 0; }
+    const driver::SocketCounters& counters() const override { return counters_; }
+
+  private:
+    driver::SocketCounters counters_;
+};
+
 /// Has a copy of a descriptor that others hold, too.
 class SharedDescriptorChannel final : public driver::Channel {
   public:
@@ -205,4 +218,21 @@ TEST_CASE("a link that is shaped holds no bytes of a lender, though its channel 
     test.links.flush(test.now);
     CHECK(room == 1);
     CHECK(content.use_count() == 1);
+}
+
+TEST_CASE("a shaped link whose peer stopped reading holds a bounded backlog") {
+    TableUnderTest test;
+    std::string error;
+    simulation::LinkOptions shape;
+    shape.port.delay = 1ms;
+    const auto face = test.links.add(std::make_unique<UnreadChannel>(), shape, error);
+    REQUIRE_MESSAGE(face, error);
+    for (int i = 0; i < 4; ++i) {
+        test.send(*face, test.pool.copy_of(std::vector<std::uint8_t>(100)), 1000);
+        test.now += 2ms;
+        test.links.flush(test.now);
+    }
+    const driver::LinkStatus status = test.links.status().at(*face);
+    CHECK(status.backlog_packets == 1024);
+    CHECK(status.backlog_dropped == 4000 - 1024);
 }

@@ -3,6 +3,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 
+#include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "switch_emulator/driver/udp_socket.hpp"
@@ -30,20 +32,65 @@ struct Bound {
     std::uint16_t port = 0;
 };
 
-UdpSocket open(const Bound& local, const Bound& peer) {
+UdpEndpoints endpoints(const Bound& local, const Bound& peer) {
+    UdpEndpoints result;
+    result.local_address = result.peer_address = kLoopback;
+    result.local_port = local.port;
+    result.peer_port = peer.port;
+    return result;
+}
+
+UdpSocket open(const UdpEndpoints& endpoints) {
     std::string error;
-    auto socket = UdpSocket::open({kLoopback, local.port, kLoopback, peer.port, local.fd}, 1 << 20,
-                                  1 << 20, error);
+    auto socket = UdpSocket::open(endpoints, 1 << 20, 1 << 20, error);
     REQUIRE_MESSAGE(socket, error);
     return std::move(*socket);
 }
 
+UdpSocket open(const Bound& local, const Bound& peer) {
+    UdpEndpoints result = endpoints(local, peer);
+    result.bound_fd = local.fd;
+    return open(result);
+}
+
+UdpSocket open(int connected_fd) {
+    UdpEndpoints result;
+    result.connected_fd = connected_fd;
+    return open(result);
+}
+
+/// Whether a socket that wants to share its address by `option` is refused this one.
+bool refused(const char* address, std::uint16_t port, int option) {
+    const driver::FileDescriptor fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    REQUIRE(::setsockopt(fd.get(), SOL_SOCKET, option, &on, sizeof on) == 0);
+    const SocketAddress wanted = SocketAddress::from_numbers(address, port).value();
+    return ::bind(fd.get(), wanted.data(), wanted.size()) != 0 && errno == EADDRINUSE;
+}
+
+/// The sockets at the two ends of a link.
+struct Ends {
+    UdpSocket left, right;
+};
+
+Ends udp_ends() {
+    Bound left, right;
+    return {open(left, right), open(right, left)};
+}
+
+Ends unix_ends() {
+    std::array<int, 2> fds{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds.data()) == 0);
+    return {open(fds[0]), open(fds[1])};
+}
+
 /// Two sockets of one link.
 struct Wire {
-    Bound left_end, right_end;
+    explicit Wire(Ends ends = udp_ends())
+        : left(std::move(ends.left)), right(std::move(ends.right)) {}
     PacketPool pool;
-    UdpSocket left = open(left_end, right_end);
-    UdpSocket right = open(right_end, left_end);
+    UdpSocket left;
+    UdpSocket right;
 
     /// A packet of `size` bytes, of which the header takes up to four, that tells its number.
     OutgoingPacket packet(std::size_t number, std::size_t size) {
@@ -97,7 +144,10 @@ TEST_CASE("packets of one size leave in few messages and arrive whole, in order"
 }
 
 TEST_CASE("packets of any sizes arrive whole, in order") {
-    Wire wire;
+    bool over_unix = false;
+    SUBCASE("over UDP") {}
+    SUBCASE("over Unix sockets") { over_unix = true; }
+    Wire wire(over_unix ? unix_ends() : udp_ends());
     wire.check_carries({1});
     wire.check_carries({65507, 1, 65507});
     wire.check_carries({40, 40, 900, 900, 900, 40, 9000, 8999, 9000, 9000, 2048, 2049, 1, 2, 1});
@@ -143,4 +193,85 @@ TEST_CASE("a closed peer takes everything, and says so") {
     CHECK(wire.left.counters().refused == 1);
     CHECK(!wire.left.receive(wire.pool, arrived));
     CHECK(arrived.empty());
+}
+
+TEST_CASE("nobody shares a link's address who is not let") {
+    std::uint16_t port = 0;
+    const Bound peer;
+    UdpEndpoints ends;
+    {
+        const Bound free;
+        ends = endpoints(free, peer);
+        port = free.port;
+        ::close(free.fd);
+    }
+    const UdpSocket link = open(ends);
+    for (const char* address : {kLoopback, "0.0.0.0"}) {
+        CHECK(refused(address, port, SO_REUSEADDR));
+        CHECK(refused(address, port, SO_REUSEPORT));
+    }
+    std::string error;
+    const auto listens =
+        UdpSocket::listen(SocketAddress::from_numbers("0.0.0.0", port).value(), true, error);
+    CHECK_FALSE(listens);
+}
+
+TEST_CASE("a listener of the same user shares the port of a link that lets it, and no second one") {
+    const Bound free, peer;
+    UdpEndpoints ends = endpoints(free, peer);
+    ::close(free.fd);
+    ends.beside_listener = true;
+    const UdpSocket link = open(ends);
+    CHECK(refused(kLoopback, free.port, SO_REUSEADDR));
+    const SocketAddress all = SocketAddress::from_numbers("0.0.0.0", free.port).value();
+    std::string error;
+    const auto listener = UdpSocket::listen(all, true, error);
+    REQUIRE_MESSAGE(listener, error);
+    CHECK(refused("0.0.0.0", free.port, SO_REUSEADDR));
+    CHECK_FALSE(UdpSocket::listen(all, true, error));
+}
+
+TEST_CASE("a Unix socket whose peer does not read takes what has room, and says that it is full") {
+    Wire wire(unix_ends());
+    CHECK(wire.left.room_needs_reader());
+    std::vector<OutgoingPacket> packets;
+    for (std::size_t i = 0; i < 1000; ++i) packets.push_back(wire.packet(i, 9000));
+    const std::size_t taken = wire.left.send(packets);
+    CHECK(taken > 10);
+    CHECK(taken < packets.size());
+    CHECK(wire.left.send(packets) == 0);
+    std::vector<PacketRef> arrived;
+    while (wire.right.receive(wire.pool, arrived)) {
+    }
+    CHECK(arrived.size() == taken);
+    CHECK(wire.left.send(packets) > 0);
+}
+
+TEST_CASE("descriptors that a peer sends along are not opened here") {
+    std::array<int, 2> fds{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds.data()) == 0);
+    PacketPool pool;
+    UdpSocket socket = open(fds[0]);
+    std::uint8_t byte = 1;
+    iovec bytes{&byte, 1};
+    alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fds[1], sizeof(int));
+    REQUIRE(::sendmsg(fds[1], &message, 0) == 1);
+    const int free_before = ::dup(fds[1]);
+    ::close(free_before);
+    std::vector<PacketRef> arrived;
+    socket.receive(pool, arrived);
+    CHECK(arrived.size() == 1);
+    const driver::FileDescriptor free_after(::dup(fds[1]));
+    CHECK(free_after.get() == free_before);
+    ::close(fds[1]);
 }
