@@ -68,6 +68,8 @@ class Communicator(
         rank: this process's place in the group.
         size: number of ranks in the group.
         nodes: the host of each rank.
+        attributes: what libraries keep with this communicator, each under a key of its own (as
+            MPI's attribute caching).
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Communicator(
         self.rank = membership.rank
         self.size = membership.size
         self.nodes = membership.nodes
+        self.attributes: dict[str, Any] = {}
         self._segment_bytes = services.segment_bytes
         self._now_s = services.now_s
         self._in_flight = services.settings.collectives.operations_in_flight

@@ -1,7 +1,8 @@
-"""Masked aggregation: sums of which nobody sees one rank's part, for federated learning.
+"""Masked aggregation: sums in which nobody sees one rank's part, for federated learning.
 
 Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS 2017),
-for honest-but-curious switches and ranks. docs/trust.md says what it hides from whom.
+with the consistency check against active adversaries. docs/trust.md says what it hides from whom;
+start reading in :mod:`.masked_round`.
 """
 
 from innet.masking.masked_sum import MaskedSum, MaskedTotal

@@ -33,17 +33,23 @@ def add_mask(into: Residues, seed: bytes, sign: int) -> None:
         combine(part, piece[: part.nbytes].view(into.dtype), out=part)
 
 
-def agreed_seed(private: X25519PrivateKey, public: bytes, purpose: bytes) -> bytes:
-    """What two ranks derive, each of its own private key and the other's public one.
+def agreement(private: X25519PrivateKey, public: bytes) -> bytes:
+    """The secret that two ranks share, each from its own private key and the other's public one.
 
-    X25519 (RFC 7748) and HKDF-SHA256 (RFC 5869). ``purpose`` is the same on both; seeds for
-    different purposes tell nothing of each other.
+    X25519 (RFC 7748). Derive keys from it with :func:`derived_key`.
 
     Raises:
-        SecurityError: the public key is none that a rank makes.
+        SecurityError: the public key is not one that a rank makes.
     """
     try:
-        shared = private.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:
         raise SecurityError(f"a rank's public key for masks cannot be used: {error}") from error
-    return HKDF(algorithm=SHA256(), length=SEED_BYTES, salt=None, info=purpose).derive(shared)
+
+
+def derived_key(agreed: bytes, purpose: bytes) -> bytes:
+    """A key for one purpose; keys of different purposes say nothing about each other.
+
+    HKDF-SHA256 (RFC 5869).
+    """
+    return HKDF(algorithm=SHA256(), length=SEED_BYTES, salt=None, info=purpose).derive(agreed)

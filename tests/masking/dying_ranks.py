@@ -28,12 +28,14 @@ class Death:
         call: how many calls of its communicators it makes before.
         speaks: its part in the next call is still published.
         heard_by: the others that end that call well, as if nothing had happened.
+        ahead: ranks that die without this do not end the collective before it.
     """
 
     node: str
     call: int
     speaks: bool = False
     heard_by: Collection[str] = ()
+    ahead: bool = False
 
 
 @dataclass
@@ -50,6 +52,7 @@ class World:
         self.nodes = nodes
         self.changed = threading.Condition()
         self.deaths = {death.node: death for death in deaths}
+        self.ahead = {death.node: death.call for death in deaths if death.ahead}
         self.dead: dict[str, Death] = {}
         self.ended: set[str] = set()
         self.calls = dict.fromkeys(nodes, 0)
@@ -102,6 +105,7 @@ class DyingCommunicator:
         self.nodes = group.nodes
         self.size = len(group.nodes)
         self.rank = group.nodes.index(node)
+        self.attributes: dict[str, Any] = {}
         self._number = 0
 
     def publish(self, name: str, data: bytes) -> None:
@@ -170,19 +174,26 @@ class DyingCommunicator:
             self._world.changed.notify_all()
             if death is not None and death.speaks:
                 # The others' parts come before the end: those who hear the last words need all.
+                speakers = len(self._world.ahead) if death.ahead else self.size
                 self._world.changed.wait_for(
-                    lambda: len(call.given) == self.size or self._failure(), _TIMEOUT_S
+                    lambda: len(call.given) >= speakers or self._failure(), _TIMEOUT_S
                 )
             self._die_of(death)
+            held = self._is_held()
             self._world.changed.wait_for(
-                lambda: len(call.given) == self.size or self._failure(), _TIMEOUT_S
+                lambda: (len(call.given) == self.size and not held) or self._failure(), _TIMEOUT_S
             )
-            complete = len(call.given) == self.size
+            complete = len(call.given) == self.size and not held
             last_words = [self._world.dead[node] for node in self.nodes if node in self._world.dead]
             heard = all(self._node in death.heard_by for death in last_words)
             if not (complete and heard):
                 self._raise_failure()
             return call.given
+
+    def _is_held(self) -> bool:
+        """Whether this call is the last one that ranks which die ahead of the others end."""
+        ahead = self._world.ahead
+        return self._node not in ahead and self._world.calls[self._node] in ahead.values()
 
     def _failure(self) -> str:
         return ", ".join(node for node in self.nodes if node in self._world.dead)

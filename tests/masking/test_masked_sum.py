@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from itertools import product
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from innet.errors import CollectiveError, SecurityError
+from innet.errors import CollectiveError, MismatchError, SecurityError
 from innet.masking import MaskedSum, MaskedTotal
-from innet.masking.masked_round import MaskedRound
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
-from tests.masking.dying_ranks import Death, Died, DyingCommunicator, World
+from tests.masking.dying_ranks import Death, Died, World
 
 NODES = ("h0", "h1", "h2", "h3", "h4")
 THRESHOLD = 3
 ROUNDS = 2
-CALLS = 4  # of a round: publish, alltoall, allreduce, allgather; a barrier at the end of all
+CALLS = 5  # of a round: publish, alltoall, allreduce, allgather, alltoall; at last a barrier
 
 
 def values_of(node: str, number: int) -> np.ndarray:
@@ -75,40 +72,12 @@ def test_a_rank_that_dies_does_not_lose_the_round(call, speaks, heard_by):
     require_agreement(results, {"h1"})
 
 
-Revelation = tuple[tuple[bytes, ...], int, frozenset[int]]
-"""An attempt, by what was advertised in it; who has revealed its shares; without which ranks."""
-
-
-@contextmanager
-def revelations() -> Iterator[list[Revelation]]:
-    """Notes all shares that ranks reveal, whoever hears them."""
-    noted: list[Revelation] = []
-    reveal = MaskedRound.reveal
-
-    def noting(part: MaskedRound, dropped: Collection[int]) -> bytes:
-        shares = reveal(part, dropped)
-        noted.append((tuple(part._advertised), part._rank, frozenset(dropped)))
-        return shares
-
-    with patch.object(MaskedRound, "reveal", noting):
-        yield noted
-
-
-def require_a_mask_left_on_each(revealed: list[Revelation]) -> None:
-    """Of no rank are there enough shares of both secrets, if all were told to one."""
-    for attempt in {attempt for attempt, _, _ in revealed}:
-        for owner in range(len(attempt)):
-            keys = {who for a, who, without in revealed if a == attempt and owner in without}
-            seeds = {who for a, who, without in revealed if a == attempt and owner not in without}
-            assert len(keys) < THRESHOLD or len(seeds) < THRESHOLD
-
-
 @st.composite
 def deaths(draw: st.DrawFn) -> list[Death]:
     """Two ranks die, at any of their calls, recovery's among them; any of the others hear."""
     some = st.sets(st.sampled_from(NODES))
     return [
-        Death(node, draw(st.integers(0, 16)), draw(st.booleans()), draw(some))
+        Death(node, draw(st.integers(0, 20)), draw(st.booleans()), draw(some))
         for node in draw(st.permutations(NODES))[:2]
     ]
 
@@ -117,10 +86,8 @@ def deaths(draw: st.DrawFn) -> list[Death]:
 @example([Death("h1", 2, True, ("h3",)), Death("h3", 4, True, ("h0",))])
 @given(deaths())
 def test_two_that_die_one_of_them_in_the_midst_of_recovery_do_not_either(dying):
-    with revelations() as revealed:
-        results = World(NODES, dying).run(two_rounds)
+    results = World(NODES, dying).run(two_rounds)
     require_agreement(results, {node for node in NODES if isinstance(results[node], Died)})
-    require_a_mask_left_on_each(revealed)
 
 
 def test_when_fewer_are_left_than_the_threshold_nothing_is_unmasked():
@@ -131,13 +98,128 @@ def test_when_fewer_are_left_than_the_threshold_nothing_is_unmasked():
         assert "threshold is 3" in str(results[node])
 
 
-def test_what_cannot_be_added_is_refused_before_anything_is_sent():
-    def program(comm: DyingCommunicator) -> None:
-        MaskedSum(comm, limit=1.0).allreduce([2.0])  # type: ignore[arg-type]
+def two_side_by_side(comm: Any) -> list[MaskedTotal]:
+    """Sums of two objects in turns, with another one made and closed between them."""
+    node = comm.nodes[comm.rank]
+    coarse = MaskedSum(comm, limit=1000, threshold=THRESHOLD)
+    fine = MaskedSum(comm, limit=10, threshold=THRESHOLD)
+    results = [coarse.allreduce(values_of(node, 0))]
+    with MaskedSum(coarse.communicator, limit=1000, threshold=THRESHOLD) as short:
+        results.append(short.allreduce(values_of(node, 1)))
+    results.append(fine.allreduce(values_of(node, 0) / 10))
+    results.append(coarse.allreduce(values_of(node, 0)))
+    fine.close()
+    coarse.close()
+    assert fine.communicator is coarse.communicator
+    return results
 
-    world = World(("h0",), [])
-    assert isinstance(world.run(program)["h0"], CollectiveError)
-    assert world.calls == {"h0": 0}
+
+@settings(max_examples=40, deadline=None)
+@example([])
+@given(deaths())
+def test_two_masked_sums_live_side_by_side_whichever_ranks_die(dying):
+    results = World(NODES, dying).run(two_side_by_side)
+    left = [results[node] for node in NODES if not isinstance(results[node], Died)]
+    for place, (number, divisor) in enumerate([(0, 1), (1, 1), (0, 10), (0, 1)]):
+        (contributors,) = {result[place].contributors for result in left}
+        expected = np.add.reduce([values_of(node, number) for node in contributors]) / divisor
+        for result in left:
+            assert np.abs(result[place].total - expected).max() < 1e-6
+
+
+def test_two_masked_sums_side_by_side_over_a_network():
+    def program(comm: Any) -> list[float]:
+        first, second = MaskedSum(comm, limit=10.0), MaskedSum(comm, limit=1000)
+        sums = [first.allreduce(np.ones(3)), second.allreduce([comm.rank]), first.allreduce([0.5])]
+        second.close()
+        first.close()
+        with MaskedSum(comm, limit=10.0) as third:
+            sums.append(third.allreduce([2.0]))
+        return [float(result.total[0]) for result in sums]
+
+    with Cluster(load_topology("star:3")) as cluster:
+        assert cluster.run(program) == [[3.0, 3.0, 1.5, 6.0]] * 3
+
+
+CANNOT_BE_ADDED = [
+    pytest.param([2.0, 0.0], "magnitude 2 is beyond limit=1", id="limit"),
+    pytest.param([np.nan, 0.0], "is beyond limit=1", id="NaN"),
+    pytest.param(["a", "b"], "have no masked sum", id="type"),
+    pytest.param([[1.0], [1.0, 2.0]], "shape", id="ragged"),
+]
+
+
+@pytest.mark.parametrize(("bad", "cause"), CANNOT_BE_ADDED)
+def test_what_one_rank_cannot_add_is_an_error_on_all_and_the_next_sum_is_right(bad, cause):
+    """The error names the rank and the cause, and nobody waits for a deadline."""
+
+    def program(comm: Any) -> tuple[str, list[float], float]:
+        sums = MaskedSum(comm, limit=1.0)
+        with pytest.raises((CollectiveError, ValueError)) as failed:
+            sums.allreduce(bad if comm.rank == 1 else [0.25, 0.5])
+        sums.close()
+        total = sums.allreduce([0.25, 0.5]).total
+        return str(failed.value), list(total), float(comm.allreduce(np.ones(1))[0])
+
+    with Cluster(load_topology("star:3"), timeout_s=600) as cluster:
+        results = cluster.run(program)
+    for rank, (told, masked, plain) in enumerate(results):
+        assert cause in told
+        assert rank == 1 or told.startswith("rank 1 (h1) takes no part in a masked sum: ")
+        assert (masked, plain) == ([0.75, 1.5], 3.0)
+
+
+def test_different_arguments_on_the_ranks_are_an_error_on_all_that_names_them():
+    def program(comm: Any) -> tuple[str, list[float]]:
+        sums = MaskedSum(comm, limit=1.0 if comm.rank else 2.0)
+        with pytest.raises(MismatchError) as failed:
+            sums.allreduce(np.ones(2 + comm.rank // 2, np.float32))
+        return str(failed.value), list(MaskedSum(comm, limit=4.0).allreduce([comm.rank]).total)
+
+    with Cluster(load_topology("star:3"), timeout_s=600) as cluster:
+        results = cluster.run(program)
+    assert {tuple(total) for _, total in results} == {(3.0,)}
+    (told,) = {told for told, _ in results}
+    assert "rank 0: sum 0 of float32 of shape (2,), limit=2.0" in told
+    assert "rank 2: sum 0 of float32 of shape (3,), limit=1.0" in told
+
+
+@st.composite
+def failing_calls(draw: st.DrawFn) -> dict[str, set[int]]:
+    """For each node, which of its calls have a value beyond the limit."""
+    return {node: draw(st.sets(st.integers(0, 3), max_size=2)) for node in NODES}
+
+
+@settings(max_examples=60, deadline=None)
+@given(failing_calls(), deaths())
+def test_whichever_calls_fail_and_ranks_die_no_rank_has_a_wrong_sum(failing, dying):
+    def program(comm: Any) -> list[MaskedTotal | str]:
+        node = comm.nodes[comm.rank]
+        results: list[MaskedTotal | str] = []
+        with MaskedSum(comm, limit=1000, threshold=THRESHOLD) as sums:
+            for number in range(4):
+                values = values_of(node, number % 2)
+                try:
+                    results.append(
+                        sums.allreduce(values * 10**6 if number in failing[node] else values)
+                    )
+                except CollectiveError as error:
+                    results.append(str(error))
+        return results
+
+    results = World(NODES, dying).run(program)
+    left = {node: result for node, result in results.items() if not isinstance(result, Died)}
+    for number in range(4):
+        failed = {node for node in NODES if number in failing[node]}
+        got = {node: result[number] for node, result in left.items()}
+        if any(isinstance(result, str) for result in got.values()):
+            assert all(isinstance(result, str) for result in got.values())
+            assert failed
+            continue
+        assert not failed & set(left)
+        (contributors,) = {result.contributors for result in got.values()}
+        expected = np.add.reduce([values_of(node, number % 2) for node in contributors])
+        assert all((result.total == expected).all() for result in got.values())
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 2, 6])
