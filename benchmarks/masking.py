@@ -3,7 +3,7 @@
 python benchmarks/masking.py --json
 
 f32 in and out. The masked sum is of as many bytes, beside its keys and shares; what it takes longer
-is three more exchanges, and the processors' time for masks, of which all hosts here share two.
+is four more exchanges, and the processors' time for masks: all hosts here share two cores.
 """
 
 from __future__ import annotations

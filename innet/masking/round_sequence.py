@@ -339,6 +339,8 @@ class RoundSequence:
         return signature + reason.encode()[:_REASON_BYTES].ljust(_REASON_BYTES, b"\0")
 
     def _end(self, outcome: Outcome) -> Outcome:
+        if outcome.end is End.LOST:
+            self._lost = self._lost or outcome.cause
         self._ended += 1
         self._attempt = None
         # The caller may change what it gets, and others may still have to hear what it was.
@@ -360,7 +362,14 @@ class RoundSequence:
         if ended.min() < ended.max():
             is_ahead = self._ended == ended.max()
             outcome = self._told_outcome(int(ended.argmax()), is_ahead, request)
-            return self._begin(request) if is_ahead else self._end(outcome)
+            if is_ahead:
+                return self._begin(request)
+            if self._attempt is not None and outcome.end in (End.REFUSED, End.MISMATCHED):
+                raise SecurityError(
+                    f"rank {ended.argmax()} tells of a masked sum that was refused, and all ranks "
+                    "had begun it: the ranks do not run the same program. The round is lost"
+                )
+            return self._end(outcome)
         attempt = self._attempt
         if attempt is not None and isinstance(request, SumRequest):
             if stages.max() == 2:

@@ -228,6 +228,27 @@ def test_a_rank_that_has_signed_does_not_begin_its_sum_anew(monkeypatch):
     require_hidden(rounds.values(), THRESHOLD - 1)
 
 
+def test_a_rank_that_has_masked_is_not_made_to_try_again(monkeypatch):
+    """A liar says that the sum was refused: who repeats the update would be in two sums."""
+    from innet.masking.round_sequence import End, Outcome, RoundSequence
+
+    end = RoundSequence._end
+
+    def lying_end(sequence: RoundSequence, outcome: Outcome) -> Outcome:
+        ended = end(sequence, outcome)
+        if outcome.end is End.SUMMED:
+            sequence._last = Outcome(End.REFUSED, "rank 0 (h0) takes no part")
+        return ended
+
+    monkeypatch.setattr(RoundSequence, "_end", lying_end)
+    last_call = CALLS_BEFORE_SIGNING + 1
+    results = World(NODES, [Death("h4", last_call, speaks=True, heard_by=("h0",))]).run(one_sum)
+    assert results["h0"].contributors == NODES
+    for node in NODES[1:4]:
+        assert isinstance(results[node], SecurityError)
+        assert "all ranks had begun it" in str(results[node])
+
+
 def test_nothing_that_is_revealed_can_be_read_on_a_link():
     """The secrets that unmask the sum are encrypted for the ranks: a listener has not even it."""
     seen = bytearray()
