@@ -6,6 +6,7 @@ The command line sets them with ``--set transport.max_window=128``; a program pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -31,7 +32,10 @@ MIN_HOST_SLOTS = 64
 
 class _Model(BaseModel):
     # Infinity has no word in JSON, and would come back as null, which is no number.
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+    # A value may be a broker's URL with a password.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, ser_json_inf_nan="strings", hide_input_in_errors=True
+    )
 
 
 class TransportSettings(_Model):
@@ -163,6 +167,7 @@ class TelemetrySettings(_Model):
 
     broker: str = Field(
         default="embedded",
+        repr=False,
         description="embedded (in the launcher), none, or mqtt[s]://[user:password@]host[:port]",
     )
     broker_port: int | None = Field(
@@ -276,8 +281,10 @@ class Settings(_Model):
             section, dot, name = key.strip().partition(".")
             if not equals or not dot or name not in document.get(section, {}):
                 known = ", ".join(f"{s}.{n}" for s, fields in document.items() for n in fields)
+                # Without its value, which may be a password in the wrong place.
                 raise SettingsError(
-                    f"{assignment!r} sets nothing. Write section.name=value, with one of: {known}"
+                    f"{_name_in(assignment)!r} sets nothing. Write section.name=value, with one "
+                    f"of: {known}"
                 )
             document[section][name] = value.strip()
         try:
@@ -285,7 +292,10 @@ class Settings(_Model):
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise SettingsError(f"{place}: {first['msg']} (given: {first['input']!r})") from error
+            # What has several values is not shown: a secret may be among them.
+            is_one = not isinstance(first["input"], dict)
+            given = f" (given: {first['input']!r})" if is_one else ""
+            raise SettingsError(f"{place}: {first['msg']}{given}") from error
 
     @classmethod
     def load(cls, path: Path) -> Settings:
@@ -298,3 +308,8 @@ class Settings(_Model):
             return cls.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise SettingsError(f"cannot read the settings {path}: {error}") from error
+
+
+def _name_in(assignment: str) -> str:
+    found = re.match(r"[\w.\s-]*", assignment)
+    return "" if found is None else found[0].strip()

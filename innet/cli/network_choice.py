@@ -66,7 +66,9 @@ def chosen_settings(
 
     Raises:
         SettingsError: an assignment is malformed, unknown or out of range.
+        TelemetryError, SecurityError: the broker is not named as it should be.
     """
+    from innet.cli.broker_choice import with_broker
     from innet.settings import Settings
 
     named = {
@@ -77,7 +79,7 @@ def chosen_settings(
         "log.level": log_level,
     }
     options = [f"{name}={value}" for name, value in named.items() if value is not None]
-    return Settings().with_assignments([*assignments, *options])
+    return Settings().with_assignments(with_broker([*assignments, *options]))
 
 
 def chosen_output(settings: Settings, console: Console | None = None) -> ConsoleOutput:

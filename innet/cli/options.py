@@ -119,7 +119,8 @@ Broker = Annotated[
     typer.Option(
         metavar="URL",
         help="Publish telemetry to this MQTT broker, such as "
-        "[cyan]mqtts://user:password@host:8883[/]; [cyan]embedded[/] (the default): one in the "
+        "[cyan]mqtts://host:8883[/]; with a password: [cyan]file:PATH[/] of a file with its URL, "
+        "or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
         "launcher; [cyan]none[/]: nowhere",
         rich_help_panel=OBSERVATION_PANEL,
         show_default=False,

@@ -35,7 +35,7 @@ class ControllerConfig(BaseModel):
         record: what an earlier process of it was told.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     run_id: str
     topology: str

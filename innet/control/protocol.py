@@ -24,7 +24,7 @@ Failure = tuple[str, int | None]
 class Request(BaseModel):
     """What a client asks."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     method: str
     params: dict[str, Any] = {}
@@ -33,7 +33,7 @@ class Request(BaseModel):
 class Answer(BaseModel):
     """What a server says to it: a result, or an error for people."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     ok: bool
     result: Any = None
@@ -43,7 +43,7 @@ class Answer(BaseModel):
 class JobMessage(BaseModel):
     """A job that a switch is to serve, with its keys."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     prefix: str
     weight: int
@@ -68,7 +68,7 @@ def job_message(job: Job, keys: JobTrust, *, admits_others: bool) -> JobMessage:
 class PoolMessage(BaseModel):
     """A pool of blocks that a switch is to serve."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     prefix: str
     """Two components: ``/kv/<tenant>``."""
@@ -96,7 +96,7 @@ class Registrations(BaseModel):
 class RuleMessage(BaseModel):
     """One reduction rule, as :class:`innet.plans.Rule` has it, in plain types."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     interval: str
     operands: list[tuple[str, str]]

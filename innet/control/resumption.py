@@ -18,7 +18,7 @@ from innet.security.keys import JobTrust
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
 class KnownJob(_Part):

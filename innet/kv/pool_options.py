@@ -56,7 +56,7 @@ class PoolOptions(TypedDict, total=False):
 
 
 _TYPES: Final[dict[str, TypeAdapter[Any]]] = {
-    name: TypeAdapter(kind, config=ConfigDict(strict=True))
+    name: TypeAdapter(kind, config=ConfigDict(strict=True, hide_input_in_errors=True))
     for name, kind in get_type_hints(PoolOptions).items()
 }
 

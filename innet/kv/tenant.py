@@ -7,8 +7,6 @@ secret.
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from innet._native import _core
 from innet.errors import KVError, SecurityError
 from innet.kv.names import tenant_component, tenant_prefix
+from innet.private_files import read_private
 from innet.security.key import Key
 from innet.trust.certificate import Certificate, Validity
 from innet.trust.keys import PrivateKey
@@ -27,7 +26,6 @@ from innet.trust.names import name_of
 
 MIN_SECRET_BYTES: Final = 16
 _DERIVED_BYTES: Final = 32
-_MAX_SECRET_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -128,29 +126,5 @@ class Tenant:
 
 
 def _read_secret(path: Path) -> bytes:
-    try:
-        # Without waiting, should it be a pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            _require_private(path, os.fstat(descriptor))
-            secret = file.read(_MAX_SECRET_BYTES + 1).strip()
-    except OSError as error:
-        raise SecurityError(
-            f"cannot read the tenant's secret {path}: {error.strerror}. Make one readable by you "
-            f"alone: (umask 077; openssl rand -hex 32 > {path})"
-        ) from error
-    if len(secret) > _MAX_SECRET_BYTES:
-        raise SecurityError(
-            f"{path} is larger than {_MAX_SECRET_BYTES} bytes and so no tenant's secret"
-        )
-    return secret
-
-
-def _require_private(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise SecurityError(f"{path} is no file; a tenant's secret is kept in one")
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise SecurityError(
-            f"others than its owner have rights to {path}, which holds a tenant's secret; take "
-            f"them away: chmod 600 {path}"
-        )
+    remedy = f"Make one readable by you alone: (umask 077; openssl rand -hex 32 > {path})"
+    return read_private(path, "a tenant's secret", remedy)

@@ -16,7 +16,7 @@ MAX_MESSAGE_BYTES = 16 << 20
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class JobRequest(_Message):
@@ -81,7 +81,10 @@ class Refusal(_Message):
 Request = JobRequest | CountersRequest
 Reply = OutputLine | JobEnd | Counters | Refusal
 
-request_adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+# A job's environment may have secrets.
+request_adapter: TypeAdapter[Request] = TypeAdapter(
+    Annotated[Request, Field(discriminator="kind")], config=ConfigDict(hide_input_in_errors=True)
+)
 reply_adapter: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="kind")])
 
 

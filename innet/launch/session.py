@@ -41,6 +41,7 @@ from innet.launch.worker_environment import (
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
 from innet.plans import rank_order
+from innet.private_files import write_private
 from innet.security import KeyDealer
 from innet.security.job_certificates import CERTIFICATES_SUFFIX
 from innet.security.keys import KEYS_VARIABLE
@@ -346,7 +347,7 @@ class Session:
 
     def _write_files(self, authority: PublicKey) -> KeyDealer:
         """The settings, the operator's and the switches' keys; who deals those of jobs."""
-        self._settings_path.write_text(self.settings.model_dump_json(indent=2))
+        write_private(self._settings_path, self.settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
         security = self.settings.security

@@ -41,7 +41,7 @@ class JobSecret(BaseModel):
         secret: 32 bytes, hexadecimal.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signature: Signature
     secret: str = Field(repr=False)
@@ -76,7 +76,7 @@ class GroupCredentials(BaseModel):
             group's.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     prefixes: tuple[str, ...]
     key: Key | None
@@ -108,7 +108,7 @@ class GroupKeySource(BaseModel):
             its groups.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     secret: JobSecret | None
     hosts: Mapping[str, Key]

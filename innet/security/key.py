@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from innet._native import _core
 from innet.settings import Signature
@@ -27,11 +27,11 @@ class Key(BaseModel):
         not_after: until when it verifies, in seconds since 1970; ``None``: for ever.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signature: Signature
     name: str
-    secret: str
+    secret: str = Field(repr=False)
     not_after: float | None = None
 
     def __repr__(self) -> str:

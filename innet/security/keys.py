@@ -9,7 +9,6 @@ which the tenant of its pools of blocks is derived. The files are readable by th
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet._native import _core
 from innet.errors import SecurityError
+from innet.private_files import write_private
 from innet.security.group_keys import GroupKeySource, JobSecret
 from innet.security.job_certificates import JobCertificates
 from innet.security.key import (
@@ -56,7 +56,7 @@ class NodeKeys(BaseModel):
             count; empty: whatever local programs sign.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signing: Key
     objects: Key
@@ -96,9 +96,7 @@ class NodeKeys(BaseModel):
 
     def save(self, path: Path) -> None:
         """Write the keys to ``path``, readable by the owner alone."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.model_dump_json())
+        write_private(path, self.model_dump_json())
 
     @classmethod
     def load(cls, path: Path) -> NodeKeys:
@@ -125,7 +123,7 @@ class JobTrust(BaseModel):
         trusted: whose signatures are taken for the job's names, and for no others.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signing: Key | None
     trusted: tuple[Key, ...]

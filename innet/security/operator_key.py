@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Self
 
@@ -10,6 +9,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from innet.errors import SecurityError
+from innet.private_files import write_private
 
 OPERATOR_KEY_NAME = "operator.key"
 """Name of the file in the run directory."""
@@ -45,9 +45,7 @@ class OperatorKey:
 
     def save(self, path: Path) -> None:
         """Write the key to ``path``."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self._private.private_bytes_raw().hex())
+        write_private(path, self._private.private_bytes_raw().hex())
 
     @property
     def public(self) -> str:

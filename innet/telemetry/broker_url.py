@@ -40,8 +40,12 @@ class BrokerUrl:
         try:
             parts = urlsplit(text)
             port = parts.port
-        except ValueError as error:
-            raise TelemetryError(f"the broker's URL is malformed: {error}; {_EXPECTED}") from None
+        except ValueError:
+            # The error would show what it takes for a port or a host: a password with a slash.
+            raise TelemetryError(
+                f"the broker's URL is malformed: its port is no number up to 65535, or its "
+                f"password has characters that are not percent-encoded; {_EXPECTED}"
+            ) from None
         if parts.scheme not in _DEFAULT_PORTS:
             raise TelemetryError(
                 f"a broker cannot be reached by {parts.scheme or 'no scheme'!r}; {_EXPECTED}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from pathlib import Path
 from typing import Self
 
+from innet.private_files import write_private
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.mqtt_broker import Broker, BrokerLimits
 from innet.telemetry.mqtt_session import Listener
@@ -66,9 +66,7 @@ class EmbeddedBroker:
         protocol = self.broker.protocol_for(Listener((_USER, password)))
         server = await asyncio.get_running_loop().create_server(protocol, _LOOPBACK, port)
         self._servers.append(server)
-        descriptor = os.open(self._password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(password)
+        write_private(self._password_file, password)
         bound_port = server.sockets[0].getsockname()[1]
         self._url = BrokerUrl(_LOOPBACK, bound_port, username=_USER, password=password)
 

@@ -23,7 +23,7 @@ OnDeath = Literal["abort", "shrink", "wait"]
 class JobFile(BaseModel):
     """A job: which nodes hold its ranks, over which network."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str
     """As its names begin, and as records and events call it: ``train.1``."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 TIMEOUT_S = 60
 INNET = [sys.executable, "-m", "innet"]
@@ -54,3 +55,14 @@ def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
         if text in line:
             return lines
     raise AssertionError(f"{text!r} was not printed: {lines}\n{process.communicate()[1]}")
+
+
+def command_lines() -> str:
+    """Those of all processes of this machine, as any user can read them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().decode(errors="replace"))
+        except OSError:  # it has ended
+            continue
+    return "\n".join(found)

@@ -29,7 +29,8 @@ def watch(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The MQTT broker of a run that is not of this machine",
+            help="The MQTT broker of a run that is not of this machine; with a password: "
+            "[cyan]file:PATH[/] of a file with its URL",
             show_default=False,
         ),
     ] = None,
@@ -43,6 +44,7 @@ def watch(
     It reads what the nodes publish over MQTT, and so also works from another machine.
     """
 
+    from innet.cli.broker_choice import typed_broker
     from innet.cli.watch_view import EventLines, LiveScreen
     from innet.emulation.runs import find_run
     from innet.telemetry.broker_url import BrokerUrl
@@ -55,7 +57,7 @@ def watch(
             raise typer.BadParameter(
                 "say which run: innet watch ID --broker URL", param_hint="'ID'"
             )
-        source = RunBroker(BrokerUrl.parse(broker))
+        source = RunBroker(BrokerUrl.parse(typed_broker(broker)))
     else:
         record = find_run(run_id)
         run_id, source = record.run_id, broker_of(record)

@@ -1,0 +1,58 @@
+"""Files that hold secrets: only their owner can read them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from innet.errors import SecurityError
+
+_MAX_BYTES: Final = 1 << 16
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write ``text``, and let nobody but the owner read the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, 0o600)  # the file may have been there
+        file.write(text)
+
+
+def read_private(path: Path, what: str, remedy: str) -> bytes:
+    """What a file holds, without white space at its ends.
+
+    Args:
+        path: the file.
+        what: it holds, for messages.
+        remedy: how to make such a file, for messages.
+
+    Raises:
+        SecurityError: the file cannot be read, is too large, or others may read it.
+    """
+    try:
+        # Without waiting, should it be a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            _require_private(path, os.fstat(descriptor), what)
+            content = file.read(_MAX_BYTES + 1).strip()
+    except OSError as error:
+        raise SecurityError(f"cannot read {what} {path}: {error.strerror}. {remedy}") from error
+    if len(content) > _MAX_BYTES:
+        raise SecurityError(f"{path} is larger than {_MAX_BYTES} bytes and so not {what}")
+    return content
+
+
+def _require_private(path: Path, status: os.stat_result, what: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SecurityError(f"{path} is no file; {what} is kept in one")
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SecurityError(
+            f"others than its owner have rights to {path}, which holds {what}; take "
+            f"them away: chmod 600 {path}"
+        )
