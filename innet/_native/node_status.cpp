@@ -79,6 +79,7 @@ nb::dict management_dict(const management::ManagementCounters& c) {
     d["forbidden"] = c.forbidden;
     d["replayed"] = c.replayed;
     d["stale"] = c.stale;
+    d["keyless"] = c.keyless;
     d["full"] = c.full;
     d["datasets"] = c.datasets;
     d["routes"] = c.routes;
@@ -229,6 +230,8 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     tables["faces_refused"] = status.faces.refused;
     tables["faces_evicted"] = status.faces.evicted;
     tables["bad_framing"] = status.faces.bad_framing;
+    tables["foreign_protocol"] = status.faces.foreign_protocol;
+    tables["sent_malformed"] = status.faces.sent_malformed;
     d["node"] = tables;
     d["reducer"] = reducer_dict(status.reducer);
     d["endpoint"] = endpoint_dict(status.endpoint);

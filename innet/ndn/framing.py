@@ -5,11 +5,14 @@ from __future__ import annotations
 from innet._native import _core
 from innet.errors import MalformedPacket
 from innet.ndn.wire import parsed
+from innet.packets.numbers import TlvType
 
 MAX_ELEMENT_BYTES = 66_000
 """The largest packets of innet's own nodes, and their link header."""
 _HEADER_BYTES = 18
 """More than a type and a length ever take."""
+_PACKET_TYPES = bytes((TlvType.INTEREST, TlvType.DATA, TlvType.LP_PACKET))
+"""Outer types of NDN packets; each has one byte."""
 
 
 class StreamFramer:
@@ -41,6 +44,11 @@ class StreamFramer:
         return packets
 
     def _size_at(self, start: int) -> int | None:
+        if self._bytes[start : start + 1].strip(_PACKET_TYPES):
+            raise MalformedPacket(
+                f"invalid packet type {self._bytes[start]}: expected 5 (Interest), 6 (Data) or 100 "
+                "(LpPacket); the peer does not speak NDN"
+            )
         size = parsed(_core.first_element_size, bytes(self._bytes[start : start + _HEADER_BYTES]))
         if size is not None and size > MAX_ELEMENT_BYTES:
             raise MalformedPacket(

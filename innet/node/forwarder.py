@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,8 +16,7 @@ from innet.ndn.strategy import Strategy, StrategyRunner
 from innet.node.native_settings import native_settings
 from innet.settings import Settings
 
-_EVERY_USER = 0o666
-"""As NFD does: who may give commands is decided by what they are signed with."""
+_OWNER, _EVERY_USER = 0o600, 0o666
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,14 @@ class ForwarderOptions:
     """What a forwarder is made with.
 
     Attributes:
-        listeners: face URIs to listen on: ``unix:///path``, ``tcp4://0.0.0.0:6363``,
-            ``udp4://0.0.0.0:6363``.
+        listeners: face URIs to listen on: ``unix:///path``, ``tcp4://127.0.0.1:6363``,
+            ``udp4://127.0.0.1:6363``.
         cache_bytes: size of the content store; 0 for none.
         cache_policy: ``lru`` or ``s3fifo``.
         udp_idle_s: silence after which a UDP peer is forgotten.
         strategies: written in Python, each with its prefix.
-        command_keys: whose management commands are obeyed; none: whatever local programs sign.
+        command_keys: whose management commands are obeyed; none: those of every program that may
+            connect to the Unix socket.
         localhop_rib: whether programs one hop away may register routes, too.
     """
 
@@ -41,6 +42,9 @@ class ForwarderOptions:
     strategies: Sequence[tuple[str, Strategy]] = ()
     command_keys: Sequence[_core.SigningKey] = ()
     localhop_rib: bool = False
+    unix_permissions: int | None = None
+    """Of the Unix socket's file: who may connect. ``None``: its owner, and every user when root
+    runs the forwarder, as NFD's socket has it."""
 
 
 class Forwarder:
@@ -96,13 +100,20 @@ class Forwarder:
     def _listen(self, node: _core.Node, uri: str) -> str:
         try:
             return node.listen(
-                uri, permissions=_EVERY_USER, udp_idle_timeout_s=self._options.udp_idle_s
+                uri,
+                permissions=self._unix_permissions(),
+                udp_idle_timeout_s=self._options.udp_idle_s,
             )
         except RuntimeError as error:
             raise EmulationError(
                 f"cannot listen on {uri}: {error}. Choose another with --unix, --tcp or --udp, or "
                 "leave it out with --no-unix, --no-tcp or --no-udp."
             ) from error
+
+    def _unix_permissions(self) -> int:
+        if self._options.unix_permissions is not None:
+            return self._options.unix_permissions
+        return _EVERY_USER if os.geteuid() == 0 else _OWNER
 
     def __exit__(
         self,

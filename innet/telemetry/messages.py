@@ -120,6 +120,8 @@ class TableCounters(_Message):
     faces_refused: int
     faces_evicted: int
     bad_framing: int
+    foreign_protocol: int
+    sent_malformed: int
     cache_entries: int
 
 

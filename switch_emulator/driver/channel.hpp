@@ -22,8 +22,9 @@ struct SocketCounters {
 /// What a channel's end was.
 enum class ChannelEnd : std::uint8_t {
     kOpen,
-    kHungUp,      ///< by the peer, or the connection broke
-    kBadFraming,  ///< what came could not be cut into packets
+    kHungUp,       ///< by the peer, or the connection broke
+    kBadFraming,   ///< what came could not be cut into packets
+    kForeignType,  ///< what came is no packet of NDN: the peer speaks another protocol
 };
 
 /// Neither blocks nor allocates per packet once warm.
@@ -42,6 +43,8 @@ class Channel {
     /// Sends from the front of `packets`; the number taken. Fewer than all: there is no room, and
     /// the next call must begin with the first that was not taken.
     virtual std::size_t send(std::span<const OutgoingPacket> packets) = 0;
+    /// Whether packets come as a stream of bytes: a malformed one makes the rest suspect.
+    virtual bool is_stream() const { return false; }
     /// Whether `send` copies packets that lie in parts.
     virtual bool takes_parts() const { return false; }
     /// Whether packets may come that `fd` does not tell of: who waits for it alone calls `rest`

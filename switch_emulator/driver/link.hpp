@@ -68,6 +68,7 @@ struct Link {
     std::size_t held = 0;
     std::size_t held_bytes = 0;
     std::uint64_t backlog_dropped = 0;
+    bool sent_malformed = false;  ///< a client's stream did: nothing more is read from it
     bool waits_for_room = false;
     std::uint64_t refusals_noted = 0;  ///< ICMP's: nobody listened there
     TimePoint last_heard{};

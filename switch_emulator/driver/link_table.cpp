@@ -74,19 +74,17 @@ std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
     return added->face;
 }
 
-std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, FaceScope scope,
+std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, FaceOptions options,
                                              management::FaceDescription description,
                                              TimePoint now) {
     auto link = std::make_unique<Link>();
-    link->kind = foreign_kind(channel->fd() >= 0, scope);
+    link->kind = foreign_kind(channel->fd() >= 0, options.scope);
+    options.foreign = true;
+    options.max_packet_bytes = kMaxForeignPacketBytes;
     link->channel = std::move(channel);
     link->description = std::move(description);
     link->last_heard = now;
-    const Link* added =
-        has_room(link->kind)
-            ? put(std::move(link),
-                  {.foreign = true, .scope = scope, .max_packet_bytes = kMaxForeignPacketBytes})
-            : nullptr;
+    const Link* added = has_room(link->kind) ? put(std::move(link), options) : nullptr;
     if (added == nullptr) {
         count_refused();
         return std::nullopt;
@@ -193,12 +191,23 @@ void LinkTable::deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint 
         link->last_heard = now;
         for (PacketTap& tap : taps_) tap.on_received(face, packets);
         digests_.compute(packets, node_);
-        for (std::size_t i = 0; i < packets.size(); ++i) {
-            node_.on_packet(face, std::move(packets[i]), now, digests_.of(i));
+        for (std::size_t i = 0; i < packets.size() && !link->sent_malformed; ++i) {
+            deliver_one(*link, std::move(packets[i]), digests_.of(i), now);
         }
         if (link->foreign()) pause_if_useless(*link, now);
     }
     packets.clear();
+}
+
+// A client's connection ends with its first malformed packet: what follows may be anything. One
+// that management made on purpose leads to a forwarder, which may pass on what others made.
+void LinkTable::deliver_one(Link& link, PacketRef packet, const security::Sha256Digest* digest,
+                            TimePoint now) {
+    const bool is_clients = link.channel->is_stream() &&
+                            link.description.persistency == management::FacePersistency::kOnDemand;
+    const std::uint64_t before = node_.face_counters(link.face).malformed_in;
+    node_.on_packet(link.face, std::move(packet), now, digest);
+    link.sent_malformed = is_clients && node_.face_counters(link.face).malformed_in != before;
 }
 
 void LinkTable::pause_if_useless(Link& link, TimePoint now) {
@@ -213,8 +222,10 @@ void LinkTable::pause_if_useless(Link& link, TimePoint now) {
 
 void LinkTable::close_if_ended(Link& link, TimePoint now) {
     const ChannelEnd end = link.channel->end();
-    if (end == ChannelEnd::kOpen) return;
+    if (end == ChannelEnd::kOpen && !link.sent_malformed) return;
     if (end == ChannelEnd::kBadFraming) ++counters_.bad_framing;
+    if (end == ChannelEnd::kForeignType) ++counters_.foreign_protocol;
+    if (link.sent_malformed) ++counters_.sent_malformed;
     close(link.face, now);
 }
 

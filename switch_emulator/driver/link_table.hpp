@@ -20,9 +20,12 @@ namespace innet::driver {
 struct FaceTableCounters {
     std::uint64_t opened = 0;
     std::uint64_t closed = 0;
-    std::uint64_t bad_framing = 0;  ///< of those closed: what came could not be cut into packets
-    std::uint64_t refused = 0;      ///< connections and peers beyond the limits
-    std::uint64_t evicted = 0;      ///< UDP peers of those closed, whose place another one took
+    // Of those closed, streams whose bytes
+    std::uint64_t bad_framing = 0;       ///< could not be cut into packets
+    std::uint64_t foreign_protocol = 0;  ///< began with no packet of NDN, or went on with none
+    std::uint64_t sent_malformed = 0;    ///< held a malformed packet
+    std::uint64_t refused = 0;           ///< connections and peers beyond the limits
+    std::uint64_t evicted = 0;  ///< UDP peers of those closed, whose place another one took
 };
 
 /// Confined to the node's thread, but for `add` before the thread starts.
@@ -39,8 +42,9 @@ class LinkTable {
     std::optional<FaceId> add(std::unique_ptr<Channel> channel,
                               const std::optional<simulation::LinkOptions>& shape,
                               std::string& error);
-    /// Any NDN program. Nothing when there are too many of its kind already; counted.
-    std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceScope scope,
+    /// Any NDN program; of `options`, its scope and who admitted it count. Nothing when there are
+    /// too many of its kind already; counted.
+    std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceOptions options,
                                       management::FaceDescription description, TimePoint now);
     bool has_room(LinkKind kind) const { return links_of(kind) < most_links(kind); }
     void count_refused() { ++counters_.refused; }
@@ -99,6 +103,8 @@ class LinkTable {
     /// `count` packets from the front of the backlog have left.
     void release_held(Link& link, std::size_t count);
     void drop_backlog_from(Link& link, std::size_t count);
+    void deliver_one(Link& link, PacketRef packet, const security::Sha256Digest* digest,
+                     TimePoint now);
     void pause_if_useless(Link& link, TimePoint now);
     void note_refusal_of(const Link& link);
     void close_if_ended(Link& link, TimePoint now);

@@ -86,8 +86,9 @@ void Listeners::accept(StreamListener& listener, TimePoint now) {
         description.persistency = management::FacePersistency::kOnDemand;
         links_.add_foreign(
             std::make_unique<StreamChannel>(std::move(connection.fd), kMaxForeignPacketBytes),
-            connection.is_local ? FaceScope::kLocal : FaceScope::kNonLocal, std::move(description),
-            now);
+            {.scope = connection.is_local ? FaceScope::kLocal : FaceScope::kNonLocal,
+             .admitted_by_file = listener.uri().scheme == FaceScheme::kUnix},
+            std::move(description), now);
     }
 }
 
@@ -122,7 +123,8 @@ std::optional<FaceId> Listeners::add_peer(UdpPort& port, const SocketAddress& pe
     const FaceScope scope = peer.is_loopback() ? FaceScope::kLocal : FaceScope::kNonLocal;
     const LinkKind kind = foreign_kind(false, scope);
     if (!links_.has_room(kind)) links_.evict_udp_peer(kind, now);
-    const auto face = links_.add_foreign(port.channel_to(peer), scope, std::move(description), now);
+    const auto face =
+        links_.add_foreign(port.channel_to(peer), {.scope = scope}, std::move(description), now);
     if (!face) return std::nullopt;
     port.set_face(peer, *face);
     if (next_idle_check_ == kNever) next_idle_check_ = now + idle_check_interval_;

@@ -133,8 +133,8 @@ FaceCreation SocketFaceFactory::make_udp(const FaceUri& remote, FacePersistency 
     description.persistency = persistency;
     description.mtu = kMaxForeignPacketBytes;
     const FaceScope scope = remote.address.is_loopback() ? FaceScope::kLocal : FaceScope::kNonLocal;
-    const auto face = links_.add_foreign(std::make_unique<UdpSocket>(std::move(*port)), scope,
-                                         std::move(description), now);
+    const auto face = links_.add_foreign(std::make_unique<UdpSocket>(std::move(*port)),
+                                         {.scope = scope}, std::move(description), now);
     if (face) return *face;
     return failure(504, "too many faces");
 }
@@ -190,7 +190,8 @@ FaceCreation SocketFaceFactory::finish_connecting(Connecting& connecting, TimePo
     const bool is_local = connecting.remote.address.is_loopback() && local && local->is_loopback();
     const auto face = links_.add_foreign(
         std::make_unique<StreamChannel>(std::move(connecting.fd), kMaxForeignPacketBytes),
-        is_local ? FaceScope::kLocal : FaceScope::kNonLocal, std::move(description), now);
+        {.scope = is_local ? FaceScope::kLocal : FaceScope::kNonLocal}, std::move(description),
+        now);
     if (face) return *face;
     return failure(504, "too many faces");
 }

@@ -46,8 +46,9 @@ void StreamChannel::cut(PacketPool& pool, std::vector<PacketRef>& into) {
     while (begin < filled_) {
         const wire::ByteView waiting = buffer_.bytes().subspan(begin, filled_ - begin);
         const Frame frame = front_frame(waiting, max_packet_bytes_);
-        if (frame.state == FrameState::kBad) {
-            end_ = ChannelEnd::kBadFraming;
+        if (frame.state == FrameState::kBad || frame.state == FrameState::kForeign) {
+            end_ = frame.state == FrameState::kBad ? ChannelEnd::kBadFraming
+                                                   : ChannelEnd::kForeignType;
             return;
         }
         if (frame.state == FrameState::kIncomplete) break;

@@ -24,6 +24,7 @@ class StreamChannel final : public Channel {
     int fd() const override { return fd_.get(); }
     bool receive(PacketPool& pool, std::vector<PacketRef>& into) override;
     std::size_t send(std::span<const OutgoingPacket> packets) override;
+    bool is_stream() const override { return true; }
     ChannelEnd end() const override { return end_; }
     const SocketCounters& counters() const override { return counters_; }
 

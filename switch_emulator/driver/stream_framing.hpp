@@ -11,7 +11,8 @@ namespace innet::driver {
 enum class FrameState : std::uint8_t {
     kComplete,    ///< `size` bytes from the front are a packet
     kIncomplete,  ///< more must come
-    kBad,         ///< what follows cannot be cut any more
+    kBad,         ///< malformed length: the end of the packet is unknown
+    kForeign,     ///< no packet of NDN begins with this type: the peer speaks another protocol
 };
 
 struct Frame {
@@ -19,7 +20,8 @@ struct Frame {
     std::size_t size = 0;
 };
 
-/// The element in front of `bytes`, which may end anywhere; one of more than `max_bytes` is bad.
+/// The packet in front of `bytes`, which may end anywhere: an Interest, a Data or an LpPacket. One
+/// of more than `max_bytes` is bad.
 Frame front_frame(wire::ByteView bytes, std::size_t max_bytes);
 
 }  // namespace innet::driver

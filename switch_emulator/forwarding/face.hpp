@@ -28,6 +28,9 @@ struct FaceOptions {
     /// and reasons of Nacks, and may ask for names of jobs.
     bool foreign = false;
     FaceScope scope = FaceScope::kNonLocal;
+    /// The permissions of a Unix socket's file admitted the program behind it. Without a list of
+    /// keys, management obeys such faces alone: any web page can reach the loopback addresses.
+    bool admitted_by_file = false;
     /// Larger packets, link headers included, are not sent there.
     std::size_t max_packet_bytes = kMaxPacketBytes;
     /// What is sent there may be in parts, some of which are lent: the driver is done with it, or

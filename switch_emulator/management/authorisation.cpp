@@ -28,7 +28,7 @@ Authorisation::Authorisation(const AuthorisationOptions& options, ReplayGuard& r
         }
         key_names_.push_back(key.name);
     }
-    // Whoever is in the machine may command it, unless there is a list of those who may.
+    // Programs that a socket's file admits may command, unless there is a list of those who may.
     keyring_.accept_digest(key_names_.empty());
 }
 
@@ -37,6 +37,7 @@ Authorisation::Ruling Authorisation::judge(const Request& request) {
         return Ruling::kNotLocalhop;
     }
     if (!request.signature) return Ruling::kUnsigned;
+    if (key_names_.empty() && !request.admitted_by_file) return Ruling::kKeyless;
     // A key that nobody has verified must not be able to use up the times of the true one.
     const FaceId signer_face = key_names_.empty() ? request.from : kNoFace;
     // Before the signature, whose verification takes most of the time.
@@ -89,6 +90,9 @@ std::string_view describe(Authorisation::Ruling ruling) {
             return "commands must be signed";
         case Authorisation::Ruling::kNotLocalhop:
             return "not obeyed from /localhop here";
+        case Authorisation::Ruling::kKeyless:
+            return "over TCP and UDP only listed keys may command: connect to the Unix socket, or "
+                   "list the key's certificate (--commands-by)";
         case Authorisation::Ruling::kUnknownKey:
             return "this key may not command this node";
         case Authorisation::Ruling::kBadSignature:

@@ -20,7 +20,7 @@ struct AllowedKey {
 };
 
 struct AuthorisationOptions {
-    /// Empty: whoever reaches this node by a local face, and signs, by whatever key or none.
+    /// Empty: every program that a Unix socket's file admits, signed by whatever key or its digest.
     std::vector<AllowedKey> keys;
     /// Whether `/localhop/nfd/rib` commands of these keys are obeyed, from faces that are not
     /// local, too.
@@ -35,6 +35,8 @@ class Authorisation {
 
     struct Request {
         FaceId from = kNoFace;
+        /// As `FaceOptions` says of the face.
+        bool admitted_by_file = false;
         bool localhop = false;
         std::string_view module;
         wire::NameView interest_name;
@@ -45,6 +47,7 @@ class Authorisation {
         kAllowed,
         kUnsigned,      ///< commands are signed, if only by their digest
         kNotLocalhop,   ///< this is not commanded from one hop away
+        kKeyless,       ///< came over TCP or UDP, and no keys are listed
         kUnknownKey,    ///< not one of the keys
         kBadSignature,  ///< not what this key, or the digest, gives
         kUntimed,       ///< signed by a key, and without a time

@@ -146,6 +146,7 @@ std::optional<ControlResponse> Management::refusal(const Question& question, con
                                                    const ControlParameters& parameters) {
     const Authorisation::Ruling ruling =
         authorisation_.judge({.from = question.from,
+                              .admitted_by_file = admitted_by_file(question.from),
                               .localhop = question.address.localhop,
                               .module = question.address.module,
                               .interest_name = question.interest.name(),
@@ -153,9 +154,15 @@ std::optional<ControlResponse> Management::refusal(const Question& question, con
                               .wall_time_ms = status_.wall_time_ms(question.now)});
     if (ruling == Authorisation::Ruling::kAllowed) return std::nullopt;
     count_forbidden(question);
+    if (ruling == Authorisation::Ruling::kKeyless) ++counters_.keyless;
     if (ruling == Authorisation::Ruling::kReplayed) ++counters_.replayed;
     if (ruling == Authorisation::Ruling::kStale) ++counters_.stale;
     return ControlResponse{kForbidden, std::string(describe(ruling)), parameters};
+}
+
+bool Management::admitted_by_file(FaceId from) const {
+    const bool is_own = from > kMaxNetworkFace;  // a requester of this node
+    return is_own || node_.face_options(from).admitted_by_file;
 }
 
 void Management::count_forbidden(const Question& question) {

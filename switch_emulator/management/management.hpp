@@ -38,8 +38,9 @@ struct ManagementCounters {
     std::uint64_t malformed = 0;  ///< answered with 400: could not be read
     std::uint64_t forbidden = 0;  ///< answered with 403, replayed ones included
     std::uint64_t replayed = 0;
-    std::uint64_t stale = 0;  ///< likewise of those forbidden: their time is not near this node's
-    std::uint64_t full = 0;   ///< answered with 503: this node keeps no more of that
+    std::uint64_t keyless = 0;  ///< of those forbidden: over TCP or UDP, and no keys are listed
+    std::uint64_t stale = 0;    ///< likewise of those forbidden: their time is not near this node's
+    std::uint64_t full = 0;     ///< answered with 503: this node keeps no more of that
     std::uint64_t datasets = 0;  ///< Interests for datasets and their segments
     std::uint64_t routes = 0;    ///< registered now
 };
@@ -80,6 +81,7 @@ class Management final : public forwarding::LocalService {
     /// Empty when the command may be carried out.
     std::optional<ControlResponse> refusal(const Question& question, const Command& command,
                                            const ControlParameters& parameters);
+    bool admitted_by_file(FaceId from) const;
     void count_forbidden(const Question& question);
     Production carry_out(const Question& question, Module& module, const CommandRule& rule,
                          const ControlParameters& parameters);

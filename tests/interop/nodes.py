@@ -5,14 +5,19 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from innet._native import _core
+from innet.ndn import HmacSigner
+from innet.ndn.signers import Signer
 from innet.node.native_settings import native_settings
 from innet.settings import Settings
 
 PREFIX = "/interop"
 """What is served in these tests; the far switch has a route for it."""
+OPERATOR = "/interop/operator/KEY/1"
+"""The key that commands over TCP and UDP: its secret is no secret here."""
+OPERATOR_SECRET = b"what signs commands over IP"
 _CACHE_BYTES = 1 << 20
 
 
@@ -24,11 +29,28 @@ class Route:
         producer: address of the node where producers connect.
         consumer: of the one where consumers do.
         prefix: what the consumers' node asks the producers' for.
+        nodes: those of this process.
     """
 
     producer: str
     consumer: str
     prefix: str = PREFIX
+    nodes: tuple[_core.Node, ...] = field(default=(), repr=False)
+
+    @property
+    def over_ip(self) -> bool:
+        """Whether commands need a listed key."""
+        return not self.producer.startswith("unix:")
+
+    @property
+    def command_signer(self) -> Signer | None:
+        """What signs a client's commands."""
+        return HmacSigner(OPERATOR, OPERATOR_SECRET) if self.over_ip else None
+
+    def admit(self, *keys: _core.SigningKey) -> None:
+        """Let these keys command the nodes, where keys are needed; beside the operator's."""
+        for node in self.nodes if self.over_ip else ():
+            node.authorise_commands([_core.SigningKey("hmac", OPERATOR, OPERATOR_SECRET), *keys])
 
 
 @contextmanager
@@ -37,7 +59,8 @@ def two_switches(near_uri: str, far_uri: str) -> Iterator[Route]:
     near_end, far_end = _link()
     near, far = _switch("s0", near_end), _switch("s1", far_end)
     try:
-        route = Route(producer=near.listen(near_uri), consumer=far.listen(far_uri))
+        route = Route(near.listen(near_uri), far.listen(far_uri), nodes=(near, far))
+        route.admit()
         far.add_route(PREFIX, 0)
         yield route
     finally:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from ndn.app import NDNApp as OlderApp
+from ndn.app_support.nfd_mgmt import make_command_v2, parse_response
 from ndn.appv2 import NDNApp, pass_all
 from ndn.encoding import Component, FormalName, Name
 from ndn.security import KeychainDigest
-from ndn.security.signer import DigestSha256Signer
+from ndn.security.signer import DigestSha256Signer, HmacSha256Signer
 from ndn.transport.stream_face import TcpFace, UnixFace
 from ndn.transport.udp_face import UdpFace
 
 from innet.ndn.address import FaceAddress
+from tests.interop.nodes import OPERATOR, OPERATOR_SECRET, Route
 
 SEGMENT_BYTES = 1000
 
@@ -59,6 +62,36 @@ async def _running(app: Any) -> AsyncIterator[None]:
     finally:
         app.shutdown()
         await loop
+
+
+class _CommandSigner(HmacSha256Signer):
+    """python-ndn's, which also tells the time, as a key's commands must."""
+
+    def write_signature_info(self, signature_info: Any) -> None:
+        super().write_signature_info(signature_info)
+        signature_info.signature_time = time.time_ns() // 1_000_000
+        signature_info.signature_nonce = time.time_ns() % 2**64
+
+
+async def register(app: NDNApp | OlderApp, route: Route, verb: str = "register") -> bool:
+    """Tell the node of what the application serves: by its own call where that is obeyed.
+
+    Over TCP and UDP a command needs a listed key, which neither interface's own call signs with.
+    """
+    older = isinstance(app, OlderApp)
+    if not route.over_ip:
+        if verb == "unregister":
+            return bool(await app.unregister(route.prefix))
+        return bool(
+            await (app.register(route.prefix, None) if older else app.register(route.prefix))
+        )
+    name = make_command_v2("rib", verb, name=route.prefix)
+    signer = _CommandSigner(OPERATOR, OPERATOR_SECRET)
+    if older:
+        _, _, content = await app.express_interest(name, app_param=b"", signer=signer)
+    else:
+        _, content, _ = await app.express(name, pass_all, app_param=b"", signer=signer)
+    return int(parse_response(content)["status_code"]) == 200
 
 
 def serve_segments(app: NDNApp, name: str, version: int, content: bytes) -> FormalName:

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
+from innet._native import _core
 from innet.ndn import Client, Name, encode_data
 from innet.ndn.objects import discover_version, fetch, publish
 from innet.ndn.sync import SyncGroup, SyncTiming
 from tests.interop.ndnts_peer import NdntsPeer, missing
-from tests.interop.nodes import listening_node
+from tests.interop.nodes import Route, listening_node
 from tests.interop.run import ALSO_IN_A_RUN
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 TEXT = "".join(random.Random(5).choices("abcdefgh", k=20_500))
+_KEY = "/interop/theirs/KEY/1"
 TELLING_AT_ONCE = SyncTiming(suppression_s=0.0)
 
 
+@asynccontextmanager
+async def producing_peer(route: Route) -> AsyncIterator[NdntsPeer]:
+    """It registers with a key of its own where its node wants one."""
+    async with NdntsPeer(route.producer, _KEY if route.over_ip else None) as peer:
+        if route.over_ip:
+            route.admit(_core.SigningKey("ecdsa", _KEY, peer.public_key))
+        yield peer
+
+
 async def test_what_we_register_ndnts_gets(route):
-    async with Client(route.producer) as client, NdntsPeer(route.consumer) as peer:
+    async with (
+        Client(route.producer, command_signer=route.command_signer) as client,
+        NdntsPeer(route.consumer) as peer,
+    ):
         await client.register(
             route.prefix, lambda interest: encode_data(interest.name, b"ours", freshness_s=1)
         )
@@ -30,7 +46,7 @@ async def test_what_we_register_ndnts_gets(route):
 
 @ALSO_IN_A_RUN
 async def test_our_fetch_discovers_and_gets_an_object_of_ndnts(route):
-    async with NdntsPeer(route.producer) as peer, Client(route.consumer) as client:
+    async with producing_peer(route) as peer, Client(route.consumer) as client:
         await peer.do("serve", name=route.prefix, version=7, text=TEXT, chunk=1000)
         versioned = Name(f"{route.prefix}/v=7")
         assert await discover_version(client, route.prefix) == versioned
@@ -43,7 +59,7 @@ async def test_our_fetch_discovers_and_gets_an_object_of_ndnts(route):
 @ALSO_IN_A_RUN
 async def test_ndnts_discovers_and_gets_an_object_that_we_publish(route):
     async with (
-        Client(route.producer) as client,
+        Client(route.producer, command_signer=route.command_signer) as client,
         NdntsPeer(route.consumer) as peer,
         await publish(client, route.prefix, TEXT.encode(), version=9, segment_bytes=4000),
     ):

@@ -15,7 +15,7 @@ from innet.ndn import Client, NackReason, Name, encode_data
 from innet.ndn.objects import fetch, publish
 from innet.ndn.objects.metadata import decode_metadata
 from innet.ndn.wire import parse_data
-from tests.interop.python_ndn_apps import appv2, ask, older_app, serve_segments
+from tests.interop.python_ndn_apps import appv2, ask, older_app, register, serve_segments
 from tests.interop.run import ALSO_IN_A_RUN
 
 CONTENT = random.Random(5).randbytes(30_500)
@@ -28,14 +28,17 @@ async def test_what_appv2_produces_our_client_gets(route):
             reply(app.make_data(name, b"theirs", DigestSha256Signer(), freshness_period=1000))
 
         app.attach_handler(route.prefix, serve)
-        assert await app.register(route.prefix)
+        assert await register(app, route)
         data = await client.express(f"{route.prefix}/x", must_be_fresh=True)
         assert data.content == b"theirs"
-        assert await app.unregister(route.prefix)
+        assert await register(app, route, verb="unregister")
 
 
 async def test_what_our_client_produces_appv2_gets_with_its_parameters(route):
-    async with Client(route.producer) as client, appv2(route.consumer) as app:
+    async with (
+        Client(route.producer, command_signer=route.command_signer) as client,
+        appv2(route.consumer) as app,
+    ):
         await client.register(
             route.prefix,
             lambda interest: encode_data(
@@ -58,7 +61,8 @@ async def test_the_older_interface_produces_and_consumes(route):
         def serve(name, _param, _parameters):
             app.put_data(name, content=b"older", freshness_period=1000)
 
-        assert await app.register(route.prefix, serve)
+        app.set_interest_filter(route.prefix, serve)
+        assert await register(app, route)
         async with Client(route.consumer) as client:
             assert (await client.express(f"{route.prefix}/x")).content == b"older"
         _, _, content = await other.express_interest(f"{route.prefix}/y", must_be_fresh=True)
@@ -69,7 +73,7 @@ async def test_the_older_interface_produces_and_consumes(route):
 async def test_our_fetch_finds_and_gets_an_object_of_python_ndn(route):
     async with appv2(route.producer) as app, Client(route.consumer) as client:
         serve_segments(app, route.prefix, 7, CONTENT)
-        assert await app.register(route.prefix)
+        assert await register(app, route)
         fetched = await fetch(client, route.prefix, patience_s=4)
     assert fetched.name == Name(f"{route.prefix}/v=7")
     assert fetched.content == CONTENT
@@ -78,7 +82,7 @@ async def test_our_fetch_finds_and_gets_an_object_of_python_ndn(route):
 @ALSO_IN_A_RUN
 async def test_python_ndn_finds_and_gets_an_object_that_we_publish(route):
     async with (
-        Client(route.producer) as client,
+        Client(route.producer, command_signer=route.command_signer) as client,
         older_app(route.consumer) as app,
         await publish(client, route.prefix, CONTENT, segment_bytes=4000) as published,
     ):

@@ -25,7 +25,13 @@ def test_a_stream_cut_anywhere_gives_the_packets_that_went_in(contents, pieces):
 
 
 @pytest.mark.parametrize(
-    "stream", [b"\x00\x05hello", b"\xfd\x00\x05\x00", b"\x06\xfe" + (MAX_ELEMENT_BYTES).to_bytes(4)]
+    "stream",
+    [
+        b"HTTP/1.1 400 Bad Request",
+        b"\x00\x05hello",
+        b"\xfd\x00\x05\x00",
+        b"\x06\xfe" + (MAX_ELEMENT_BYTES).to_bytes(4),
+    ],
 )
 def test_a_stream_that_is_none_is_refused_and_not_awaited(stream):
     with pytest.raises(MalformedPacket):

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,17 +21,22 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "innet forwarder",
     "innet forwarder --unix /tmp/ndn.sock --no-tcp --no-udp",
-    "innet forwarder --tcp 127.0.0.1:6363 --udp 127.0.0.1:6363 --cache 512",
+    "innet forwarder --tcp 0.0.0.0:6363 --udp 0.0.0.0:6363 --cache 512",
     "innet forwarder --commands-by operator.cert --localhop",
     "NDN_CLIENT_TRANSPORT=unix:///tmp/ndn.sock ndnpeek -p /hello",
 )
 
 _DEFAULT_SOCKET = Path("/run/nfd/nfd.sock")
-_EVERYWHERE = "0.0.0.0:6363"
+_LOOPBACK = "127.0.0.1:6363"
 _MIB = 1 << 20
+_MOST_PERMISSIONS = 0o777
 
 _Tcp = Annotated[
-    list[str], typer.Option(metavar="ADDRESS:PORT", help="Listen there; may be repeated")
+    list[str],
+    typer.Option(
+        metavar="ADDRESS:PORT",
+        help="Listen there; may be repeated. 0.0.0.0:6363 lets other machines connect",
+    ),
 ]
 _Udp = Annotated[list[str], typer.Option(metavar="ADDRESS:PORT", help="Likewise")]
 
@@ -40,8 +46,15 @@ def forwarder(
         Path,
         typer.Option(metavar="PATH", help="Unix socket; the default is where NDN programs look"),
     ] = _DEFAULT_SOCKET,
-    tcp: _Tcp = [_EVERYWHERE],  # noqa: B006  # typer copies it
-    udp: _Udp = [_EVERYWHERE],  # noqa: B006
+    tcp: _Tcp = [_LOOPBACK],  # noqa: B006  # typer copies it
+    udp: _Udp = [_LOOPBACK],  # noqa: B006
+    unix_mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OCTAL",
+            help="Who may connect to the Unix socket, and command; default 600, for root 666",
+        ),
+    ] = None,
     no_unix: Annotated[bool, typer.Option("--no-unix", help="No Unix socket")] = False,
     no_tcp: Annotated[bool, typer.Option("--no-tcp", help="No TCP")] = False,
     no_udp: Annotated[bool, typer.Option("--no-udp", help="No UDP")] = False,
@@ -75,10 +88,11 @@ def forwarder(
         ),
     ] = 600.0,
 ) -> None:
-    """Forward for NDN programs of this machine and others, in the foreground, until Ctrl-C.
+    """Forward for NDN programs of this machine, in the foreground, until Ctrl-C.
 
     It takes the place of NFD: programs connect to it as they are, and register and configure it by
-    NFD's management protocol.
+    NFD's management protocol, over the Unix socket. Over TCP and UDP, keys listed by --commands-by
+    alone may do so. Other machines connect where --tcp and --udp say.
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,11 +120,34 @@ def forwarder(
         strategies=[_strategy(text) for text in strategy],
         command_keys=[command_key(load_command_certificate(path, now)) for path in commands_by],
         localhop_rib=localhop,
+        unix_permissions=None if unix_mode is None else _permissions(unix_mode),
     )
     with Forwarder(chosen) as running:
         for uri in running.listeners:
-            say(f"listening on {uri}")
+            say(f"listening on {uri}{_reach(uri)}")
         stop.wait()
+
+
+def _reach(uri: str) -> str:
+    """What the user should know of who can connect there."""
+    from innet.ndn.address import FaceAddress
+
+    address = FaceAddress.parse(uri)
+    if address.scheme == "unix" or ip_address(address.host).is_loopback:
+        return ""
+    return " (other machines can connect)"
+
+
+def _permissions(octal: str) -> int:
+    try:
+        mode = int(octal, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= _MOST_PERMISSIONS:
+        raise typer.BadParameter(
+            f"{octal!r} is no file mode: write 600, 660 or 666", param_hint="'--unix-mode'"
+        )
+    return mode
 
 
 def _strategy(text: str) -> tuple[str, Strategy]:

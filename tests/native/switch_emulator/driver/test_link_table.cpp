@@ -81,8 +81,8 @@ struct TableUnderTest : SwitchUnderTest {
     std::optional<FaceId> add_peer(FaceScope scope) {
         management::FaceDescription description;
         description.persistency = management::FacePersistency::kOnDemand;
-        return links.add_foreign(std::make_unique<DeafChannel>(), scope, std::move(description),
-                                 now);
+        return links.add_foreign(std::make_unique<DeafChannel>(), {.scope = scope},
+                                 std::move(description), now);
     }
     /// So many peers as there is room for, each heard a second after the one before.
     std::vector<FaceId> fill(FaceScope scope) {

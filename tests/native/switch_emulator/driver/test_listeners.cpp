@@ -83,12 +83,48 @@ TEST_CASE("bad framing closes that face alone, and is counted") {
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient good(path.uri());
     ForeignClient bad(path.uri());
-    bad.send({0, 0, 0, 0});
+    bad.send({6, 253, 0, 1});
     CHECK(bad.is_hung_up());
+    ForeignClient stranger(path.uri());
+    stranger.send({'G', 'E', 'T', ' ', '/'});
+    CHECK(stranger.is_hung_up());
     good.send(interest_packet("/nowhere", 1));
     CHECK(good.receive_nack());
     CHECK(node.counters().bad_framing == 1);
+    CHECK(node.counters().foreign_protocol == 1);
     node.await_faces(1);
+}
+
+TEST_CASE("a client's first malformed packet ends its connection, and what follows is not read") {
+    const SocketPath path;
+    ListeningNode node({{.uri = path.uri()}, {.uri = kTcp}});
+    for (const std::string& uri : node.uris) {
+        ForeignClient client(uri);
+        client.send(interest_packet("/nowhere", 1));
+        CHECK(client.receive_nack());
+        Bytes packets{wire::kInterest, 2, 9, 0};  // an Interest without a name
+        const Bytes next = interest_packet("/nowhere", 2);
+        packets.insert(packets.end(), next.begin(), next.end());
+        client.send(packets);
+        CHECK(client.is_hung_up());
+    }
+    CHECK(node.counters().sent_malformed == 2);
+    CHECK(node.counters().bad_framing == 0);
+}
+
+TEST_CASE("a connection that management made on purpose outlives a packet that others malformed") {
+    ListeningNode node({{.uri = kTcp}});
+    ForeignClient forwarder(node.uris[0]);
+    node.await_faces(1);
+    node.thread.call([&](driver::Engine&) {
+        node.thread.face_factory().set_persistency(node.thread.link_status()[0].face,
+                                                   management::FacePersistency::kPersistent);
+    });
+    forwarder.send({wire::kInterest, 2, 9, 0});
+    forwarder.send(interest_packet("/nowhere", 1));
+    CHECK(forwarder.receive_nack());
+    CHECK(node.links()[0].face_counters.malformed_in == 1);
+    CHECK(node.counters().sent_malformed == 0);
 }
 
 TEST_CASE("whoever hangs up takes its routes along, and its number is another's") {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "switch_emulator/driver/stream_framing.hpp"
@@ -34,11 +35,21 @@ TEST_CASE("a packet is complete when its last byte is there, and not before") {
     }
 }
 
+TEST_CASE("no element but an Interest, a Data or an LpPacket is passed over") {
+    for (int first = 0; first < 256; ++first) {
+        const bool is_packet = first == 0x05 || first == 0x06 || first == 0x64;
+        const std::vector<std::uint8_t> stream{static_cast<std::uint8_t>(first)};
+        CHECK((front_frame(stream, kMost).state == FrameState::kForeign) != is_packet);
+    }
+    const std::string request = "POST / HTTP/1.1";
+    CHECK(
+        front_frame({reinterpret_cast<const std::uint8_t*>(request.data()), request.size()}, kMost)
+            .state == FrameState::kForeign);
+}
+
 TEST_CASE("what can never become a packet is bad at once") {
     const std::vector<std::vector<std::uint8_t>> streams = {
-        {0, 1, 2},                                     // type 0
         {6, 253, 0, 1, 9},                             // a length longer than needed
-        {253, 0, 6, 1, 9},                             // a type longer than needed
         {6, 254, 0xff, 0xff, 0xff, 0xff},              // 4 GiB
         {6, 255, 0xff, 0xff, 0xff, 0xff, 1, 1, 1, 1},  // more
     };

@@ -81,7 +81,8 @@ ManagedNode::ManagedNode(const management::ManagementOptions& options)
     : management(node.node, node.pool, options) {
     for (FaceId face = 0; face <= kFarFace; ++face) {
         node.node.add_face({.foreign = true,
-                            .scope = face == kFarFace ? FaceScope::kNonLocal : FaceScope::kLocal});
+                            .scope = face == kFarFace ? FaceScope::kNonLocal : FaceScope::kLocal,
+                            .admitted_by_file = face != kFarFace});
     }
     node.node.set_management(&management);
     management.set_face_factory(&factory);

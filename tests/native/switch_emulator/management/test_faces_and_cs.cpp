@@ -122,7 +122,8 @@ TEST_CASE("a face is destroyed, unless it is not a client's; one that is not the
 TEST_CASE("a command that comes late does not mean the face that came in its face's place") {
     ManagedNode managed;
     managed.node.node.close_face(3, managed.node.now);
-    REQUIRE(managed.node.node.add_face({.foreign = true, .scope = FaceScope::kLocal}) == 3);
+    REQUIRE(managed.node.node.add_face(
+                {.foreign = true, .scope = FaceScope::kLocal, .admitted_by_file = true}) == 3);
     ControlParameters next_hop = named("/late");
     next_hop.face_id = 259;
     CHECK(managed.command(2, "fib/add-nexthop", next_hop).code == 410);
