@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _RANGE = re.compile(r"(?P<stem>[A-Za-z_.]+)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)")
 
 
+_SIMULATED_RATE_BPS = 10e9
+_SIMULATED_DELAY_S = 1e-6
+
+
 def chosen_topology(
     topology: str,
     *,
@@ -51,6 +55,18 @@ def chosen_topology(
     if slots is not None:
         overrides["slots"] = slots
     return load_topology(topology).with_overrides(**overrides)
+
+
+def with_timed_links(topology: Topology) -> Topology:
+    """The topology with defaults for a simulation on links with neither rate nor delay."""
+    timed = topology.with_defaults(rate_bps=_SIMULATED_RATE_BPS, delay_s=_SIMULATED_DELAY_S)
+    if timed.links != topology.links:
+        typer.echo(
+            "links without a rate and a delay are simulated with 10 Gbit/s and 1 µs; "
+            "--rate and --delay change that",
+            err=True,
+        )
+    return timed
 
 
 def chosen_settings(

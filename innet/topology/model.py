@@ -155,6 +155,11 @@ class Link(_Part):
     duplicate: Probability = 0.0
     corrupt: Loss = 0.0
 
+    @property
+    def takes_time(self) -> bool:
+        """Whether a packet takes any time on the link, as it is described."""
+        return self.rate_bps is not None or self.delay_s > 0
+
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         if self.queue_bytes < self.mtu_bytes:
@@ -303,6 +308,14 @@ class Topology(_Part):
         }
         links = tuple(Link(**(dict(link) | settings)) for link in self.links)
         return Topology(name=self.name, nodes=nodes, links=links, events=self.events)
+
+    def with_defaults(self, *, rate_bps: float, delay_s: float) -> Topology:
+        """A copy in which links with neither rate nor delay have these."""
+        given = {"rate_bps": rate_bps, "delay_s": delay_s}
+        links = tuple(
+            link if link.takes_time else Link(**(dict(link) | given)) for link in self.links
+        )
+        return Topology(name=self.name, nodes=self.nodes, links=links, events=self.events)
 
     @cached_property
     def _graph(self) -> nx.Graph[str]:

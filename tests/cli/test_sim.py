@@ -26,6 +26,22 @@ def test_results_are_printed_and_saved(cli: CliRunner, tmp_path: Path) -> None:
     assert "allreduce-64KiB on star-3, sim" in done.output
 
 
+def test_links_without_rate_and_delay_get_both(cli: CliRunner, tmp_path: Path) -> None:
+    arguments = ["--algorithm", "inc", "--repetitions", "1", "--output", str(tmp_path)]
+    done = cli.invoke(app, ["sim", "star:3", "allreduce", *arguments])
+    assert done.exit_code == 0, done.output
+    assert "simulated with 10 Gbit/s and 1 µs" in done.output
+    (measured,) = Comparison.load(tmp_path / "comparison.json").measurements
+    assert measured.size_bytes == 2**20, "the default size"
+    assert measured.median_s >= measured.size_bytes * 8 / 10e9
+
+
+def test_links_that_take_no_time_are_refused(cli: CliRunner) -> None:
+    done = cli.invoke(app, ["sim", "star:3", "allreduce:1MiB", "--rate", "unlimited"])
+    assert done.exit_code != 0
+    assert "neither a rate nor a delay" in done.output
+
+
 def test_the_same_seed_prints_the_same_json(cli: CliRunner, tmp_path: Path) -> None:
     def samples(seed: str) -> list[float]:
         arguments = ["--rate", "1gbit", "--loss", "2%", "--json", "--seed", seed]

@@ -9,7 +9,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.emulated_replay import replay_and_show
-from innet.cli.network_choice import chosen_settings, chosen_topology
+from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
 
 app = typer.Typer(
@@ -96,6 +96,8 @@ def replay(
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=None
     )
+    if rate is None and delay is None:
+        loaded = with_timed_links(loaded)
     chosen = load_workload(f"kv:{trace},block={block},time-scale={time_scale}")
     if requests is not None:
         chosen = chosen.with_repetitions(requests)

@@ -65,9 +65,12 @@ def _size_bytes(text: str) -> int:
     from innet.topology.quantities import QuantityError, parse_size_bytes
 
     try:
-        return parse_size_bytes(text)
+        size_bytes = parse_size_bytes(text)
     except QuantityError as error:
         raise typer.BadParameter(str(error), param_hint="'--size'") from None
+    if size_bytes == 0:
+        raise typer.BadParameter("an operation has at least 1 byte", param_hint="'--size'")
+    return size_bytes
 
 
 def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:

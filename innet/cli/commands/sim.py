@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from innet.cli import options
-from innet.cli.network_choice import chosen_settings, chosen_topology
+from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
 
 EXAMPLES = options.examples(
@@ -116,6 +116,8 @@ def sim(
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
     )
+    if rate is None and delay is None:
+        loaded = with_timed_links(loaded)
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)

@@ -91,8 +91,9 @@ def make_tasks(
         WorkloadError: sizes are given, and the workload is no single job with a size; or designs
             of a replay are compared by something else.
         PlanError: an algorithm is unknown.
-        SimulationError: packets cannot be captured there, or written down.
+        SimulationError: a link takes no time, or packets cannot be captured there or written down.
     """
+    _require_time(topology)
     if workload.is_replay:
         _require_designs(algorithms)
     else:
@@ -131,6 +132,15 @@ def _traced(
         replace(task, trace=PacketTrace(path, links))
         for task, path in zip(tasks, paths, strict=True)
     ]
+
+
+def _require_time(topology: Topology) -> None:
+    for link in topology.links:
+        if not link.takes_time:
+            raise SimulationError(
+                f"the link {'--'.join(link.nodes)} has neither a rate nor a delay, so "
+                "nothing on it takes time. Give one, such as --rate 10gbit or --delay 1us"
+            )
 
 
 def _require_designs(algorithms: Sequence[str]) -> None:

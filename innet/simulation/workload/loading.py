@@ -37,6 +37,7 @@ from innet.topology.validation_messages import first_message
 
 MAX_FILE_BYTES: Final = 64 * 2**20
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_DEFAULT_SIZE: Final = "1MiB"
 SHORT_FORMS: Final = (
     "allreduce:16MiB",
     "alltoall:1MiB",
@@ -52,7 +53,7 @@ def load_workload(text: str | Path) -> Workload:
     Args:
         text: a YAML file as :func:`innet.simulation.workload.json_schema` describes it, or
 
-            * ``COLLECTIVE:SIZE``, such as ``allreduce:16MiB``, and ``barrier``;
+            * ``COLLECTIVE:SIZE``, such as ``allreduce:16MiB`` (by default 1MiB), and ``barrier``;
             * ``training:FILE`` with layers in CSV;
             * ``astra-sim:FILE`` with a text workload of ASTRA-sim;
             * ``kv:FILE`` with a recorded trace of requests;
@@ -122,7 +123,7 @@ def _short_form(text: str) -> Workload:
     job: Job
     try:
         if kind in COLLECTIVES:
-            size = {"size": what} if what else {}
+            size = {} if kind == "barrier" else {"size": what or _DEFAULT_SIZE}
             form = {"kind": "collective", "operation": kind, **size, **fields}
             job = CollectiveJob(kind, CollectiveSpecification.model_validate(form))
         elif kind == "training":
