@@ -186,6 +186,16 @@ class TelemetrySettings(_Model):
         le=65535,
         description="port of loopback where Prometheus finds metrics; 0: a free one; none: nowhere",
     )
+    metrics_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="names, separated by commas, by which Prometheus asks for metrics, beside "
+        "127.0.0.1 and localhost; other Host headers are refused",
+    )
+
+    @field_validator("metrics_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return value.split(",") if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _have_a_broker_for_the_port(self) -> Self:

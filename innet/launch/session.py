@@ -153,7 +153,8 @@ class Session:
         from innet.metrics import MetricsEndpoint
 
         run_id = self.network.run_id
-        endpoint = MetricsEndpoint(port, lambda: read_run_status(find_run(run_id)))
+        hosts = self.settings.telemetry.metrics_hosts
+        endpoint = MetricsEndpoint(port, lambda: read_run_status(find_run(run_id)), hosts)
         stack.push_async_callback(asyncio.to_thread, endpoint.close)
         self.network.record_metrics(endpoint.url)
 

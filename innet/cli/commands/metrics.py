@@ -24,6 +24,14 @@ def metrics(
     port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65535, help="On loopback; 0: a free one")
     ] = 9464,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Answer requests for this name, too, beside 127.0.0.1 and localhost; repeatable",
+            show_default=False,
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics and end")] = False,
 ) -> None:
     """Serve the metrics of all nodes of a running network to Prometheus, until it ends.
@@ -41,7 +49,7 @@ def metrics(
     if once:
         say(exposition(lambda: read_run_status(record)), nl=False)
         return
-    with MetricsEndpoint(port, lambda: read_run_status(find_run(run_id))) as endpoint:
+    with MetricsEndpoint(port, lambda: read_run_status(find_run(run_id)), host or ()) as endpoint:
         say(f"metrics of {run_id}: {endpoint.url}", err=True)
         try:
             while not find_run(run_id).is_stale:

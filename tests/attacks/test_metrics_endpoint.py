@@ -1,0 +1,101 @@
+"""Web pages and silent programs at the endpoint for Prometheus."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from innet.emulation.runs import RunRecord
+from innet.launch.run_status import RunStatus
+from innet.metrics import MetricsEndpoint, endpoint
+from innet.settings import Settings
+
+SILENT = 200
+
+
+def status() -> RunStatus:
+    """Of a run without nodes."""
+    record = RunRecord.model_construct(run_id="lab", topology="star-2", mode="local")
+    return RunStatus.model_construct(
+        run=record, nodes={}, silent={}, kernel_links=(), jobs=(), groups=(), pools=()
+    )
+
+
+@contextlib.contextmanager
+def serving(*hosts: str) -> Iterator[int]:
+    """The port of an endpoint."""
+    with MetricsEndpoint(0, status, hosts) as served:
+        port = urlsplit(served.url).port
+        assert port is not None
+        yield port
+
+
+def asked(port: int, host: str | None, path: str = "/metrics") -> tuple[int, str]:
+    """Status and body for a request with this Host header."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    with contextlib.closing(connection):
+        connection.putrequest("GET", path, skip_host=True)
+        if host is not None:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LocalHost", "127.0.0.1"])
+def test_who_asks_for_the_endpoint_by_its_name_is_answered(host: str) -> None:
+    with serving() as port:
+        code, body = asked(port, host.format(port=port))
+    assert code == 200
+    assert 'innet_run_info{mode="local",run_id="lab",topology="star-2"} 1.0' in body
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:{port}",
+        "evil.example#127.0.0.1",
+        "127.0.0.1@evil.example",
+        "[::1",
+        "",
+        None,
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/"])
+def test_a_page_whose_name_resolves_to_loopback_reads_nothing(host: str | None, path: str) -> None:
+    with serving() as port:
+        code, body = asked(port, host and host.format(port=port), path)
+    assert code == 421
+    assert "innet_" not in body
+    assert "--host NAME" in body
+
+
+def test_names_that_it_was_given_are_answered_and_others_not() -> None:
+    settings = Settings().with_assignments(["telemetry.metrics_hosts=a.example,B.example"])
+    with serving(*settings.telemetry.metrics_hosts) as port:
+        codes = [asked(port, host)[0] for host in ("a.example:80", "b.example", "c.example")]
+    assert codes == [200, 200, 421]
+
+
+def test_silent_connections_hold_few_descriptors_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint._Handler, "timeout", 0.2)
+    with serving() as port, contextlib.ExitStack() as stack:
+        before = psutil.Process().num_fds()
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            for _ in range(SILENT)
+        ]
+        for connection in silent:
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        assert psutil.Process().num_fds() - before - SILENT <= endpoint._MAX_CONNECTIONS
+        assert asked(port, "localhost")[0] == 200
