@@ -9,7 +9,7 @@ compare how far each one is, whichever sum it is in. What a round consists of is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +28,8 @@ _OBJECT_NAME = "masked-sum"
 _ATTRIBUTE = "innet.masking"
 _KEYS, _REFUSAL = b"\1", b"\0"
 """First byte of what a rank publishes for a round."""
+_PATIENCE_S = 0.05
+"""How long a rank waits for one rank before it looks what the others have published."""
 _REASON_BYTES = 192
 """Of the text with which a rank explains that it does not sign."""
 _CAUSE_BYTES = 512
@@ -258,11 +260,15 @@ class RoundSequence:
         context = f"{self._ended} of {','.join(comm.nodes)}".encode()
         part = MaskedRound(comm.rank, comm.size, request.threshold, context)
         self._publish(_KEYS + part.advertise() + request.description.encode())
-        advertised = self._fetch_advertised()
+        advertised = self._fetch_advertised(until_refused=True)
         problem = _problem_of(advertised)
         if problem is not None:
-            return self._end(problem)
-        dealt = part.deal([told[1 : 1 + ADVERTISED_BYTES] for told in advertised])
+            if len(advertised) == comm.size:
+                return self._end(problem)
+            self._pending = Refusal(problem.cause)
+            return problem
+        keys = [told[1 : 1 + ADVERTISED_BYTES] for _, told in sorted(advertised.items())]
+        dealt = part.deal(keys)
         received = comm.alltoall(np.stack([_bytes(message) for message in dealt]))
         point = self._point(request)
         masked = part.mask(point.encode(request.values.ravel()), point)
@@ -279,17 +285,28 @@ class RoundSequence:
         self.communicator.publish(_object_name(self._ended), contents)
         self._offered[self._ended] = contents
 
-    def _fetch_advertised(self) -> list[bytes]:
-        """What each rank has published for this round."""
+    def _fetch_advertised(self, until_refused: bool = False) -> dict[int, bytes]:
+        """By rank, what it has published for this round; not of all once one has refused, if so."""
         comm, number = self.communicator, self._ended
         name = _object_name(number)
         works = {r: comm.ifetch(name, source=r) for r in range(comm.size) if r != comm.rank}
-        told = {rank: work.wait().tobytes() for rank, work in works.items()}
-        told[comm.rank] = self._offered[number]
+        told = {comm.rank: self._offered[number]}
+        for rank, work in works.items():
+            while rank not in told:
+                try:
+                    told[rank] = work.wait(_PATIENCE_S).tobytes()
+                except TimeoutError:
+                    pass  # this rank is late; another one may have refused meanwhile
+                else:
+                    continue
+                done = {r: other for r, other in works.items() if r not in told and other.done()}
+                told |= {r: other.wait().tobytes() for r, other in done.items()}
+                if until_refused and any(said[:1] == _REFUSAL for said in told.values()):
+                    return told
         for ended in [earlier for earlier in self._offered if earlier < number]:
             comm.withdraw(_object_name(ended))  # all ranks have ended that round
             del self._offered[ended]
-        return [told[rank] for rank in range(comm.size)]
+        return told
 
     def _add_up(self, attempt: _Attempt, request: SumRequest) -> Outcome:
         attempt.total = self.communicator.allreduce(attempt.masked)
@@ -423,14 +440,17 @@ class RoundSequence:
         return tuple(node for node, flag in zip(self._everybody, flags, strict=True) if flag)
 
 
-def _problem_of(advertised: Sequence[bytes]) -> Outcome | None:
+def _problem_of(advertised: Mapping[int, bytes]) -> Outcome | None:
     """Why there is no sum of ranks that have published this, if there is none."""
-    for told in advertised:
+    for _, told in sorted(advertised.items()):
         if told[:1] == _REFUSAL:
             return Outcome(End.REFUSED, told[1:].decode(errors="replace"))
-    descriptions = [told[1 + ADVERTISED_BYTES :].decode(errors="replace") for told in advertised]
-    if len(set(descriptions)) > 1:
-        listed = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(descriptions))
+    texts = {
+        rank: told[1 + ADVERTISED_BYTES :].decode(errors="replace")
+        for rank, told in sorted(advertised.items())
+    }
+    if len(set(texts.values())) > 1:
+        listed = "; ".join(f"rank {rank}: {text}" for rank, text in texts.items())
         return Outcome(End.MISMATCHED, f"ranks called different masked sums: {listed}")
     return None
 

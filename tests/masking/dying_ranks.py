@@ -40,9 +40,10 @@ class Death:
 
 @dataclass
 class _Call:
-    """A collective, by its number in a group: what each node has given."""
+    """A collective, by its number in a group: what each node has given, and which die in it."""
 
     given: dict[str, Any] = field(default_factory=dict)
+    dying: set[str] = field(default_factory=set)
 
 
 class World:
@@ -93,8 +94,14 @@ class _Group:
 
 
 class _Fetched:
-    def __init__(self, wait: Callable[[], np.ndarray]) -> None:
-        self.wait = wait
+    """An object that is being fetched."""
+
+    def __init__(self, is_there: Callable[[], bool], wait: Callable[[], np.ndarray]) -> None:
+        self.done = is_there
+        self._wait = wait
+
+    def wait(self, timeout_s: float = 0.0) -> np.ndarray:
+        return self._wait()
 
 
 class DyingCommunicator:
@@ -120,7 +127,10 @@ class DyingCommunicator:
         self._group.objects.pop((self._node, name), None)
 
     def ifetch(self, name: str, source: int) -> _Fetched:
-        return _Fetched(lambda: self._fetch(self.nodes[source], name))
+        node = self.nodes[source]
+        return _Fetched(
+            lambda: (node, name) in self._group.objects, lambda: self._fetch(node, name)
+        )
 
     def alltoall(self, array: np.ndarray) -> np.ndarray:
         given = self._exchange(array)
@@ -173,6 +183,7 @@ class DyingCommunicator:
                 call.given[self._node] = array.copy()
             self._world.changed.notify_all()
             if death is not None and death.speaks:
+                call.dying.add(self._node)
                 # The others' parts come before the end: those who hear the last words need all.
                 speakers = len(self._world.ahead) if death.ahead else self.size
                 self._world.changed.wait_for(
@@ -180,9 +191,12 @@ class DyingCommunicator:
                 )
             self._die_of(death)
             held = self._is_held()
-            self._world.changed.wait_for(
-                lambda: (len(call.given) == self.size and not held) or self._failure(), _TIMEOUT_S
-            )
+
+            def is_complete() -> bool:
+                all_dead = call.dying <= self._world.dead.keys()
+                return len(call.given) == self.size and not held and all_dead
+
+            self._world.changed.wait_for(lambda: is_complete() or self._failure(), _TIMEOUT_S)
             complete = len(call.given) == self.size and not held
             last_words = [self._world.dead[node] for node in self.nodes if node in self._world.dead]
             heard = all(self._node in death.heard_by for death in last_words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from itertools import product
 from typing import Any
@@ -167,6 +168,27 @@ def test_what_one_rank_cannot_add_is_an_error_on_all_and_the_next_sum_is_right(b
         assert cause in told
         assert rank == 1 or told.startswith("rank 1 (h1) takes no part in a masked sum: ")
         assert (masked, plain) == ([0.75, 1.5], 3.0)
+
+
+def test_a_refusal_reaches_the_others_while_another_rank_is_still_late():
+    """Rank 1 comes only when ranks 0 and 2 have their error; the next sum is right on all."""
+    told_the_others = threading.Barrier(3)
+
+    def program(comm: Any) -> tuple[str, float]:
+        sums = MaskedSum(comm, limit=1.0)
+        if comm.rank == 1:
+            told_the_others.wait(60)
+        with pytest.raises(CollectiveError) as failed:
+            sums.allreduce([2.0 if comm.rank == 2 else 0.5])
+        if comm.rank != 1:
+            told_the_others.wait(60)
+        return str(failed.value), float(sums.allreduce([0.5]).total[0])
+
+    with Cluster(load_topology("star:3"), timeout_s=600) as cluster:
+        results = cluster.run(program)
+    for told, total in results:
+        assert "magnitude 2 is beyond limit=1" in told
+        assert total == 1.5
 
 
 def test_different_arguments_on_the_ranks_are_an_error_on_all_that_names_them():
