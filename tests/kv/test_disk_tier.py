@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import resource
 import signal
 import subprocess
@@ -292,3 +293,52 @@ async def test_a_thread_does_what_would_block(tmp_path: Path) -> None:
     found_all = await asyncio.gather(*(tier.get(str(n)) for n in range(10)))
     assert [found is not None for found in found_all] == [False] + [True] * 9
     await tier.close()
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in (folder, *folder.iterdir())}
+
+
+def test_no_other_user_reads_the_blocks(tmp_path: Path) -> None:
+    folder = tmp_path / "blocks"
+    previous = os.umask(0)
+    try:
+        with opened_and_written(folder) as seen:
+            assert seen == dict.fromkeys(seen, "0o600") | {"blocks": "0o700"}
+            assert {FILE_NAME, FILE_NAME + "-wal"} <= seen.keys()
+    finally:
+        os.umask(previous)
+
+
+def test_files_that_others_could_read_are_closed_to_them(tmp_path: Path) -> None:
+    folder = tmp_path / "blocks"
+    run(filled(folder, 3))
+    folder.chmod(0o777)
+    (folder / FILE_NAME).chmod(0o666)
+    assert run(whole_blocks(folder)) == {0, 1, 2}
+    assert modes(folder) == {"blocks": "0o700", FILE_NAME: "0o600"}
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "blocks"
+    folder.mkdir()
+    (tmp_path / "diary").write_bytes(b"mine")
+    (folder / FILE_NAME).symlink_to(tmp_path / "diary")
+    with pytest.raises(KVError, match="not a regular file"):
+        run(filled(folder, 1))
+    assert (tmp_path / "diary").read_bytes() == b"mine"
+
+
+@contextmanager
+def opened_and_written(folder: Path) -> Iterator[dict[str, str]]:
+    """The modes of a tier's files while it has them open."""
+
+    async def write() -> dict[str, str]:
+        tier = await opened(folder)
+        tier.put("0", block(0), 0)
+        await tier.flush()
+        found = modes(folder)
+        await tier.close()
+        return found
+
+    yield run(write())

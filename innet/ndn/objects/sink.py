@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from pathlib import Path
 from typing import Protocol
 
@@ -47,12 +49,16 @@ class MemorySink:
 
 
 class FileSink:
-    """Writes to ``<path>.part``, which becomes ``path`` when the object is complete."""
+    """Writes to ``<path>.part``, which becomes ``path`` when the object is complete.
+
+    The part is always a new file: a file of this user that an earlier fetch left there is removed
+    first; a link, or a file of somebody else, is an error and stays untouched.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._part = path.with_name(path.name + PART_SUFFIX)
-        self._begun = False
+        self._created: tuple[int, int, int] | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._written_bytes = 0
@@ -83,10 +89,42 @@ class FileSink:
     def _write_out(self, contents: list[bytes], last: bool) -> None:
         # Opened each time: a fetch that is given up leaves no open file behind. What an attempt
         # that failed has written in part is written again.
-        with self._part.open("r+b" if self._begun else "wb") as file:
-            self._begun = True
+        with os.fdopen(self._open_part(), "r+b") as file:
             file.seek(self._written_bytes)
             file.truncate()
             file.writelines(contents)
         if last:
             self._part.replace(self._path)
+
+    def _open_part(self) -> int:
+        if self._created is None:
+            self._remove_stale_part()
+            created = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+            self._created = _identity(created)
+            return created
+        opened = os.open(self._part, os.O_RDWR | os.O_NOFOLLOW)
+        if _identity(opened) != self._created:
+            os.close(opened)
+            raise TransportError(
+                f"{self._part} was replaced while it was written; choose a folder that no other "
+                "user and no other fetch writes to"
+            )
+        return opened
+
+    def _remove_stale_part(self) -> None:
+        try:
+            found = self._part.lstat()
+        except FileNotFoundError:
+            return
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise TransportError(
+                f"{self._part} exists and is not a file that an earlier fetch of this user left; "
+                "remove it, or choose another file"
+            )
+        self._part.unlink()
+
+
+def _identity(fd: int) -> tuple[int, int, int]:
+    found = os.fstat(fd)
+    # The owner as well: another user's file may have got the number of one that is gone.
+    return found.st_dev, found.st_ino, found.st_uid

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -178,6 +181,7 @@ class BlockDatabase:
 
     def _opened(self) -> sqlite3.Connection:
         try:
+            self._close_to_others()
             if self._path.exists() and self._path.stat().st_size > self._pages * PAGE_BYTES:
                 self._delete()
             try:
@@ -194,6 +198,8 @@ class BlockDatabase:
             ) from error
 
     def _connected(self) -> sqlite3.Connection:
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(
             self._path, timeout=0, isolation_level=None, check_same_thread=False
         )
@@ -217,9 +223,27 @@ class BlockDatabase:
             raise
         return connection
 
+    def _close_to_others(self) -> None:
+        """Make the files readable by their owner alone; SQLite gives new ones the database's mode.
+
+        An existing database is not opened for that: closing it would end SQLite's locks.
+        """
+        for path in self._files():
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(path.lstat().st_mode):
+                    raise KVError(
+                        f"{path} is not a regular file, so blocks are not kept there. Remove it, "
+                        "or name another folder"
+                    )
+                path.chmod(0o600)
+
     def _delete(self) -> None:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        for path in self._files():
+            path.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        suffixes = ("", "-wal", "-shm", "-journal")
+        return [self._path.with_name(self._path.name + suffix) for suffix in suffixes]
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

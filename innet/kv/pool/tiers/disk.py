@@ -71,7 +71,7 @@ class DiskTier:
         policy: PolicyName = "lru",
         work: DiskWork | None = None,
     ) -> DiskTier:
-        """The blocks in ``folder``, which is made if there is none.
+        """The blocks in ``folder``, which is made if there is none, and closed to other users.
 
         Args:
             folder: for this pool of this process alone.
@@ -263,8 +263,10 @@ class DiskTier:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # also one that was there
     except OSError as error:
         raise KVError(
-            f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that can be made"
+            f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that can be made, "
+            "or one of this user"
         ) from error
