@@ -118,6 +118,11 @@ class SecuritySettings(_Model):
         description="how long what a node has signed with its own key counts, from when its job "
         "began; none: for ever",
     )
+    core_dumps: bool = Field(
+        default=False,
+        description="whether the launcher, the nodes and the workers leave core dumps when they "
+        "crash: these contain keys",
+    )
 
 
 class RecoverySettings(_Model):

@@ -17,6 +17,7 @@ from innet.control.resumption import LaunchRecord
 from innet.emulation.open_files import take_all_descriptors
 from innet.errors import InnetError
 from innet.logs import LogContext, configure_logs
+from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.settings import Settings
 from innet.telemetry.controller_telemetry import ControllerSource, ControllerTelemetry
 from innet.telemetry.topics import CONTROLLER
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> int:
     try:
         config = ControllerConfig.model_validate_json(config_path.read_bytes())
         settings = Settings.load(config.settings)
+        keep_keys_out_of_core_dumps(settings.security)
         configure_logs(settings.log, LogContext(node=CONTROLLER, run=config.run_id))
 
         def connect(node: str) -> ControlClient:

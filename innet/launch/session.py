@@ -43,6 +43,7 @@ from innet.node.command_keys import load_command_certificate
 from innet.plans import rank_order
 from innet.private_files import write_private
 from innet.security import KeyDealer
+from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.job_certificates import CERTIFICATES_SUFFIX
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
@@ -104,6 +105,7 @@ class Session:
         self._job_outputs: dict[str, OutputSink] = {}
 
     async def __aenter__(self) -> Self:
+        keep_keys_out_of_core_dumps(self.settings.security)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.network)
             await stack.enter_async_context(self._telemetry)

@@ -16,6 +16,7 @@ from innet.errors import InnetError
 from innet.logs import LogContext, configure_logs
 from innet.node.priority import prefer_this_process
 from innet.node.runtime import open_node
+from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
@@ -34,6 +35,7 @@ def main(arguments: list[str]) -> int:
     try:
         config = NodeConfig.load(Path(arguments[0]))
         settings = Settings.load(Path(os.environ[SETTINGS_VARIABLE]))
+        keep_keys_out_of_core_dumps(settings.security)
         keys = NodeKeys.load(Path(os.environ[KEYS_VARIABLE]))
         configure_logs(settings.log, LogContext(node=config.node, run=config.run_id))
         node = open_node(config, settings, keys)

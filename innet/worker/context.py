@@ -29,6 +29,7 @@ from innet.logs import LogContext, configure_logs
 from innet.node import open_node
 from innet.node.rules import install_rules
 from innet.plans import Plan
+from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
 from innet.security.job_certificates import load_packets
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
@@ -78,6 +79,7 @@ class Worker:
     def __init__(
         self, config: NodeConfig, settings: Settings, keys: NodeKeys, job: JobFile
     ) -> None:
+        keep_keys_out_of_core_dumps(settings.security)
         self.config = config
         self.settings = settings
         self.job = job

@@ -1,0 +1,32 @@
+"""Keeps the memory of processes that hold keys out of core dumps.
+
+``PR_SET_DUMPABLE`` would do that as well, but it gives ``/proc/<pid>`` of the process to root. Then
+debuggers and profilers of the same user cannot attach, the launcher cannot find stray processes by
+their environment, and libraries cannot read memory of other ranks (``process_vm_readv``). The user
+of a run is trusted, so the process stays open to that user.
+"""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+from innet.settings import SecuritySettings
+
+_FILTER = Path("/proc/self/coredump_filter")
+"""Which memory a core dump has, see core(5); children and programs that are executed inherit it."""
+
+
+def keep_keys_out_of_core_dumps(settings: SecuritySettings) -> None:
+    """Write no core file from now on, and leave all memory out of what a crash handler is given.
+
+    Programs that this process starts inherit both. Nothing happens with ``core_dumps=true``.
+    """
+    if settings.core_dumps:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+    # The limit does not hold for a crash handler (a pipe in core_pattern).
+    with suppress(FileNotFoundError):  # a kernel without core dumps
+        _FILTER.write_text("0")
