@@ -9,7 +9,6 @@ In a worker that ``innet run`` started::
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
 
-__version__ = version("innet")
+    __version__: str
+
 __all__ = [
     "Communicator",
     "Cost",
@@ -86,6 +86,10 @@ _ROOMS = {"ndn"}
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("innet")
     if name in _ROOMS:
         return importlib.import_module(f"innet.{name}")
     if name not in _HOMES:

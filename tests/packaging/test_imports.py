@@ -1,0 +1,58 @@
+"""What is imported before it is used: innet answers at once where little of it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "aiomqtt",
+    "asyncio",
+    "cryptography",
+    "matplotlib",
+    "networkx",
+    "numpy",
+    "psutil",
+    "pydantic",
+    "rich",
+    "ruamel",
+    "scapy",
+    "torch",
+    "typer",
+    "zmq",
+}
+SHOW = "import sys; print(*(name for name in {names!r} if name in sys.modules))"
+LIBRARIES_OF_THE_COMMAND_LINE = {"asyncio", "pydantic", "rich", "typer"}
+"""Typer itself reads arguments with pydantic."""
+
+
+def heavy_after(code: str) -> set[str]:
+    """Which heavy modules a new process has loaded when it has run ``code``."""
+    show = SHOW.format(names=sorted(HEAVY))
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{show}"], check=True, capture_output=True, text=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("module", ["innet", "innet.worker", "innet.errors"])
+def test_a_package_loads_no_library_before_it_needs_one(module: str) -> None:
+    assert heavy_after(f"import {module}") == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]], ids=" ".join)
+def test_help_loads_only_the_libraries_of_the_command_line(arguments: list[str]) -> None:
+    code = f"from innet.cli.main import app; app({arguments!r}, standalone_mode=False)"
+    assert heavy_after(code) <= LIBRARIES_OF_THE_COMMAND_LINE
+
+
+def test_the_parts_of_a_package_are_there_when_they_are_asked_for() -> None:
+    code = (
+        "import innet, innet.worker\n"
+        "assert innet.__version__\n"
+        "for package in (innet, innet.worker):\n"
+        "    for name in package.__all__: getattr(package, name)"
+    )
+    assert "numpy" in heavy_after(code)
