@@ -33,6 +33,18 @@ def epoch_name(prefixes: Sequence[str], number: int) -> str:
     return f"/{job}/KEY/{group.partition('.')[0]}/v={number}"
 
 
+def object_rights(prefixes: Sequence[str], members: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """By node, the prefixes of its objects: what its own key signs beside a key that is shared.
+
+    >>> object_rights(["/j1/g0.inc"], ["h0", "h1"])["h1"]
+    ('/j1/g0.inc/obj/1',)
+    """
+    return {
+        node: tuple(f"{prefix}/obj/{rank}" for prefix in prefixes)
+        for rank, node in enumerate(members)
+    }
+
+
 class JobSecret(BaseModel):
     """What the keys of a job's groups are derived from; the launcher and the controller have it.
 
@@ -127,10 +139,13 @@ class GroupKeySource(BaseModel):
         Args:
             prefixes: of its names.
             epoch: name of its key.
-            members: its nodes.
-            names: by node, the prefixes of what its key may sign; ``None``: all of the group's.
+            members: its nodes, by rank.
+            names: by node, the prefixes of what its key may sign; ``None``: its objects, or all of
+                the group's where nodes sign segments with their own keys.
         """
         rights = None
+        if names is None and self.secret is not None:
+            names = object_rights(prefixes, members)
         if names is not None:
             job = prefixes[0].split("/")[1]
             rights = {

@@ -167,6 +167,10 @@ class Cluster:
         """The key that a node signs with, with Ed25519."""
         return PrivateKey.from_raw_ed25519(bytes.fromhex(self._keys[node].objects.secret))
 
+    def object_key_of(self, node: str) -> Key:
+        """The public key of what a node signs its objects with."""
+        return self._keys[node].objects.public()
+
     def _give_rights(self, prefix: str, plan: Plan, nodes: Sequence[str]) -> None:
         if self._policy is None:
             return

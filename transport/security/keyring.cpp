@@ -12,6 +12,7 @@
 #include "transport/security/encoded_public_key.hpp"
 #include "transport/security/gmac.hpp"
 #include "transport/security/hmac_sha256.hpp"
+#include "transport/security/manifest.hpp"
 #include "transport/security/sha256.hpp"
 
 namespace innet::security {
@@ -20,6 +21,11 @@ namespace {
 
 bool equal_in_constant_time(wire::ByteView a, wire::ByteView b) {
     return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+/// Keys of these types sign and verify alike, so whoever can verify can sign.
+bool is_shared(wire::SignatureType type) {
+    return type == wire::SignatureType::kHmacSha256 || type == wire::SignatureType::kGmac;
 }
 
 /// One key's way of checking a signature.
@@ -231,7 +237,12 @@ void Keyring::remove_scopes_below(const wire::Name& prefix) {
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
 void Keyring::accept_unsigned(bool accept) { state_->accept_unsigned = accept; }
 
+// Where several share the key, an object's root signed by it would be anybody's: a member could
+// publish under another's name, and caches on the way would keep that.
 Verdict Keyring::verify(const wire::DataView& data, TimePoint now) const {
+    if (is_shared(data.signature_type()) && is_manifest_prefix(data.name().parent())) {
+        return Verdict::kOutOfScope;
+    }
     return verify({.name = data.name(),
                    .type = data.signature_type(),
                    .key_name = data.key_name(),

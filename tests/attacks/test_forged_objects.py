@@ -1,0 +1,80 @@
+"""A member that answers first with another's object: the forgery is dropped, the object arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from innet.packets.numbers import TlvType
+from innet.security import node_certificate_name
+from innet.security.group_keys import GroupCredentials, GroupKeySource, JobSecret, epoch_name
+from innet.topology import load_topology
+from innet.trust import Policy, tlv
+from innet.trust.names import encode_name, name_of
+from tests.attacks.crafted_data import Wire, data_name, element_of, signed_by_hmac, signed_by_key
+from tests.collectives.cluster import Cluster
+
+HOSTS = ("h0", "h1", "h2")
+OBJECT = bytes(range(256)) * 240
+GROUP = "/j/g1"
+SECRET = JobSecret(signature="hmac", secret="5a" * 32)
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+def cluster(wire: Wire) -> Iterator[Cluster]:
+    """Three hosts on a switch; ``wire`` is the link of h1, whose owner has a member's keys."""
+    tamper = {("h1", "s0"): wire}
+    # With a policy, nodes know no keys but those of their groups, as in a job.
+    policy = Policy.load("job")
+    with Cluster(load_topology("star:3"), tamper=tamper, signature="hmac", policy=policy) as made:
+        made.communicators = made.group("g1", HOSTS, "inc")
+        credentials = credentials_of(made)
+        for node in made.nodes.values():
+            credentials.install(node)
+        yield made
+
+
+def credentials_of(cluster: Cluster) -> GroupCredentials:
+    """What a controller deals to the group."""
+    keys = {host: cluster.object_key_of(host) for host in HOSTS}
+    source = GroupKeySource(secret=SECRET, hosts=keys)
+    return source.credentials([GROUP], epoch_name([GROUP], 1), HOSTS)
+
+
+def signed_by_another_member(cluster: Cluster, root: bytes) -> bytes:
+    """The root as h2 would sign it, with its own key."""
+    certificate = node_certificate_name("h2", "j")
+    return signed_by_key(root, data_name(root), certificate, cluster.key_of("h2"))
+
+
+def signed_by_the_shared_key(cluster: Cluster, root: bytes) -> bytes:
+    """The root with the key that all members have."""
+    key = credentials_of(cluster).key
+    assert key is not None
+    name = encode_name(name_of(key.name))
+    content = tlv.decode_one(element_of(root, TlvType.CONTENT), TlvType.CONTENT, "content").value
+    return signed_by_hmac(root, name, bytes.fromhex(key.secret), content)
+
+
+@pytest.mark.parametrize("forge", [signed_by_another_member, signed_by_the_shared_key])
+def test_a_forged_root_ends_no_fetch(
+    cluster: Cluster, wire: Wire, forge: Callable[[Cluster, bytes], bytes]
+) -> None:
+    def first_the_forged(datagram: bytes) -> list[bytes]:
+        if not data_name(datagram).endswith("32=manifest/seg=0"):
+            return [datagram]
+        return [forge(cluster, datagram), datagram]
+
+    wire.change = first_the_forged
+    before = cluster.status("s0")["node"]["key_out_of_scope"]
+    cluster.communicators[1].publish("model", OBJECT)
+    for rank in (0, 2):  # what came first is in no cache either
+        assert cluster.communicators[rank].fetch("model", source=1).tobytes() == OBJECT
+    assert wire.changed > 0
+    assert cluster.status("s0")["node"]["key_out_of_scope"] > before
