@@ -1,7 +1,6 @@
 #include "switch_emulator/management/dataset_store.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 namespace innet::management {
 
@@ -29,9 +28,9 @@ wire::ByteView Snapshot::segment(std::uint64_t index) const {
 const Snapshot& DatasetStore::publish(wire::NameView name, Bytes content,
                                       std::uint64_t wall_time_ms, TimePoint now) {
     drop_old(now);
-    for (const Snapshot& snapshot : snapshots_ | std::views::reverse) {
-        if (!(snapshot.versioned_name.view().parent() == name)) continue;
-        if (snapshot.content == content) return snapshot;
+    for (auto snapshot = snapshots_.rbegin(); snapshot != snapshots_.rend(); ++snapshot) {
+        if (!(snapshot->versioned_name.view().parent() == name)) continue;
+        if (snapshot->content == content) return *snapshot;
         break;  // an older one may look the same, but is not the newest
     }
     last_version_ = std::max(last_version_ + 1, wall_time_ms);

@@ -17,7 +17,8 @@ FifoHashSet::FifoHashSet(std::size_t capacity)
 void FifoHashSet::grow() {
     std::vector<std::uint64_t> members(std::min(2 * ring_.size(), capacity_), kVacant);
     members.swap(ring_);
-    std::ranges::rotate(members, members.begin() + static_cast<std::ptrdiff_t>(oldest_));
+    std::rotate(members.begin(), members.begin() + static_cast<std::ptrdiff_t>(oldest_),
+                members.end());
     slots_.assign(std::bit_ceil(2 * ring_.size()), kVacant);
     oldest_ = size_ = 0;
     for (const std::uint64_t hash : members) append(hash);
