@@ -90,10 +90,12 @@ swarm-mutations: build
 # Of files far fewer: a parser in Python takes milliseconds for one.
 RUNS ?= 100000
 FILE_RUNS ?= 2000
+DOCUMENT_SECONDS ?= 60
 TARGETS ?=
 fuzz: build
 	@SEED=$(SEED) scripts/fuzz.sh $(RUNS) $(TARGETS)
 	@$(PYTHON_BIN) -m tests.fuzz.files $(FILE_RUNS) $(SEED)
+	@$(PYTHON_BIN) -m tests.fuzz.documents $(DOCUMENT_SECONDS) $(SEED)
 
 MINUTES ?= 30
 SEED ?=

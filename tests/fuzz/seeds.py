@@ -8,6 +8,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
 from innet._native import _core
 from innet.packets.layers import (
     ApplicationParameters,
@@ -111,6 +115,73 @@ def management() -> dict[str, bytes]:
     }
 
 
+def reassembly() -> dict[str, bytes]:
+    """Inputs of the target for fragments: records of a choice and what it takes."""
+
+    def crafted(face: int, sequence: int, index: int, count: int, payload: bytes) -> bytes:
+        """A fragment by its numbers, without a PIT token, whose payload is there once."""
+        return bytes([face, sequence, index, count, 0, len(payload), *payload, 0])
+
+    def raw(face: int, packet: bytes) -> bytes:
+        return bytes([face | 4, len(packet)]) + packet
+
+    whole = bytes(interest(_NAME))
+    halves = whole[:20], whole[20:]
+    pieces = [bytes(link(half, fragment=(9 + i, i, 2))) for i, half in enumerate(halves)]
+    late = 7 << 3
+    return {
+        "whole": b"".join(crafted(0, 9 + i, i, 2, half) for i, half in enumerate(halves)),
+        "reversed": b"".join(raw(1, piece) for piece in reversed(pieces)),
+        "late": raw(2, pieces[0]) + raw(2 | late, pieces[1]),
+        "forgotten": crafted(3, 9, 0, 2, halves[0]) + b"\xfb",
+        "many": b"".join(crafted(0, n, 0, 64, b"x") for n in range(0, 250, 10)),
+    }
+
+
+def streams() -> dict[str, bytes]:
+    """Inputs of the target for streams: packets one after the other, and what is none."""
+    asked = bytes(interest(_NAME))
+    return {
+        "packets": asked + bytes(data(_NAME, bytes(300))) + bytes(link(asked, nack=150)),
+        "cut": asked + asked[:9],
+        "junk": asked + b"GET / HTTP/1.1\r\n",
+        "too-large": b"\x06\xfe\x00\x01\x00\x00",
+    }
+
+
+def labels() -> dict[str, bytes]:
+    """Inputs of the target for labels: where to cut, and a text."""
+    return {
+        "rank": b"\x013",
+        "node": b"\x20" + b"a" * 32,
+        "text": b"\x05" + "a\u00e9\u20ac\U0001f600z".encode(),
+        "escape": b"\xff\x1b[2J",
+        "no-text": b"\x02\xff\xfe\x80",
+    }
+
+
+def public_keys() -> dict[str, bytes]:
+    """Inputs of the target for keys: a type, the signature's size, a key and the signature."""
+    # Any number may be a modulus: whether it has factors is not looked at.
+    modulus = int.from_bytes(hashlib.shake_256(b"modulus").digest(256), "big") | 1 << 2047 | 1
+    rsa_key = rsa.RSAPublicNumbers(65537, modulus).public_key()
+    curve_key = ec.derive_private_key(7, ec.SECP256R1()).public_key()
+    signature = encode_dss_signature(1 << 200, 1 << 201)
+    return {
+        "ecdsa": bytes([0, len(signature)]) + _spki(curve_key) + signature,
+        "rsa": b"\x01\xff" + _spki(rsa_key) + bytes(255),
+        "ed25519": b"\x02\x00" + bytes(range(32)),
+        "hmac": b"\x03\x00secret",
+        "gmac": b"\x04\x00" + bytes(16),
+    }
+
+
+def _spki(key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> bytes:
+    return key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
 def main() -> None:
     """Write all of them."""
     texts = {"name": _NAME.encode(), "escapes": b"/%41..../300=a%2Fb/.../v=1/32=meta"}
@@ -119,6 +190,10 @@ def main() -> None:
         "contents": contents(),
         "management": management(),
         "name_text": texts,
+        "reassembler": reassembly(),
+        "stream_framing": streams(),
+        "labels": labels(),
+        "public_keys": public_keys(),
     }.items():
         folder = _CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)
