@@ -226,6 +226,23 @@ class MismatchError(CollectiveError):
     """Ranks called different operations, or gave arrays of different shapes or types."""
 
 
+class PeerError(CollectiveError):
+    """The same call failed on another rank before it contributed; the message names rank and cause.
+
+    The next call of the group is as good as any. A call that fails with a :class:`MismatchError` or
+    a :class:`ReductionOverflow` is one of those on every rank.
+
+    Attributes:
+        rank: the rank whose call failed, as the group numbers it.
+    """
+
+    def __init__(
+        self, message: str, *, operation: str = "", seq: int | None = None, rank: int | None = None
+    ) -> None:
+        self.rank = rank
+        super().__init__(message, operation=operation, seq=seq)
+
+
 class ReductionOverflow(CollectiveError):
     """An integer reduction left the range of its type; nothing wraps around silently."""
 

@@ -256,6 +256,7 @@ void bind_node(nb::module_& module) {
     module.attr("STATUS_NO_ROUTE") = static_cast<int>(OperationStatus::kNoRoute);
     module.attr("STATUS_UNTRUSTED") = static_cast<int>(OperationStatus::kUntrusted);
     module.attr("STATUS_ABSENT") = static_cast<int>(OperationStatus::kAbsent);
+    module.attr("STATUS_PEER_FAILED") = static_cast<int>(OperationStatus::kPeerFailed);
     nb::class_<PythonNode, NodeHandle> node(module, "Node",
                                             "A node running on a thread of its own.");
     node.def(nb::init<const NodeSettings&, const SigningKey&, const std::vector<SigningKey>&>(),

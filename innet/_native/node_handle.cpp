@@ -303,6 +303,45 @@ void bind_control(nb::class_<NodeHandle>& node) {
         });
 }
 
+wire::TensorErrorCode error_code(int status) {
+    switch (static_cast<OperationStatus>(status)) {
+        case OperationStatus::kMismatch:
+            return wire::TensorErrorCode::kMismatch;
+        case OperationStatus::kOverflow:
+            return wire::TensorErrorCode::kOverflow;
+        default:
+            return wire::TensorErrorCode::kFailed;
+    }
+}
+
+void bind_failures_of(nb::class_<NodeHandle>& node) {
+    node.def(
+            "fail",
+            [](NodeHandle& self, StreamId stream, std::uint64_t first, std::uint64_t end,
+               int status, const std::string& why) {
+                self.post([=](Engine& engine) {
+                    for (std::uint64_t seq = first; seq < end; ++seq) {
+                        engine.streams.fail(stream, {{}, {}, seq, error_code(status), why},
+                                            engine.now);
+                    }
+                });
+            },
+            "stream"_a, "first"_a, "end"_a, "status"_a, "why"_a,
+            "The calls with these sequence numbers failed before they contributed: who needs the "
+            "contributions ends with the status and is told `why`. Numbers that are in use stay "
+            "so.")
+        .def(
+            "fail_message",
+            [](NodeHandle& self, const wire::Name& prefix, const wire::Name& suffix,
+               std::uint64_t seq, int status, const std::string& why) {
+                self.post([=](Engine& engine) {
+                    engine.endpoint.fail({{prefix}, suffix, seq, error_code(status), why});
+                });
+            },
+            "prefix"_a, "suffix"_a, "seq"_a, "status"_a, "why"_a,
+            "The same of a message under `<prefix>/<any type><suffix>`.");
+}
+
 void serve_packets(NodeHandle& self, const std::vector<nb::bytes>& packets) {
     std::vector<std::vector<std::uint8_t>> copies;
     for (const nb::bytes& packet : packets) {
@@ -500,6 +539,7 @@ void bind_node_handle(nb::module_& module) {
     bind_strategies_of(module, node);
     bind_management_of(node);
     bind_operations_of(node);
+    bind_failures_of(node);
     bind_objects_of(node);
     bind_kept_object(module);
     bind_keeping_of(node);

@@ -16,7 +16,7 @@ import numpy as np
 
 from innet._native import _core
 from innet.collectives.arrays import Array
-from innet.collectives.point_to_point import PointToPoint
+from innet.collectives.point_to_point import LOST_MESSAGE, PointToPoint
 from innet.collectives.posted import Posted
 from innet.collectives.work import Completion
 from innet.errors import CollectiveError
@@ -175,8 +175,9 @@ class AnySource:
                 ended = [one for one in state.waiting if one.takes(source)]
             state.waiting = [one for one in state.waiting if one not in ended]
             ended = [one for one in ended if one.claim()]
-            if status == _core.STATUS_MISMATCH:
+            if status in LOST_MESSAGE:
                 del state.seqs[source]  # the receive has had its message, as any other would
+                self._messages.confirm(source, tag, question.seq)
         for one in ended:
             one.end(status, detail)
         with self._lock:

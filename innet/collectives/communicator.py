@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from innet._native import _core
@@ -15,6 +16,7 @@ from innet.collectives.any_source import AnySource
 from innet.collectives.arrays import Array, byte_view
 from innet.collectives.barrier import barrier
 from innet.collectives.broadcast import broadcast
+from innet.collectives.call_sequence import CallSequence
 from innet.collectives.failures import error_of, error_of_failure
 from innet.collectives.gather import gather
 from innet.collectives.group import Variants
@@ -45,8 +47,6 @@ T = TypeVar("T")
 
 _LEAST_TIMEOUT_S = 1e-3
 """What is left at least for a step of an operation whose earlier steps took all its time."""
-
-_TOO_EARLY = (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED)
 
 
 class Communicator(
@@ -91,14 +91,19 @@ class Communicator(
         self.attributes: dict[str, Any] = {}
         self._segment_bytes = services.segment_bytes
         self._now_s = services.now_s
-        self._in_flight = services.settings.collectives.operations_in_flight
-        self._seq = 0
-        self._since_synchronised = 0
         self._closed = False
         prefixes = [variant.own for variant in variants.all]
         for prefix in prefixes:
             self._node.register_producer(str(prefix), str(self.rank))
-        self._stream = self._node.open_stream(prefixes, self._in_flight)
+        in_flight = services.settings.collectives.operations_in_flight
+        self._stream = self._node.open_stream(prefixes, in_flight)
+        self._calls = CallSequence(
+            self._node,
+            self._stream,
+            f"rank {self.rank} ({self.nodes[self.rank]})",
+            in_flight,
+            self._start_unwaited_barrier,
+        )
         self._collector = services.collector
         self._trace = services.trace
         self._log = OperationLog(membership.job, membership.name)
@@ -121,7 +126,13 @@ class Communicator(
         )
         OneSidedCalls.__init__(self, one_sided, self._check_member)
         KeyedCalls.__init__(
-            self, variants, self.rank, self._segment_bytes, self._start_steps, self._check_rank
+            self,
+            variants,
+            self.rank,
+            self._segment_bytes,
+            self._start_steps,
+            self._check_rank,
+            self.collective,
         )
         transfers = self._transfers("rounds")
         rounds = Rounds(
@@ -133,7 +144,7 @@ class Communicator(
                 transfers, self.size, services.background("innet-rounds"), services.now_s
             ),
         )
-        PartialCalls.__init__(self, variants, rounds, self._start_round)
+        PartialCalls.__init__(self, variants, rounds, self._start_steps, self.collective)
         RecoveryCalls.__init__(self, membership, on_death, self.close)
         membership.release = self._release
         services.before_close(self.close)
@@ -142,7 +153,8 @@ class Communicator(
 
     def iallreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Work[Array]:
         """Start an :meth:`allreduce`."""
-        return self._start(allreduce(self._variants, array, op, out))
+        with self.collective("allreduce"):
+            return self._start(allreduce(self._variants, array, op, out))
 
     def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
         """Reduce over all ranks; all get the result.
@@ -161,13 +173,14 @@ class Communicator(
             ReductionOverflow: an integer result does not fit its type.
             RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
         """
-        return self.iallreduce(array, op, out).wait()
+        return self.iallreduce(array, op, out).wait_or_cancel()
 
     def iallreduce_q8(
         self, array: Array, out: Array | None = None, lost: Array | None = None
     ) -> Work[Array]:
         """Start an :meth:`allreduce_q8`; ``array`` may be changed at once, ``lost`` is ready."""
-        return self._start(allreduce_q8(self._variants, array, out, lost))
+        with self.collective("allreduce_q8"):
+            return self._start(allreduce_q8(self._variants, array, out, lost))
 
     def allreduce_q8(
         self, array: Array, out: Array | None = None, lost: Array | None = None
@@ -184,81 +197,125 @@ class Communicator(
             lost: float32, of the same size: becomes what encoding took from ``array``, to be added
                 to the next contribution (error feedback). 0 in a block that is NaN.
         """
-        return self.iallreduce_q8(array, out, lost).wait()
+        return self.iallreduce_q8(array, out, lost).wait_or_cancel()
 
     def ireduce(
         self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
     ) -> Work[Array | None]:
         """Start a :meth:`reduce`."""
-        self._check_rank(root)
-        return self._start(reduce(self._variants, self.rank, array, root, op, out))
+        with self.collective("reduce", synchronising=False):
+            self._check_rank(root)
+            return self._start(reduce(self._variants, self.rank, array, root, op, out))
 
     def reduce(
         self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
     ) -> Array | None:
         """Reduce over all ranks; ``root`` gets the result, the others ``None``."""
-        return self.ireduce(array, root, op, out).wait()
+        return self.ireduce(array, root, op, out).wait_or_cancel()
 
     def ireduce_scatter(
         self, array: Array, op: str = "sum", out: Array | None = None
     ) -> Work[Array]:
         """Start a :meth:`reduce_scatter`."""
-        return self._start(reduce_scatter(self._variants, self.rank, self.size, array, op, out))
+        with self.collective("reduce_scatter"):
+            return self._start(reduce_scatter(self._variants, self.rank, self.size, array, op, out))
 
     def reduce_scatter(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
         """Reduce over all ranks; rank r gets block r of ``size`` along the first axis."""
-        return self.ireduce_scatter(array, op, out).wait()
+        return self.ireduce_scatter(array, op, out).wait_or_cancel()
 
     def iallgather(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Start an :meth:`allgather`."""
-        return self._start(allgather(self._variants, self.rank, self.size, array, out))
+        with self.collective("allgather"):
+            return self._start(allgather(self._variants, self.rank, self.size, array, out))
 
     def allgather(self, array: Array, out: Array | None = None) -> Array:
         """Everybody's arrays, stacked: shape ``(size, *array.shape)``."""
-        return self.iallgather(array, out).wait()
+        return self.iallgather(array, out).wait_or_cancel()
 
     def ibroadcast(self, array: Array, root: int = 0) -> Work[Array]:
         """Start a :meth:`broadcast`."""
-        self._check_rank(root)
-        return self._start(broadcast(self._variants, self.rank, array, root))
+        with self.collective("broadcast", synchronising=False):
+            self._check_rank(root)
+            return self._start(broadcast(self._variants, self.rank, array, root))
 
     def broadcast(self, array: Array, root: int = 0) -> Array:
         """Fill everybody's ``array`` with the root's; returns it."""
-        return self.ibroadcast(array, root).wait()
+        return self.ibroadcast(array, root).wait_or_cancel()
 
     def igather(self, array: Array, root: int = 0, out: Array | None = None) -> Work[Array | None]:
         """Start a :meth:`gather`."""
-        self._check_rank(root)
-        return self._start(gather(self._variants, self.rank, self.size, array, root, out))
+        with self.collective("gather", synchronising=False):
+            self._check_rank(root)
+            return self._start(gather(self._variants, self.rank, self.size, array, root, out))
 
     def gather(self, array: Array, root: int = 0, out: Array | None = None) -> Array | None:
         """Everybody's arrays, stacked, at ``root``; ``None`` elsewhere."""
-        return self.igather(array, root, out).wait()
+        return self.igather(array, root, out).wait_or_cancel()
 
     def iscatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Work[Array]:
         """Start a :meth:`scatter`."""
-        self._check_rank(root)
-        return self._start(scatter(self._variants, self.rank, self.size, array, root, out))
+        with self.collective("scatter", synchronising=False):
+            self._check_rank(root)
+            return self._start(scatter(self._variants, self.rank, self.size, array, root, out))
 
     def scatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Array:
         """Rank r gets block r of the root's ``array``; other ranks pass ``None`` and ``out``."""
-        return self.iscatter(array, root, out).wait()
+        return self.iscatter(array, root, out).wait_or_cancel()
 
     def ialltoall(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Start an :meth:`alltoall`."""
-        return self._start(alltoall(self._variants, self.rank, self.size, array, out))
+        with self.collective("alltoall"):
+            return self._start(alltoall(self._variants, self.rank, self.size, array, out))
 
     def alltoall(self, array: Array, out: Array | None = None) -> Array:
         """Block r of ``array`` goes to rank r; block r of the result came from rank r."""
-        return self.ialltoall(array, out).wait()
+        return self.ialltoall(array, out).wait_or_cancel()
 
     def ibarrier(self, *, timeout_s: float | None = None) -> Work[None]:
         """Start a :meth:`barrier`; its deadline is by default that of the group's operations."""
-        return self._start(barrier(self._variants), timeout_s)
+        with self.collective("barrier"):
+            return self._start(barrier(self._variants), timeout_s)
 
     def barrier(self) -> None:
         """Wait until every rank has come here."""
-        self.ibarrier().wait()
+        self.ibarrier().wait_or_cancel()
+
+    def collective(
+        self,
+        what: str,
+        *,
+        numbers: int = 1,
+        synchronising: bool = True,
+        on_failure: Callable[[], None] | None = None,
+    ) -> AbstractContextManager[None]:
+        """A block that makes one collective call, or fails it on every rank.
+
+        For collectives that are made of others. All ranks call the same collectives in the same
+        order; a block that prepares a contribution, and then makes a call with it, may fail before
+        that call, and would be one behind from then on. With this, every other rank ends the call
+        at once with a :class:`~innet.errors.PeerError` that names this rank and the cause (or with
+        the same :class:`~innet.errors.MismatchError` or :class:`~innet.errors.ReductionOverflow`),
+        and the next call is right on all ranks.
+
+        Args:
+            what: names the call for people, such as ``MaskedSum.allreduce``.
+            numbers: how many collective calls the block makes (``reduce_by_key`` and
+                ``allreduce_sparse`` count as 3, ``allreduce_blocks`` and ``allreduce_of`` as 2).
+                Those that it has not made when it raises fail on the other ranks.
+            synchronising: false when these are all among ``broadcast``, ``reduce``, ``gather``,
+                ``scatter`` and ``allreduce_of``, which do not wait for every rank; there may be one
+                call then.
+            on_failure: called when the block raises.
+
+        Example::
+
+            with comm.collective("mean of logarithms"):
+                prepared = np.log(array)  # may raise
+                total = comm.allreduce(prepared)
+            return total / comm.size
+        """
+        return self._calls.call(what, numbers, synchronising, on_failure)
 
     # About the group.
 
@@ -318,7 +375,7 @@ class Communicator(
             told = f"rank {self.rank} ({host}) left the group without calling this operation"
             told += f": {why}" if why else ""
         for variant in self._variants.all:
-            self._node.end_producer(variant.own, self._seq, told)
+            self._node.end_producer(variant.own, self._calls.next, told)
 
     def _release(self) -> None:
         self._node.close_stream(self._stream)
@@ -355,28 +412,21 @@ class Communicator(
     # How operations run.
 
     def _start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
+        """Start the one operation of a call, within its :meth:`collective`."""
         self._require_open(operation.what)
-        work = self._submit(operation, timeout_or(timeout_s, self.timeout_s))
-        self._keep_in_step(operation.synchronising)
-        return work
+        timeout_s = timeout_or(timeout_s, self.timeout_s)
+        (seq,) = self._calls.take()
+        number = self._submit_as(operation, seq, timeout_s)
+        return self._work(number, operation.what, seq, operation.finish, timeout_s=timeout_s)
 
-    def _keep_in_step(self, synchronising: bool) -> None:
-        """Count what has been started, and start a barrier when nothing else would be one."""
-        self._since_synchronised = 0 if synchronising else self._since_synchronised + 1
-        if self._since_synchronised >= self._in_flight:
-            # Nothing in a row of broadcasts and their like tells their root that all have them; a
-            # barrier that nobody waits for does, and lets it drop what it kept.
-            self._since_synchronised = 0
-            self._submit(barrier(self._variants), self.timeout_s).add_done_callback(lambda _: None)
+    def _start_unwaited_barrier(self, seq: int) -> None:
+        number = self._submit_as(barrier(self._variants), seq, self.timeout_s)
+        self._collector.deliver(number, lambda _status, _detail: None)
 
-    def _start_round(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
-        return self._start_steps(steps, most_steps, what, synchronising=False)
-
-    def _start_steps(
-        self, steps: Steps[T], most_steps: int, what: str, synchronising: bool = True
-    ) -> Work[T]:
+    def _start_steps(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+        """Start the operations of a call, within its :meth:`collective`."""
         self._require_open(what)
-        numbers = self._take_numbers(most_steps)
+        numbers = self._calls.take(most_steps)
         deadline_s = self._now_s() + self.timeout_s
 
         def submit(operation: Operation[Any], seq: int, reserves: int) -> int:
@@ -385,28 +435,18 @@ class Communicator(
             left_s = max(deadline_s - self._now_s(), _LEAST_TIMEOUT_S)
             return self._submit_as(operation, seq, left_s, reserves)
 
-        staged = Staged(
-            steps,
-            numbers,
-            submit,
-            lambda seq: self._node.release(self._stream, seq),
-            self._collector,
-        )
+        def release(unneeded: range) -> None:
+            for seq in unneeded:
+                self._node.release(self._stream, seq)
+
+        def fail(missing: range, error: BaseException | str) -> None:
+            self._calls.fail(missing, what, error)
+
+        staged = Staged(steps, numbers, submit, release, fail, self._collector)
         staged.start()
-        self._keep_in_step(synchronising)
         return self._work(
             numbers[0], what, numbers[0], staged.result, staged, timeout_s=self.timeout_s
         )
-
-    def _take_numbers(self, count: int) -> list[int]:
-        numbers = list(range(self._seq, self._seq + count))
-        self._seq += count
-        return numbers
-
-    def _submit(self, operation: Operation[T], timeout_s: float) -> Work[T]:
-        (seq,) = self._take_numbers(1)
-        number = self._submit_as(operation, seq, timeout_s)
-        return self._work(number, operation.what, seq, operation.finish, timeout_s=timeout_s)
 
     def _submit_as(
         self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
@@ -490,13 +530,13 @@ class Communicator(
         finish: Callable[[], T],
         completion: Completion | None = None,
         timeout_s: float | None = None,
-        unfinished: Callable[[], None] | None = None,
+        ended_without: Callable[[int], None] | None = None,
     ) -> Work[T]:
-        """``unfinished`` is called when it ends too early for what may yet come."""
+        """``ended_without`` takes the status of an operation that ended without a result."""
 
         def error(status: int, detail: str) -> BaseException | None:
-            if unfinished is not None and status in _TOO_EARLY:
-                unfinished()
+            if ended_without is not None and status != _core.STATUS_DONE:
+                ended_without(status)
             # Messages have no number that both sides know: theirs say what they were all the same.
             told = detail if seq is not None else f"{what}: {detail}"
             if status == _core.STATUS_DEADLINE_EXCEEDED:
@@ -534,7 +574,7 @@ class Communicator(
         if self._closed:
             raise Cancelled("the communicator is closed")
         if self._membership.failure is not None:
-            raise error_of_failure(self._membership.failure, what, self._seq)
+            raise error_of_failure(self._membership.failure, what, self._calls.next)
 
     def _check_rank(self, root: int) -> None:
         if not 0 <= root < self.size:

@@ -11,6 +11,7 @@ from innet.errors import (
     CollectiveError,
     DeadlineExceeded,
     MismatchError,
+    PeerError,
     RankFailed,
     ReductionOverflow,
 )
@@ -22,8 +23,32 @@ _ERRORS: dict[int, type[CollectiveError]] = {
     _core.STATUS_CANCELLED: Cancelled,
 }
 
+_FAILURES: dict[type[BaseException], int] = {
+    MismatchError: _core.STATUS_MISMATCH,
+    ReductionOverflow: _core.STATUS_OVERFLOW,
+}
+"""Errors of one rank's call that are the same error on the other ranks."""
+
+_FAILED_PEER = re.compile(r"rank (\d+) ")
+
 _FAILED_RANK = re.compile(r"rank (\d+) \(\S+\) ")
 """How the controller's word of a failed rank begins."""
+
+
+def failure_for_others(who: str, what: str, cause: BaseException | str) -> tuple[int, str]:
+    """How a call that failed here before it contributed ends on other ranks: status and detail.
+
+    Args:
+        who: this rank in words, such as ``rank 0 (h0)``.
+        what: the call.
+        cause: what it failed with.
+    """
+    status, why = _core.STATUS_PEER_FAILED, cause
+    if isinstance(cause, BaseException):
+        why = f"{type(cause).__name__}: {cause}"
+        for kind, known in _FAILURES.items():
+            status = known if isinstance(cause, kind) else status
+    return status, f"{who}: {what} failed before it contributed: {why}"
 
 
 def error_of(
@@ -53,6 +78,9 @@ def error_of(
             failure = (detail, int(failed_rank[1]))
         if failure is not None:
             return error_of_failure(failure, what, seq)
+    if status == _core.STATUS_PEER_FAILED:
+        peer = _FAILED_PEER.match(detail)
+        return PeerError(detail, operation=what, seq=seq, rank=int(peer[1]) if peer else None)
     kind = _ERRORS.get(status, CollectiveError)
     if kind is DeadlineExceeded and timeout_s is not None:
         detail = f"{detail} within the timeout of {timeout_s:g} s"

@@ -27,9 +27,12 @@ class FollowMessage(Protocol):
         finish: Callable[[], T],
         completion: Completion | None = None,
         *,
-        unfinished: Callable[[], None] | None = None,
+        ended_without: Callable[[int], None] | None = None,
     ) -> Work[T]:
-        """The operation under way; ``completion`` tells its end, by default the collector."""
+        """The operation under way; ``completion`` tells its end, by default the collector.
+
+        ``ended_without`` takes the status of one that ended without its message.
+        """
 
 
 class MessageCalls:
@@ -63,31 +66,36 @@ class MessageCalls:
 
     def send(self, array: Array, to: int, tag: int = 0) -> None:
         """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
-        self.isend(array, to, tag).wait()
+        self.isend(array, to, tag).wait_or_cancel()
 
     def irecv(
         self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
     ) -> Work[Array]:
         """Start a :meth:`recv`; its deadline is by default that of the group's operations."""
         self._check_peer(source)
-        output = Output(array)
         if self._any_source.knows(tag):
+            output = Output(array)
             return self._posted(output, source, tag, output.finish, timeout_s)[1]
-        receipt = self._messages.receive(
-            output.memory, source, tag, timeout_or(timeout_s, self.timeout_s)
-        )
+        seq = self._messages.next_incoming(source, tag)
+        try:
+            output = Output(array)
+            limit_s = timeout_or(timeout_s, self.timeout_s)
+            receipt = self._messages.receive(output.memory, source, tag, seq, limit_s)
+        except BaseException:
+            self._messages.confirm(source, tag, seq)  # its message is not for the next receive
+            raise
 
         def finish() -> Array:
             receipt.confirm()
             return output.finish()
 
         return self._follow_message(
-            receipt.operation, receipt.what, None, finish, unfinished=receipt.give_back
+            receipt.operation, receipt.what, None, finish, ended_without=receipt.ended_without
         )
 
     def recv(self, array: Array, source: int, tag: int = 0) -> Array:
         """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
-        return self.irecv(array, source, tag).wait()
+        return self.irecv(array, source, tag).wait_or_cancel()
 
     def irecv_any(self, array: Array, tag: int = 0) -> Work[int]:
         """Start a :meth:`recv_any`."""
@@ -107,7 +115,7 @@ class MessageCalls:
         Messages of one sender are taken in the order they were sent. Every rank is asked for its
         next message, and fetches go on for receives that follow: use a tag of its own for it.
         """
-        return self.irecv_any(array, tag).wait()
+        return self.irecv_any(array, tag).wait_or_cancel()
 
     def _posted(
         self,

@@ -59,7 +59,7 @@ class ObjectCalls:
             else:
                 weights = comm.fetch("model", source=0, out=weights)
         """
-        self.ipublish(name, data).wait()
+        self.ipublish(name, data).wait_or_cancel()
 
     def withdraw(self, name: str) -> None:
         """Offer an object no longer; nothing happens when this rank did not offer it.
@@ -111,4 +111,4 @@ class ObjectCalls:
             TransportError: the source's node does not answer for it, or there is no memory for it.
             RankFailed: a rank is gone.
         """
-        return self.ifetch(name, source, out, timeout_s=timeout_s).wait()
+        return self.ifetch(name, source, out, timeout_s=timeout_s).wait_or_cancel()

@@ -17,32 +17,61 @@ import numpy.typing as npt
 
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
+from innet.collectives.failures import failure_for_others
 from innet.collectives.group import Variant
 from innet.collectives.lazy_list import LazyList
 from innet.collectives.posted import Posted
 from innet.collectives.work import Completion
+from innet.errors import Cancelled
 
 MESSAGES_IN_FLIGHT = 64
 """Messages from one rank to another with one tag that may wait for their receipt."""
 
+LOST_MESSAGE = (_core.STATUS_MISMATCH, _core.STATUS_OVERFLOW, _core.STATUS_PEER_FAILED)
+"""Ends of a receive that had its message: it does not fit, or its send failed."""
+
 _RECEIPT_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedSend:
+    """A send that waits for room.
+
+    Attributes:
+        start: sends the message; the operation's number.
+        posted: what its sender waits on.
+    """
+
+    start: Callable[[], int]
+    posted: Posted
 
 
 class Channel:
     """Numbers the messages of one direction between two ranks with one tag.
 
     Attributes:
+        to: the receiver.
+        tag: of the messages.
         next_seq: of the next message.
         unconfirmed: messages whose receipt has not come.
-        queue: what starts the messages that have to wait for room, with what their senders wait on.
+        queue: sends that wait for room, and causes of sends that failed behind these.
         lock: guards all of these.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, to: int, tag: int) -> None:
+        self.to = to
+        self.tag = tag
         self.next_seq = 0
         self.unconfirmed: set[int] = set()
-        self.queue: deque[tuple[Callable[[], int], Posted]] = deque()
+        self.queue: deque[_QueuedSend | BaseException] = deque()
         self.lock = threading.RLock()
+
+    def take(self) -> int:
+        """The number of a message that goes on its way."""
+        seq = self.next_seq
+        self.next_seq += 1
+        self.unconfirmed.add(seq)
+        return seq
 
     @property
     def has_room(self) -> bool:
@@ -57,7 +86,7 @@ class Receipt:
     Attributes:
         operation: the fetch.
         what: for people.
-        confirm: to be called when the message has come.
+        confirm: to be called when the message has come, or never will.
         give_back: to be called when the fetch ended without it, and it may yet come.
     """
 
@@ -65,6 +94,13 @@ class Receipt:
     what: str
     confirm: Callable[[], None]
     give_back: Callable[[], None]
+
+    def ended_without(self, status: int) -> None:
+        """The fetch ended with ``status``, without the message."""
+        if status in (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED):
+            self.give_back()
+        elif status in LOST_MESSAGE:
+            self.confirm()
 
 
 class _Incoming:
@@ -125,24 +161,35 @@ class PointToPoint:
 
         The operation ends when the message is buffered: the array may then be changed. It waits,
         up to ``timeout_s``, while too many messages before it have not been received.
+
+        The receive that belongs to a send that fails ends with an error that says so: it would
+        take the next message for this one.
         """
-        contribution = as_input(array)
-        type_name = copied_type(array)
-        what = f"send({type_name}, shape {tuple(array.shape)}, to={to}, tag={tag})"
-        kind = _core.Name(f"/{type_name}/{to}/{tag}")
         with self._lock:
-            channel = self._outgoing.setdefault((to, tag), Channel())
+            channel = self._outgoing.setdefault((to, tag), Channel(to, tag))
+        try:
+            contribution = as_input(array)
+            type_name = copied_type(array)
+            what = f"send({type_name}, shape {tuple(array.shape)}, to={to}, tag={tag})"
+            kind = _core.Name(f"/{type_name}/{to}/{tag}")
+        except BaseException as error:
+            with channel.lock:
+                channel.queue.append(error)
+                self._start_waiting(channel)
+            raise
 
         def start() -> int:
-            seq = channel.next_seq
-            channel.next_seq += 1
-            channel.unconfirmed.add(seq)
-            segmentation = _core.Segmentation(1, array.nbytes, self._segment_bytes)
-            publication = self._publication(
-                kind, seq, byte_view(contribution), segmentation, array.size, what
-            )
-            operation = self._node.submit(publication, [], timeout_s=timeout_s)
-            self._await_receipt(to, tag, seq, channel, kind)
+            seq = channel.take()
+            try:
+                segmentation = _core.Segmentation(1, array.nbytes, self._segment_bytes)
+                publication = self._publication(
+                    kind, seq, byte_view(contribution), segmentation, array.size, what
+                )
+                operation = self._node.submit(publication, [], timeout_s=timeout_s)
+            except BaseException as error:
+                self._fail(channel, seq, error)
+                raise
+            self._await_receipt(channel, seq, kind)
             return operation
 
         with channel.lock:
@@ -153,18 +200,29 @@ class PointToPoint:
                 f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} waited to be received "
                 f"for {timeout_s:g} s before this one; does rank {to} call recv()?",
             )
-            channel.queue.append((start, posted))
+            channel.queue.append(_QueuedSend(start, posted))
         return 0, posted, what
 
     def _start_waiting(self, channel: Channel) -> None:
         while channel.queue and channel.has_room:
-            start, posted = channel.queue.popleft()
-            if not posted.done(0):
-                self._collector.deliver(start(), posted.end)
+            queued = channel.queue.popleft()
+            if isinstance(queued, BaseException):
+                self._fail(channel, channel.take(), queued)
+            elif queued.posted.done(0):
+                self._fail(channel, channel.take(), Cancelled("given up before it had room"))
+            else:
+                self._collector.deliver(queued.start(), queued.posted.end)
 
-    def receive(self, memory: Array, source: int, tag: int, timeout_s: float) -> Receipt:
-        """Fetch the next message of rank ``source``."""
-        seq = self.next_incoming(source, tag)
+    def _fail(self, channel: Channel, seq: int, cause: BaseException) -> None:
+        """Publish the failure of a send in place of its message, whose type may be the cause."""
+        me = f"rank {self._rank} ({self._nodes[self._rank]})"
+        status, why = failure_for_others(me, f"send(to={channel.to}, tag={channel.tag})", cause)
+        suffix = f"/{channel.to}/{channel.tag}"
+        self._node.fail_message(self._own, _core.Name(suffix), seq, status, why)
+        self._await_receipt(channel, seq, _core.Name(f"/failed{suffix}"))
+
+    def receive(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> Receipt:
+        """Fetch message ``seq`` of rank ``source``."""
         what = describe_receipt(memory, source, tag)
         operation = self.fetch(memory, source, tag, seq, timeout_s)
         return Receipt(
@@ -204,13 +262,11 @@ class PointToPoint:
         self._node.unregister_producer(str(self._own))
         self._node.abort(str(self._all), "the communicator is closed")
 
-    def _await_receipt(
-        self, to: int, tag: int, seq: int, channel: Channel, kind: _core.Name
-    ) -> None:
+    def _await_receipt(self, channel: Channel, seq: int, kind: _core.Name) -> None:
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
         fetch = _core.Fetch(
-            self._targets[to],
-            _core.Name(f"/receipt/{self._rank}/{tag}"),
+            self._targets[channel.to],
+            _core.Name(f"/receipt/{self._rank}/{channel.tag}"),
             seq,
             segmentation,
             0,
@@ -223,10 +279,12 @@ class PointToPoint:
         def confirmed(status: int, detail: str) -> None:
             refused: list[Posted] = []
             with channel.lock:
-                channel.unconfirmed.remove(seq)
+                channel.unconfirmed.discard(seq)
                 oldest = min(channel.unconfirmed, default=channel.next_seq)
                 if status == _core.STATUS_ABORTED:  # nobody receives any more
-                    refused = [posted for _, posted in channel.queue]
+                    refused = [
+                        queued.posted for queued in channel.queue if isinstance(queued, _QueuedSend)
+                    ]
                     channel.queue.clear()
                 else:
                     self._start_waiting(channel)

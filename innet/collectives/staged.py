@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
 from innet._native import _core
@@ -35,22 +35,25 @@ class Staged(Generic[T]):
         numbers: sequence numbers kept for the steps, which follow each other.
         submit: starts an operation under a number, with so many reserved behind it, and returns
             the packet path's number of it.
-        release: gives a sequence number up.
+        release: gives sequence numbers up that are not needed.
+        fail: tells the other ranks that nothing comes under these sequence numbers, and why.
         collector: tells when operations end.
     """
 
     def __init__(
         self,
         steps: Steps[T],
-        numbers: Sequence[int],
+        numbers: range,
         submit: Callable[[Operation[Any], int, int], int],
-        release: Callable[[int], None],
+        release: Callable[[range], None],
+        fail: Callable[[range, BaseException | str], None],
         collector: Completion,
     ) -> None:
         self._steps = steps
-        self._left = list(numbers)
+        self._left = numbers
         self._submit = submit
         self._release = release
+        self._fail = fail
         self._collector = collector
         self._current = -1
         self._given_up = False
@@ -60,7 +63,7 @@ class Staged(Generic[T]):
         self._result: T | None = None
 
     def start(self) -> None:
-        """Submit the first operation."""
+        """Submit the first operation; the caller fails the numbers when this raises."""
         self._run(next(self._steps), reserves=len(self._left) - 1)
 
     def result(self) -> T:
@@ -93,7 +96,8 @@ class Staged(Generic[T]):
         self._ended.add_done_callback(lambda ended: callback(*ended.result()))
 
     def _run(self, operation: Operation[Any], reserves: int = 0) -> None:
-        self._current = self._submit(operation, self._left.pop(0), reserves)
+        self._current = self._submit(operation, self._left[0], reserves)
+        self._left = self._left[1:]
 
         def on_end(status: int, detail: str) -> None:
             if status != _core.STATUS_DONE:
@@ -118,6 +122,11 @@ class Staged(Generic[T]):
             self._end(_core.STATUS_DONE, "")
 
     def _end(self, status: int, detail: str) -> None:
-        for number in self._left:
-            self._release(number)
+        self._steps.close()  # lets it undo what it had done for an operation that failed
+        if status != _core.STATUS_DONE:
+            self._fail(self._left, detail)
+        elif self._error is not None:
+            self._fail(self._left, self._error)
+        else:
+            self._release(self._left)
         self._ended.set_result((status, detail))

@@ -7,6 +7,7 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 from innet.collectives.operation_log import OnEnd
@@ -14,6 +15,8 @@ from innet.collectives.operation_log import OnEnd
 T = TypeVar("T")
 
 _SIGNAL_CHECK_S = 0.1
+_CANCEL_S = 1.0
+"""More than a node takes to give an operation up."""
 
 
 class Completion(Protocol):
@@ -42,6 +45,8 @@ class Work(Generic[T]):
     >>> total = work.wait()                     # doctest: +SKIP
     >>> total = await comm.iallreduce(gradient) # doctest: +SKIP
     """
+
+    _delivered = True  # of one whose making was interrupted, for __del__
 
     def __init__(
         self,
@@ -78,6 +83,21 @@ class Work(Generic[T]):
             self._wait_natively(timeout_s)
             timeout_s = 0.0 if self._future.done() else timeout_s
         return self._future.result(timeout_s)
+
+    def wait_or_cancel(self) -> T:
+        """The result, for a caller who keeps nothing of the operation when this is interrupted.
+
+        After an interrupt, the operation does not read or write the caller's arrays any more, and
+        other ranks get what this rank was to contribute.
+        """
+        try:
+            return self.wait()
+        except BaseException:
+            if not self._future.done():
+                self.cancel()
+                with suppress(TimeoutError):
+                    self._wait_natively(_CANCEL_S)
+            raise
 
     def done(self) -> bool:
         """Whether :meth:`wait` would return at once."""

@@ -137,4 +137,4 @@ SIGNATURE_TYPES = {
     200: "Null",
     201: "AesGmac",
 }
-TENSOR_ERRORS = {1: "mismatch", 2: "overflow", 3: "aborted"}
+TENSOR_ERRORS = {1: "mismatch", 2: "overflow", 3: "aborted", 4: "failed"}

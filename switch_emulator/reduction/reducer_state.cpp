@@ -36,6 +36,8 @@ wire::TensorErrorCode error_code(std::uint64_t value) {
             return wire::TensorErrorCode::kMismatch;
         case static_cast<std::uint64_t>(wire::TensorErrorCode::kOverflow):
             return wire::TensorErrorCode::kOverflow;
+        case static_cast<std::uint64_t>(wire::TensorErrorCode::kFailed):
+            return wire::TensorErrorCode::kFailed;
         default:
             return wire::TensorErrorCode::kAborted;
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from innet.collectives import Communicator
-from innet.errors import CollectiveError
+from innet.errors import CollectiveError, PeerError
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
@@ -20,7 +20,6 @@ def communicators() -> Iterator[list[Communicator]]:
 
 
 CALLS: dict[str, Callable[[Communicator, float], object]] = {
-    "barrier": lambda comm, timeout_s: comm.ibarrier(timeout_s=timeout_s),
     "recv": lambda comm, timeout_s: comm.irecv(np.zeros(1), 1, timeout_s=timeout_s),
     "fetch": lambda comm, timeout_s: comm.ifetch("model", 1, timeout_s=timeout_s),
     "get": lambda comm, timeout_s: comm.iget("array", 1, timeout_s=timeout_s),
@@ -39,6 +38,16 @@ def test_a_timeout_that_is_no_time_is_refused(
     with pytest.raises(CollectiveError, match="leaves an operation no time"):
         CALLS[call](asked, timeout_s)
     assert asked.timeout_s == before_s
+    works = [communicator.ibarrier() for communicator in communicators]
+    for work in works:
+        work.wait()
+
+
+def test_a_barrier_without_time_is_refused_on_all_ranks(communicators: list[Communicator]) -> None:
+    with pytest.raises(CollectiveError, match="leaves an operation no time"):
+        communicators[0].ibarrier(timeout_s=0.0)
+    with pytest.raises(PeerError, match=r"^barrier\(\) .*rank 0 .* no time"):
+        communicators[1].barrier()
     works = [communicator.ibarrier() for communicator in communicators]
     for work in works:
         work.wait()

@@ -14,6 +14,8 @@ OperationStatus status_of(std::uint64_t error) {
             return OperationStatus::kMismatch;
         case wire::TensorErrorCode::kOverflow:
             return OperationStatus::kOverflow;
+        case wire::TensorErrorCode::kFailed:
+            return OperationStatus::kPeerFailed;
         case wire::TensorErrorCode::kAborted:
             break;
     }

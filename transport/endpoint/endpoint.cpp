@@ -193,6 +193,8 @@ void Endpoint::end_producer(const wire::Name& prefix, std::uint64_t seq, const s
     state_->publisher.end_producer(prefix, seq, why);
 }
 
+void Endpoint::fail(const FailureSpec& failure) { state_->publisher.fail(failure); }
+
 void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     State& state = *state_;
     state.latest = now;

@@ -81,6 +81,11 @@ class Endpoint final : public Application {
     /// who waits for one, or asks for one later, gets a kAborted error with the text `why`.
     void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
 
+    /// A call failed here before it published: who waits for its tensor, or asks for it later, gets
+    /// an error with the failure's code and text. What is published under the name all the same
+    /// goes before it.
+    void fail(const FailureSpec& failure);
+
     /// Starts an operation; its completion tells how it ended. kNoRoute: at the deadline, a Nack
     /// was the last word on every missing target. kDeadlineExceeded: `detail` names the ranks that
     /// had not published, or the segments without an answer and the node that was asked. Whatever

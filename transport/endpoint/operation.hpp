@@ -41,6 +41,17 @@ struct PublicationSpec {
     std::span<const std::uint64_t> segment_ends = {};
 };
 
+/// A call that failed here before it published: who asks for its tensor gets an error.
+struct FailureSpec {
+    std::vector<wire::Name> prefixes;  ///< registered producer prefixes
+    /// What follows the tensor's type in its name; empty for collectives. The type itself may be
+    /// what the call failed over, so the failure stands for tensors of any type.
+    wire::Name suffix;
+    std::uint64_t seq = 0;
+    wire::TensorErrorCode code = wire::TensorErrorCode::kFailed;
+    std::string why;  ///< names the rank, its call and the cause
+};
+
 /// Which target a segment is fetched from.
 enum class ShardRule : std::uint8_t { kSegmentModulo, kBlock };
 
@@ -101,8 +112,9 @@ enum class OperationStatus : std::uint8_t {
     kAborted,  ///< a publisher gave up, or `abort` was called
     kNoRoute,
     kCancelled,
-    kUntrusted,  ///< an object's root manifest bears the signature of somebody else
-    kAbsent,     ///< the node that was asked does not have the object, or has it no longer
+    kUntrusted,   ///< an object's root manifest bears the signature of somebody else
+    kAbsent,      ///< the node that was asked does not have the object, or has it no longer
+    kPeerFailed,  ///< the call failed at a publisher before it contributed
 };
 
 /// When what happened to an operation; `kNever` for what did not.

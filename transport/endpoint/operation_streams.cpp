@@ -18,6 +18,20 @@ std::string OperationStreams::Started::cause(const MissingParts& missing) const 
     return sequence_text(seq) + ": " + missing.detail;
 }
 
+bool OperationStreams::Stream::claim(std::uint64_t seq, std::uint32_t reserves) {
+    if (seq < next_seq) return std::erase(unused, seq) > 0;
+    for (; next_seq < seq; ++next_seq) unused.push_back(next_seq);
+    for (++next_seq; next_seq <= seq + reserves; ++next_seq) unused.push_back(next_seq);
+    return true;
+}
+
+/// A reserved one goes before those that were called after it.
+void OperationStreams::Stream::wait(Waiting&& later) {
+    const auto behind = std::ranges::find_if(
+        waiting, [&](const Waiting& other) { return other.operation.seq > later.operation.seq; });
+    waiting.insert(behind, std::move(later));
+}
+
 /// The reserved ones behind it start without a question, so they count as if they started now.
 bool OperationStreams::Stream::may_start(const StreamedOperation& operation) const {
     const std::uint64_t last = operation.seq + operation.reserves;
@@ -69,28 +83,53 @@ void OperationStreams::submit(StreamId id, StreamedOperation operation, TimePoin
         refused_.push_back({operation.id, OperationStatus::kCancelled, "its group is closed"});
         return;
     }
-    Stream& stream = open->second;
+    if (!open->second.claim(operation.seq, operation.reserves)) {
+        refused_.push_back({operation.id, OperationStatus::kCancelled,
+                            sequence_text(operation.seq) + " has been given up"});
+        return;
+    }
     Waiting waiting;
     waiting.operation = std::move(operation);
-    const std::uint64_t seq = waiting.operation.seq;
-    if (stream.take_reserved(seq) ||
+    enter(id, open->second, std::move(waiting), now);
+}
+
+void OperationStreams::fail(StreamId id, FailureSpec failure, TimePoint now) {
+    const auto open = streams_.find(id);
+    if (open == streams_.end() || !open->second.claim(failure.seq, 0)) return;
+    failure.prefixes = open->second.prefixes;
+    Waiting waiting;
+    waiting.ended = true;  // its caller knows
+    waiting.operation.seq = failure.seq;
+    waiting.operation.failure = std::move(failure);
+    enter(id, open->second, std::move(waiting), now);
+}
+
+void OperationStreams::enter(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now) {
+    if (stream.take_reserved(waiting.operation.seq) ||
         (stream.waiting.empty() && stream.may_start(waiting.operation))) {
         start(id, stream, std::move(waiting), now);
+        start_waiting(id, stream, now);  // a failure keeps no place
     } else {
         next_deadline_ = std::min(next_deadline_, waiting.deadline());
-        stream.waiting.push_back(std::move(waiting));
+        stream.wait(std::move(waiting));
     }
 }
 
 void OperationStreams::release(StreamId id, std::uint64_t seq, TimePoint now) {
     const auto found = streams_.find(id);
     if (found == streams_.end()) return;
+    std::erase(found->second.unused, seq);
     if (found->second.take_reserved(seq)) start_waiting(id, found->second, now);
 }
 
 void OperationStreams::start(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now,
                              const std::string& after) {
     StreamedOperation& operation = waiting.operation;
+    if (operation.failure) {
+        stream.take_reserved(operation.seq);
+        endpoint_.fail(*operation.failure);
+        return;
+    }
     stream.in_flight.push_back(operation.seq);
     for (std::uint32_t i = 1; i <= operation.reserves; ++i) {
         stream.in_flight.push_back(operation.seq + i);
@@ -107,8 +146,9 @@ void OperationStreams::cancel(OperationId id, TimePoint now) {
             stream.waiting, id, [](const Waiting& waiting) { return waiting.operation.id; });
         if (found == stream.waiting.end()) continue;
         if (found->ended) return;
-        stream.waiting.erase(found);
         refused_.push_back({id, OperationStatus::kCancelled, "cancelled before its turn"});
+        found->end();
+        if (!found->has_contribution()) stream.waiting.erase(found);
         return;
     }
     endpoint_.cancel(id, now);
@@ -148,9 +188,8 @@ void OperationStreams::expire(StreamId id, Stream& stream, TimePoint now) {
             {waiting.operation.id, OperationStatus::kDeadlineExceeded, why, {.ended = now}});
         waiting.end();
     }
-    // Without a tensor, it keeps no place.
     std::erase_if(stream.waiting, [](const Waiting& waiting) {
-        return waiting.ended && !waiting.operation.spec.publication;
+        return waiting.ended && !waiting.has_contribution();
     });
 }
 

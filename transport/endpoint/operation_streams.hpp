@@ -9,9 +9,14 @@
 // An operation that waits for its turn ends at its deadline all the same. A copy of what it
 // publishes keeps its place: published before its turn, it could let other ranks end, and drop
 // tensors that this rank's earlier operations still need.
+//
+// A call that fails before it can publish has a place of its own too: `fail` publishes the failure
+// when its turn comes. A sequence number is used once, by an operation or by a failure, whichever
+// comes first; so a caller that does not know how far it came may fail its numbers again.
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,6 +35,8 @@ struct StreamedOperation {
     /// So many sequence numbers behind this one belong to operations that follow from its result.
     /// They are submitted, or released, later than others that were called after it.
     std::uint32_t reserves = 0;
+    /// The call failed: this is published in place of `spec`.
+    std::optional<FailureSpec> failure = std::nullopt;
 };
 
 class OperationStreams {
@@ -43,8 +50,13 @@ class OperationStreams {
     /// Sequence numbers of a stream ascend, but for reserved ones. A reserved one starts at once:
     /// its place among those under way has been kept for it.
     void submit(StreamId stream, StreamedOperation operation, TimePoint now);
+    /// The call with sequence number `failure.seq` failed before it contributed: others that need
+    /// its contribution get the failure, under all prefixes of the stream. Nothing happens when
+    /// the number is in use or given up.
+    void fail(StreamId stream, FailureSpec failure, TimePoint now);
     /// Gives a reserved sequence number up.
     void release(StreamId stream, std::uint64_t seq, TimePoint now);
+    /// Others still get what the operation publishes.
     void cancel(OperationId id, TimePoint now);
     /// As `Endpoint::abort`, also for operations whose turn has not come.
     void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
@@ -66,6 +78,10 @@ class OperationStreams {
         std::vector<std::uint64_t> segment_ends;
 
         TimePoint deadline() const { return ended ? kNever : operation.spec.deadline; }
+        /// Others will ask for something of it.
+        bool has_contribution() const {
+            return operation.spec.publication.has_value() || operation.failure.has_value();
+        }
         void end();
     };
     struct Stream {
@@ -73,8 +89,13 @@ class OperationStreams {
         std::uint32_t depth = 1;
         std::vector<std::uint64_t> in_flight;  ///< sequence numbers, reserved ones included
         std::vector<std::uint64_t> reserved;
-        std::deque<Waiting> waiting;
+        std::deque<Waiting> waiting;  ///< in the order of their sequence numbers
+        std::uint64_t next_seq = 0;
+        std::vector<std::uint64_t> unused;  ///< below `next_seq`, the reserved ones among them
 
+        /// Whether nothing has used `seq` yet; then it is in use from now on.
+        bool claim(std::uint64_t seq, std::uint32_t reserves);
+        void wait(Waiting&& later);
         bool may_start(const StreamedOperation& operation) const;
         /// True when `seq` was reserved.
         bool take_reserved(std::uint64_t seq);
@@ -89,6 +110,8 @@ class OperationStreams {
         std::string cause(const MissingParts& missing) const;
     };
 
+    /// Starts it, or lets it wait for its turn.
+    void enter(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now);
     void start(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now,
                const std::string& after = {});
     /// `after`: who missed from the operation that they waited for, should it have failed for that.

@@ -42,6 +42,17 @@ void remove_repeated(std::vector<std::uint64_t>& segments) {
     segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
 }
 
+bool ends_with(wire::NameView name, wire::NameView suffix) {
+    if (name.size() < suffix.size()) return false;
+    const std::size_t begin = name.size() - suffix.size();
+    for (std::size_t i = 0; i < suffix.size(); ++i) {
+        const wire::Element ours = suffix.component(i);
+        const wire::Element theirs = name.component(begin + i);
+        if (ours.type != theirs.type || !std::ranges::equal(ours.value, theirs.value)) return false;
+    }
+    return true;
+}
+
 wire::Name joined(const wire::Name& prefix, const wire::Name& kind) {
     wire::Name name = prefix;
     for (std::size_t i = 0; i < kind.view().size(); ++i) {
@@ -63,6 +74,28 @@ struct Publisher::Entry {
     /// come. Names of another length number something else: collectives and messages count apart.
     bool excludes(wire::NameView tensor) const {
         return exclusive && tensor.size() == publication->name().size();
+    }
+};
+
+/// A call that failed here before it published.
+struct Publisher::Failure {
+    wire::Name suffix;
+    std::uint64_t seq = 0;
+    wire::TensorErrorCode code = wire::TensorErrorCode::kFailed;
+    std::string why;
+
+    /// True when the call would have published under `kind`, a tensor's name without its sequence
+    /// number: one component of any type, and the suffix.
+    bool covers(const wire::Name& prefix, wire::NameView kind) const {
+        return kind.size() == prefix.view().size() + 1 + suffix.view().size() &&
+               ends_with(kind, suffix.view());
+    }
+
+    bool is_retired(const wire::Name& producer, const wire::Name& retired,
+                    std::uint64_t up_to) const {
+        if (seq > up_to) return false;
+        return suffix.view().empty() ? retired.view().is_prefix_of(producer.view())
+                                     : covers(producer, retired.view());
     }
 };
 
@@ -91,6 +124,7 @@ struct Publisher::Producer {
     std::string label;
     std::shared_ptr<security::Signer> signer;
     std::vector<Entry> entries;
+    std::vector<Failure> failures;
     std::vector<WaitingTensor> waiting;
     std::vector<Watermark> watermarks;
     std::optional<End> end;
@@ -113,6 +147,14 @@ struct Publisher::Producer {
             return;
         }
         watermarks.push_back({wire::Name(kind), seq});
+    }
+
+    /// The failed call that would have published `tensor`.
+    const Failure* failure_of(wire::NameView tensor, std::uint64_t seq) const {
+        const auto found = std::ranges::find_if(failures, [&](const Failure& failure) {
+            return failure.seq == seq && failure.covers(prefix, tensor.parent());
+        });
+        return found == failures.end() ? nullptr : &*found;
     }
 
     /// What was published instead of `tensor`, which has the same sequence number.
@@ -291,8 +333,31 @@ void Publisher::answer_waiting(Producer& producer, const Entry& published) {
     }
 }
 
+void Publisher::fail(const FailureSpec& spec) {
+    for (const wire::Name& prefix : spec.prefixes) {
+        const auto found = std::ranges::find_if(
+            producers_, [&](const auto& producer) { return producer->prefix == prefix; });
+        if (found == producers_.end()) continue;
+        Producer& producer = **found;
+        producer.failures.push_back({spec.suffix, spec.seq, spec.code, spec.why});
+        const Failure& failure = producer.failures.back();
+        std::erase_if(producer.waiting, [&](WaitingTensor& tensor) {
+            if (tensor.seq != spec.seq || !failure.covers(prefix, tensor.name.view().parent())) {
+                return false;
+            }
+            answer_all(tensor, [&](wire::NameView name, std::uint64_t) {
+                return failed(name, failure, producer);
+            });
+            return true;
+        });
+    }
+}
+
 void Publisher::retire(const wire::Name& prefix, std::uint64_t seq) {
     for (const auto& producer : producers_) {
+        std::erase_if(producer->failures, [&](const Failure& failure) {
+            return failure.is_retired(producer->prefix, prefix, seq);
+        });
         std::erase_if(producer->entries, [&](const Entry& entry) {
             const wire::NameView name = entry.publication->name();
             const wire::NameView kind = name.parent();
@@ -313,6 +378,10 @@ PacketRef Publisher::mismatch(wire::NameView name, const Publication& published)
 PacketRef Publisher::never_comes(wire::NameView name, const Producer& producer) {
     return make_tensor_error(name, wire::TensorErrorCode::kAborted, producer.end->why, pool_,
                              *producer.signer);
+}
+
+PacketRef Publisher::failed(wire::NameView name, const Failure& failure, const Producer& producer) {
+    return make_tensor_error(name, failure.code, failure.why, pool_, *producer.signer);
 }
 
 PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::uint64_t segment,
@@ -336,6 +405,9 @@ Production Publisher::produce(wire::NameView name, bool for_network, Duration li
     const auto seq = sequence_number(parsed->tensor);
     Producer* producer = seq ? producer_of(parsed->tensor) : nullptr;
     if (producer == nullptr || producer->retired(parsed->tensor.parent(), *seq)) return {};
+    if (const Failure* failure = producer->failure_of(parsed->tensor, *seq)) {
+        return data(failed(name, *failure, *producer));
+    }
     if (const Entry* entry = producer->rival(parsed->tensor, *seq)) {
         return data(mismatch(name, *entry->publication));
     }

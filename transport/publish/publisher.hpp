@@ -37,6 +37,8 @@ class Publisher {
     std::optional<std::string> refusal(const PublicationSpec& spec) const;
     /// Publishes and answers who waits. `refusal(spec)` must be nothing.
     std::shared_ptr<Publication> publish(const PublicationSpec& spec);
+    /// What `Endpoint::fail` says.
+    void fail(const FailureSpec& failure);
     /// Drops what `Endpoint::retire` says.
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
@@ -49,6 +51,7 @@ class Publisher {
 
   private:
     struct Entry;
+    struct Failure;
     struct WaitingTensor;
     struct Producer;
 
@@ -57,6 +60,7 @@ class Publisher {
     const Producer* producer_at(const wire::Name& prefix) const;
     PacketRef mismatch(wire::NameView name, const Publication& published);
     PacketRef never_comes(wire::NameView name, const Producer& producer);
+    PacketRef failed(wire::NameView name, const Failure& failure, const Producer& producer);
     PacketRef answer(Publication& publication, wire::NameView name, std::uint64_t segment,
                      bool for_network);
     Production wait(Producer& producer, const SegmentName& name, std::uint64_t seq,

@@ -87,6 +87,7 @@ enum class TensorErrorCode : std::uint8_t {
     kMismatch = 1,  ///< ranks called different operations, shapes or types
     kOverflow = 2,  ///< an integer reduction left its type's range
     kAborted = 3,   ///< the publisher gave the operation up
+    kFailed = 4,    ///< the publisher's call failed before it contributed
 };
 
 /// Everything of a Data packet but its content and signature value.

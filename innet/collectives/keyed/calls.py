@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from innet.collectives.arrays import Array, output_like
+from innet.collectives.call_sequence import StartCollective
 from innet.collectives.group import Variants
 from innet.collectives.keyed import blocks
 from innet.collectives.keyed.exchange import KeysAndValues
@@ -32,27 +33,30 @@ class KeyedCalls:
         segment_bytes: int,
         start: StartSteps,
         check_rank: Callable[[int], None],
+        collective: StartCollective,
     ) -> None:
         self._keyed_variants = variants
         self._own_rank = rank
         self._pair_segment_bytes = segment_bytes
         self._start_keyed = start
         self._check_root = check_rank
+        self._keyed_call = collective
 
     def ireduce_by_key(
         self, keys: Array, values: Array, op: str = "sum", root: int | None = None
     ) -> Work[KeysAndValues | None]:
         """Start a :meth:`reduce_by_key`; its steps go on whether or not anybody waits."""
-        pairs = Pairs.combined(np.asarray(keys), np.asarray(values), op)
-        if root is not None:
-            self._check_root(root)
-        to_root = "" if root is None else f", root={root}"
-        what = f"reduce_by_key({op}.{pairs.type.layout.name}{to_root})"
-        wanted_here = root is None or root == self._own_rank
-        steps = reduce_by_key(
-            self._keyed_variants, self._pair_segment_bytes, pairs, op, wanted_here, what
-        )
-        return self._start_keyed(steps, MOST_STEPS, what)
+        with self._keyed_call("reduce_by_key", numbers=MOST_STEPS):
+            pairs = Pairs.combined(np.asarray(keys), np.asarray(values), op)
+            if root is not None:
+                self._check_root(root)
+            to_root = "" if root is None else f", root={root}"
+            what = f"reduce_by_key({op}.{pairs.type.layout.name}{to_root})"
+            wanted_here = root is None or root == self._own_rank
+            steps = reduce_by_key(
+                self._keyed_variants, self._pair_segment_bytes, pairs, op, wanted_here, what
+            )
+            return self._start_keyed(steps, MOST_STEPS, what)
 
     def reduce_by_key(
         self, keys: Array, values: Array, op: str = "sum", root: int | None = None
@@ -84,18 +88,19 @@ class KeyedCalls:
 
             words, counts = comm.reduce_by_key(hashes, np.ones(len(hashes), np.int64))
         """
-        return self.ireduce_by_key(keys, values, op, root).wait()
+        return self.ireduce_by_key(keys, values, op, root).wait_or_cancel()
 
     def iallreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
         """Start an :meth:`allreduce_sparse`."""
-        indices, values = np.asarray(indices), np.asarray(values)
-        pairs = Pairs.combined(as_keys(indices, size), values, "sum")
-        what = f"allreduce_sparse({pairs.type.layout.name}, {size} elements)"
-        summed = reduce_by_key(
-            self._keyed_variants, self._pair_segment_bytes, pairs, "sum", True, what
-        )
-        steps = as_vector(summed, size, values.dtype)
-        return self._start_keyed(steps, MOST_STEPS, what)
+        with self._keyed_call("allreduce_sparse", numbers=MOST_STEPS):
+            indices, values = np.asarray(indices), np.asarray(values)
+            pairs = Pairs.combined(as_keys(indices, size), values, "sum")
+            what = f"allreduce_sparse({pairs.type.layout.name}, {size} elements)"
+            summed = reduce_by_key(
+                self._keyed_variants, self._pair_segment_bytes, pairs, "sum", True, what, size
+            )
+            steps = as_vector(summed, size, values.dtype)
+            return self._start_keyed(steps, MOST_STEPS, what)
 
     def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Array:
         """Sum vectors of which each rank names a few elements, such as the top k of a gradient.
@@ -121,18 +126,19 @@ class KeyedCalls:
             top = np.argpartition(np.abs(gradient), -k)[-k:]
             total = comm.allreduce_sparse(top, gradient[top], gradient.size)
         """
-        return self.iallreduce_sparse(indices, values, size).wait()
+        return self.iallreduce_sparse(indices, values, size).wait_or_cancel()
 
     def iallreduce_blocks(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Start an :meth:`allreduce_blocks`; ``array`` may be changed at once."""
-        blocks.require_room(self._pair_segment_bytes)
-        mine = blocks.SparseBlocks.of(array)
-        output = output_like(out, array.shape, array.dtype)
-        what = describe("allreduce_blocks", f"sum.{SPARSE_BLOCKS.name}", array)
-        steps = blocks.allreduce_blocks(
-            self._keyed_variants, self._pair_segment_bytes, mine, output, what
-        )
-        return self._start_keyed(steps, blocks.MOST_STEPS, what)
+        with self._keyed_call("allreduce_blocks", numbers=blocks.MOST_STEPS):
+            blocks.require_room(self._pair_segment_bytes)
+            mine = blocks.SparseBlocks.of(array)
+            output = output_like(out, array.shape, array.dtype)
+            what = describe("allreduce_blocks", f"sum.{SPARSE_BLOCKS.name}", array)
+            steps = blocks.allreduce_blocks(
+                self._keyed_variants, self._pair_segment_bytes, mine, output, what
+            )
+            return self._start_keyed(steps, blocks.MOST_STEPS, what)
 
     def allreduce_blocks(self, array: Array, out: Array | None = None) -> Array:
         """Sum float32 arrays of which whole blocks are zero, such as an embedding's gradient.
@@ -159,4 +165,4 @@ class KeyedCalls:
 
             comm.allreduce_blocks(embedding.grad, out=embedding.grad)
         """
-        return self.iallreduce_blocks(array, out).wait()
+        return self.iallreduce_blocks(array, out).wait_or_cancel()

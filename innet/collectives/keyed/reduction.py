@@ -7,6 +7,8 @@ packet. Then each publishes its pairs and fetches their union, as an allreduce d
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from innet.collectives.allreduce import allreduce
 from innet.collectives.arrays import Array
 from innet.collectives.group import Variants
@@ -26,7 +28,13 @@ MOST_STEPS = 3
 
 
 def reduce_by_key(
-    variants: Variants, segment_bytes: int, pairs: Pairs, op: str, wanted_here: bool, what: str
+    variants: Variants,
+    segment_bytes: int,
+    pairs: Pairs,
+    op: str,
+    wanted_here: bool,
+    what: str,
+    elements: int | None = None,
 ) -> Steps[KeysAndValues | None]:
     """The steps of one rank.
 
@@ -37,14 +45,16 @@ def reduce_by_key(
         op: ``sum``, ``min``, ``max`` or ``prod``.
         wanted_here: this rank gets the result; otherwise it only contributes.
         what: for people.
+        elements: what all ranks must give alike, such as the size of a vector that the keys are
+            places in; ``None``: nothing.
     """
     layout = pairs.type.layout
     capacity = layout.capacity(segment_bytes)
     buckets_log2 = COARSE_BUCKETS_LOG2
-    counts = yield _count(variants, pairs, buckets_log2, what)
+    counts = yield _count(variants, pairs, buckets_log2, what, elements)
     needed_log2 = buckets_needed_log2(counts, capacity)
     if needed_log2 > buckets_log2:
-        counts = yield _count(variants, pairs, needed_log2, what)
+        counts = yield _count(variants, pairs, needed_log2, what, elements)
     partition = cut(counts, capacity, pairs.type.mixer.bits)
     union: KeysAndValues | None = yield exchange_pairs(
         variants,
@@ -60,6 +70,9 @@ def reduce_by_key(
     return None if union is None else Pairs(pairs.type, *union).unmixed()
 
 
-def _count(variants: Variants, pairs: Pairs, buckets_log2: int, what: str) -> Operation[Array]:
+def _count(
+    variants: Variants, pairs: Pairs, buckets_log2: int, what: str, elements: int | None
+) -> Operation[Array]:
     counts = count_keys(pairs.mixed, buckets_log2)
-    return allreduce(variants, counts, "sum", counts, what=f"{what}, counting keys")
+    counting = allreduce(variants, counts, "sum", counts, what=f"{what}, counting keys")
+    return counting if elements is None else replace(counting, elements=elements)

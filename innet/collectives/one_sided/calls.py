@@ -97,7 +97,7 @@ class OneSidedCalls:
         """
         return self.iget(
             name, source, out, rows=rows, at_least=at_least, behind=behind, timeout_s=timeout_s
-        ).wait()
+        ).wait_or_cancel()
 
     def iput(
         self,
@@ -145,4 +145,6 @@ class OneSidedCalls:
                 under way may still take effect.
             RankFailed: a rank is gone.
         """
-        return self.iput(name, to, array, rows=rows, combine=combine, timeout_s=timeout_s).wait()
+        return self.iput(
+            name, to, array, rows=rows, combine=combine, timeout_s=timeout_s
+        ).wait_or_cancel()

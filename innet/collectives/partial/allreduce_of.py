@@ -61,14 +61,25 @@ class Contribution:
             )
         self.array = array
         self._late = late
+        self._taken: Array | None = None
 
     def take(self) -> Array:
         """All there is, now that this rank is in."""
         if self._late is None:
             return as_input(self.array)
         everything = self._everything(self._late)
+        self._taken = self._late.copy()
         self._late[...] = 0
         return everything
+
+    def give_back(self) -> None:
+        """The round ended without a sum: what earlier rounds left out is left out again."""
+        if self._late is None or self._taken is None:
+            return
+        if self._late.any():  # a later round, under way meanwhile, left something out
+            self._late[...] = _sum(self._late, self._taken)
+        else:
+            self._late[...] = self._taken
 
     def keep(self) -> None:
         """This rank is not in: all is left out."""
@@ -76,9 +87,11 @@ class Contribution:
             self._late[...] = self._everything(self._late)
 
     def _everything(self, late: Array) -> Array:
-        return reduce_operands(
-            [np.ascontiguousarray(late), np.ascontiguousarray(self.array)], "sum"
-        )
+        return _sum(late, self.array)
+
+
+def _sum(first: Array, second: Array) -> Array:
+    return reduce_operands([np.ascontiguousarray(first), np.ascontiguousarray(second)], "sum")
 
 
 def allreduce_of(
@@ -113,9 +126,7 @@ def allreduce_of(
     variant = variants.for_size(array.nbytes)
     positions = [variant.plan.ranks.index(nodes[member]) for member in decision.ranks]
     mine = contribution.take() if included else None
-    if not included:
-        contribution.keep()
-    total = yield Operation(
+    summing: Operation[Array] = Operation(
         what=what,
         variant=variant,
         kind=kind if everybody else f"{kind}.of-{set_digits(positions)}",
@@ -127,6 +138,13 @@ def allreduce_of(
         in_place=mine is not None and np.may_share_memory(mine, output.memory),
         synchronising=everybody,
     )
+    try:
+        total = yield summing
+    except BaseException:
+        contribution.give_back()
+        raise
+    if not included:
+        contribution.keep()
     return PartialSum(total, decision.ranks, included)
 
 

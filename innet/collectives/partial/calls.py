@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from innet.collectives.arrays import Array, output_like, reduction_type
+from innet.collectives.call_sequence import StartCollective
 from innet.collectives.group import Variants
 from innet.collectives.operation import describe
 from innet.collectives.partial.allreduce_of import (
@@ -26,11 +29,17 @@ class PartialCalls:
     size: int
     nodes: tuple[str, ...]
 
-    def __init__(self, variants: Variants, rounds: Rounds, start: StartSteps) -> None:
-        """``start`` takes collectives whose end does not prove that all ranks have come."""
+    def __init__(
+        self,
+        variants: Variants,
+        rounds: Rounds,
+        start: StartSteps,
+        collective: StartCollective,
+    ) -> None:
         self._partial_variants = variants
         self._rounds = rounds
         self._start_round = start
+        self._partial_call = collective
 
     def iallreduce_of(
         self,
@@ -42,29 +51,35 @@ class PartialCalls:
         late: Array | None = None,
     ) -> Work[PartialSum]:
         """Start an :meth:`allreduce_of`; ``array`` and ``late`` stay as they are until its end."""
-        kind = f"{op}.{reduction_type(array, op)}"
-        if late is not None and op != "sum":
-            raise CollectiveError(
-                f"late= is added to what follows, which fits op='sum', not {op!r}"
+        fail_round = partial(self._rounds.fail, self._rounds.next)
+        with self._partial_call(
+            "allreduce_of", numbers=MOST_STEPS, synchronising=False, on_failure=fail_round
+        ):
+            kind = f"{op}.{reduction_type(array, op)}"
+            if late is not None and op != "sum":
+                raise CollectiveError(
+                    f"late= is added to what follows, which fits op='sum', not {op!r}"
+                )
+            if policy.k > self.size:
+                raise CollectiveError(
+                    f"{policy} needs more than the {self.size} ranks of the group"
+                )
+            contribution = Contribution(array, late)
+            output = output_like(out, array.shape, array.dtype)
+            what = describe("allreduce_of", kind, array, k=policy.k)
+            number = self._rounds.begin(policy, self.timeout_s, what)
+            steps = allreduce_of(
+                self._partial_variants,
+                self.nodes,
+                self.rank,
+                self._rounds,
+                number,
+                contribution,
+                kind,
+                output,
+                what,
             )
-        if policy.k > self.size:
-            raise CollectiveError(f"{policy} needs more than the {self.size} ranks of the group")
-        contribution = Contribution(array, late)
-        output = output_like(out, array.shape, array.dtype)
-        what = describe("allreduce_of", kind, array, k=policy.k)
-        number = self._rounds.begin(policy, self.timeout_s, what)
-        steps = allreduce_of(
-            self._partial_variants,
-            self.nodes,
-            self.rank,
-            self._rounds,
-            number,
-            contribution,
-            kind,
-            output,
-            what,
-        )
-        return self._start_round(steps, MOST_STEPS, what)
+            return self._start_round(steps, MOST_STEPS, what)
 
     def allreduce_of(
         self,
@@ -91,6 +106,7 @@ class PartialCalls:
                 this rank is in the round, or else all that is left out now. Nothing is lost or
                 counted twice: the sum of all totals and of every rank's ``late`` is that of all
                 arrays, exactly for integers, and but for rounding for others. For ``sum`` only.
+                A call that raises leaves it as it was.
 
         Raises:
             CollectiveError: the policy needs more ranks than there are, or ``late`` does not fit.
@@ -104,4 +120,4 @@ class PartialCalls:
             part = comm.allreduce_of(gradient, innet.KOfN(k=7, deadline_s=0.05), late=late)
             weights -= rate * part.mean()
         """
-        return self.iallreduce_of(array, policy, op, out=out, late=late).wait()
+        return self.iallreduce_of(array, policy, op, out=out, late=late).wait_or_cancel()

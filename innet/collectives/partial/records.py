@@ -23,17 +23,18 @@ class Terms:
     """What a rank that is ready for a round says of it.
 
     Attributes:
-        policy: when the round closes; the same on every rank.
+        policy: when the round closes; the same on every rank. ``None``: the rank's call has failed,
+            and so the round closes at once, with an error for all ranks.
         timeout_s: after which the rank gives up.
     """
 
-    policy: KOfN
+    policy: KOfN | None
     timeout_s: float
 
     def encode(self) -> Bytes:
         """The content of ``ready``."""
-        packed = _READY.pack(self.policy.k, self.policy.deadline_s, self.timeout_s)
-        return np.frombuffer(packed, np.uint8)
+        k, deadline_s = (0, 0.0) if self.policy is None else (self.policy.k, self.policy.deadline_s)
+        return np.frombuffer(_READY.pack(k, deadline_s, self.timeout_s), np.uint8)
 
     @classmethod
     def decode(cls, content: Bytes) -> Terms:
@@ -43,7 +44,7 @@ class Terms:
             CollectiveError: there is no such policy.
         """
         k, deadline_s, timeout_s = _READY.unpack(content.tobytes())
-        return cls(KOfN(k, deadline_s), timeout_s)
+        return cls(None if k == 0 else KOfN(k, deadline_s), timeout_s)
 
 
 class Outcome(enum.IntEnum):

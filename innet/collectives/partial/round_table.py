@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from innet.collectives.partial.policy import KOfN
 from innet.collectives.partial.records import Decision, Outcome, Terms
 
 Decided = tuple[int, Decision]
@@ -16,22 +17,38 @@ Decided = tuple[int, Decision]
 class _OpenRound:
     """A round for which somebody is ready."""
 
-    terms: Terms
+    policy: KOfN | None
     closes_s: float
     gives_up_s: float
     ready: set[int] = field(default_factory=set)
     disagree: bool = False
 
+    @classmethod
+    def on(cls, terms: Terms, now_s: float) -> _OpenRound:
+        """One for which the first rank has just become ready."""
+        deadline_s = 0.0 if terms.policy is None else terms.policy.deadline_s
+        return cls(terms.policy, now_s + deadline_s, now_s + _patience_s(terms))
+
+    def add(self, rank: int, terms: Terms) -> None:
+        """``rank`` is ready, or has failed."""
+        self.ready.add(rank)
+        if terms.policy is None:
+            self.policy = None
+        elif self.policy is not None:
+            self.disagree |= self.policy != terms.policy
+
     def outcome(self, size: int, now_s: float) -> Outcome | None:
+        if self.policy is None:
+            return Outcome.CLOSED  # the sum over those in it has the failure for everybody
         if self.disagree:
             return Outcome.DISAGREEMENT
-        enough = len(self.ready) >= self.terms.policy.k
+        enough = len(self.ready) >= self.policy.k
         if len(self.ready) == size or (enough and now_s >= self.closes_s):
             return Outcome.CLOSED
         return Outcome.IN_VAIN if now_s >= self.gives_up_s else None
 
     def due_s(self) -> float:
-        enough = len(self.ready) >= self.terms.policy.k
+        enough = self.policy is None or len(self.ready) >= self.policy.k
         return min(self.closes_s, self.gives_up_s) if enough else self.gives_up_s
 
 
@@ -54,11 +71,8 @@ class RoundTable:
             return []
         known = self._open.get(number)
         if known is None:
-            known = self._open[number] = _OpenRound(
-                terms, now_s + terms.policy.deadline_s, now_s + _patience_s(terms)
-            )
-        known.ready.add(rank)
-        known.disagree |= known.terms.policy != terms.policy
+            known = self._open[number] = _OpenRound.on(terms, now_s)
+        known.add(rank, terms)
         return self.decide(now_s)
 
     def decide(self, now_s: float) -> list[Decided]:

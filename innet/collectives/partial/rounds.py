@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from innet.collectives.partial.coordinator import (
 )
 from innet.collectives.partial.policy import KOfN
 from innet.collectives.partial.records import Decision, Terms, decision_bytes
+from innet.errors import CollectiveError
+
+_NO_PATIENCE_S = 0.0
 
 COORDINATOR = 0
 """The rank whose host decides. When its process dies, the group ends: no other must ever decide."""
@@ -47,16 +51,33 @@ class Rounds:
             [(f"{first.prefix}/rounds/{COORDINATOR}", f"/n/{first.nodes[COORDINATOR]}", False)]
         )
 
+    @property
+    def next(self) -> int:
+        """The number of the next round."""
+        return self._next
+
     def begin(self, policy: KOfN, timeout_s: float, what: str) -> int:
         """The number of the round that this rank is ready for, which others now hear."""
+        number = self._next
+        self._say_ready(number, Terms(policy, timeout_s), what)
+        self._next = number + 1
+        return number
+
+    def fail(self, number: int) -> None:
+        """The call that was to begin the round failed: it closes at once, unless it was begun.
+
+        The round's sum has this rank's failure in place of its contribution.
+        """
+        self._next = number + 1
+        with suppress(CollectiveError):  # it was begun, and closes by its policy
+            self._say_ready(number, Terms(None, _NO_PATIENCE_S), f"round {number}, which failed")
+
+    def _say_ready(self, number: int, terms: Terms, what: str) -> None:
         if self._rank == COORDINATOR and self._coordinator is None:
             self._coordinator = self._decide()
-        number = self._next
-        self._next += 1
-        self._transfers.publish(READY_KIND, number, Terms(policy, timeout_s).encode(), what)
+        self._transfers.publish(READY_KIND, number, terms.encode(), what)
         if number >= ROUNDS_KEPT:
             self._transfers.retire(READY_KIND, number - ROUNDS_KEPT)
-        return number
 
     def decision(self, number: int, what: str) -> Operation[Decision]:
         """Fetch who is in round ``number``."""

@@ -1,0 +1,114 @@
+"""The sequence numbers of a group's collective calls, which a call that fails uses as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from innet._native import _core
+from innet.collectives.failures import failure_for_others
+
+
+class StartCollective(Protocol):
+    """:meth:`innet.collectives.Communicator.collective`."""
+
+    def __call__(
+        self,
+        what: str,
+        *,
+        numbers: int = 1,
+        synchronising: bool = True,
+        on_failure: Callable[[], None] | None = None,
+    ) -> AbstractContextManager[None]:
+        """A block that contributes to one collective call, or fails it on every rank."""
+
+
+class CallSequence:
+    """Numbers the collective calls of one rank of a group.
+
+    All ranks make the same calls in the same order, and a contribution carries the number of its
+    call. So each call has to use its numbers, whatever becomes of it: one that fails before it
+    contributed publishes its failure under them.
+
+    Args:
+        node: of this rank.
+        stream: of the group's operations at the node.
+        who: this rank in words, such as ``rank 0 (h0)``.
+        in_flight: operations of the group that may be under way at once.
+        start_barrier: starts a barrier with a number, for which nobody waits.
+    """
+
+    def __init__(
+        self,
+        node: _core.NodeHandle,
+        stream: int,
+        who: str,
+        in_flight: int,
+        start_barrier: Callable[[int], None],
+    ) -> None:
+        self._node = node
+        self._stream = stream
+        self._who = who
+        self._in_flight = in_flight
+        self._start_barrier = start_barrier
+        self._next = 0
+        self._counted = 0
+        self._since_synchronised = 0
+
+    @property
+    def next(self) -> int:
+        """The number of the next call."""
+        return self._next
+
+    def take(self, count: int = 1) -> range:
+        """Numbers for the operations of the current call."""
+        numbers = range(self._next, self._next + count)
+        self._next += count
+        return numbers
+
+    @contextmanager
+    def call(
+        self, what: str, numbers: int, synchronising: bool, on_failure: Callable[[], None] | None
+    ) -> Iterator[None]:
+        """See :meth:`innet.collectives.Communicator.collective`."""
+        first = self._next
+        try:
+            yield
+        except BaseException as error:
+            # An operation may have been started under some of the numbers: the node keeps it.
+            self.fail(range(first, first + numbers), what, error)
+            self._next = max(self._next, first + numbers)
+            if on_failure is not None:
+                on_failure()
+            raise
+        finally:
+            try:
+                self._keep_in_step(synchronising)
+            except BaseException:  # an interrupt: the other ranks count this call all the same
+                self._keep_in_step(synchronising)
+                raise
+
+    def fail(self, numbers: range, what: str, error: BaseException | str) -> None:
+        """Tell who needs the contributions with these numbers that they will not come.
+
+        Nothing happens to numbers under which an operation was started, or that were given up.
+        """
+        status, why = failure_for_others(self._who, what, error)
+        self._node.fail(self._stream, numbers.start, numbers.stop, status, why)
+
+    def _keep_in_step(self, synchronising: bool) -> None:
+        """Count a call, and start a barrier when nothing else would be one.
+
+        Nothing in a row of broadcasts and their like tells their root that all ranks have them. A
+        barrier that nobody waits for does, and lets the root drop what it kept.
+        """
+        if self._next == self._counted:
+            return  # a call within this one was counted
+        end = self._next
+        since = 0 if synchronising else self._since_synchronised + 1
+        if since >= self._in_flight:
+            since = 0
+            self._start_barrier(end)
+            end += 1
+        self._since_synchronised, self._next, self._counted = since, end, end
