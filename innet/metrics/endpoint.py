@@ -73,6 +73,9 @@ class _Handler(WSGIRequestHandler):
 class _Server(ThreadingWSGIServer):
     """A thread for each connection, up to a number."""
 
+    # Those that are to be refused must not hold up the next one for seconds (the default is 5).
+    request_queue_size = 4 * _MAX_CONNECTIONS
+
     def __init__(self, *arguments: Any) -> None:
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
         super().__init__(*arguments)
