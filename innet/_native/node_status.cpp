@@ -80,6 +80,7 @@ nb::dict management_dict(const management::ManagementCounters& c) {
     d["replayed"] = c.replayed;
     d["stale"] = c.stale;
     d["keyless"] = c.keyless;
+    d["announcements_forbidden"] = c.announcements_forbidden;
     d["full"] = c.full;
     d["datasets"] = c.datasets;
     d["routes"] = c.routes;

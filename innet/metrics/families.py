@@ -143,6 +143,11 @@ OF_NODE: tuple[Family, ...] = (
         ("commands_malformed", "malformed", "Management commands that could not be read"),
         ("commands_forbidden", "forbidden", "Management commands of who may not give them"),
         ("commands_replayed", "replayed", "Of these, commands that were given before"),
+        (
+            "announcements_forbidden",
+            "announcements_forbidden",
+            "Likewise, prefix announcements whose key may not command",
+        ),
         ("commands_keyless", "keyless", "Likewise, over TCP or UDP while no keys are listed"),
         ("commands_stale", "stale", "Likewise of those, commands that bear another time than now"),
         ("commands_without_room", "full", "Management commands refused: a table was full"),

@@ -89,6 +89,7 @@ class Client:
         self._producers = Producers()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.management = Management(self, command_signer or DigestSigner())
+        self._announcement_signer: Signer = signer or command_signer or DigestSigner()
         self._registrations = Registrations(self.management)
 
     async def __aenter__(self) -> Self:
@@ -262,7 +263,10 @@ class Client:
     async def announce(
         self, prefix: Name | str, handler: Handler, *, expiration_s: float = 3600.0
     ) -> None:
-        """As :meth:`register` for ``expiration_s``, by a prefix announcement that its key signs.
+        """Do as :meth:`register` for ``expiration_s``, by a signed prefix announcement.
+
+        The client's ``signer`` signs it, without one its ``command_signer``. Where the forwarder
+        lists keys, it has to be one of them.
 
         Raises:
             CommandRefused: the forwarder does not allow it.
@@ -271,7 +275,7 @@ class Client:
         self.produce(prefix, handler)
         try:
             await self._registrations.announce(
-                as_name(prefix), expiration_s=expiration_s, signer=self.signer
+                as_name(prefix), expiration_s=expiration_s, signer=self._announcement_signer
             )
         except BaseException:
             self.stop_producing(prefix)

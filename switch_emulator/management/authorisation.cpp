@@ -57,27 +57,48 @@ Authorisation::Ruling Authorisation::judge(const Request& request) {
     return Ruling::kReplayed;
 }
 
+Authorisation::Ruling Authorisation::judge_announcement(const wire::DataView& announcement) const {
+    if (announcement.signature_type() == wire::SignatureType::kNull) return Ruling::kUnsigned;
+    security::SignedBytes claim{.name = announcement.name(),
+                                .type = announcement.signature_type(),
+                                .key_name = announcement.key_name(),
+                                .signed_portion = announcement.signed_portion(),
+                                .signature = announcement.signature_value()};
+    const Ruling ruling = find_key(claim);
+    return ruling == Ruling::kAllowed ? verify(claim) : ruling;
+}
+
 Authorisation::Ruling Authorisation::check_signature(const Request& request) {
     const wire::InterestSignature& signature = *request.signature;
-    const bool is_digest = signature.info.type == wire::SignatureType::kDigestSha256;
-    if (key_names_.empty() && !is_digest) return Ruling::kAllowed;
     security::SignedBytes claim{.name = request.interest_name,
                                 .type = signature.info.type,
                                 .key_name = signature.info.key_name,
                                 .signed_portion = {},
                                 .signature = signature.value};
-    if (!key_names_.empty()) {
-        // Clients point at the key or at one of its certificates.
-        const auto key = std::ranges::find_if(key_names_, [&](const wire::Name& name) {
-            return name.view().is_prefix_of(claim.key_name);
-        });
-        if (is_digest || key == key_names_.end()) return Ruling::kUnknownKey;
-        // Nonces and sequence numbers are forgotten when the node ends.
-        if (!signature.info.time_ms) return Ruling::kUntimed;
-        claim.key_name = key->view();
-    }
+    if (const Ruling ruling = find_key(claim); ruling != Ruling::kAllowed) return ruling;
+    // Nonces and sequence numbers are forgotten when the node ends.
+    if (!key_names_.empty() && !signature.info.time_ms) return Ruling::kUntimed;
     const Bytes signed_portion = joined(signature.signed_parts);
     claim.signed_portion = signed_portion;
+    return verify(claim);
+}
+
+Authorisation::Ruling Authorisation::find_key(security::SignedBytes& claim) const {
+    if (key_names_.empty()) return Ruling::kAllowed;
+    // Clients point at the key or at one of its certificates.
+    const auto key = std::ranges::find_if(key_names_, [&](const wire::Name& name) {
+        return name.view().is_prefix_of(claim.key_name);
+    });
+    const bool is_digest = claim.type == wire::SignatureType::kDigestSha256;
+    if (is_digest || key == key_names_.end()) return Ruling::kUnknownKey;
+    claim.key_name = key->view();
+    return Ruling::kAllowed;
+}
+
+// Without a list of keys, any key's signature counts, which nobody here can verify.
+Authorisation::Ruling Authorisation::verify(const security::SignedBytes& claim) const {
+    const bool is_digest = claim.type == wire::SignatureType::kDigestSha256;
+    if (key_names_.empty() && !is_digest) return Ruling::kAllowed;
     return keyring_.verify(claim) == security::Verdict::kValid ? Ruling::kAllowed
                                                                : Ruling::kBadSignature;
 }

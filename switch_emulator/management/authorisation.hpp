@@ -56,9 +56,14 @@ class Authorisation {
     };
     /// An allowed command counts as seen: a second time it is a replay.
     Ruling judge(const Request& request);
+    /// Whether the key that signed a prefix announcement may: the same keys as of commands.
+    Ruling judge_announcement(const wire::DataView& announcement) const;
 
   private:
+    /// Not allowed: why it need not be verified.
+    Ruling find_key(security::SignedBytes& claim) const;
     Ruling check_signature(const Request& request);
+    Ruling verify(const security::SignedBytes& claim) const;
 
     bool localhop_rib_;
     std::vector<wire::Name> key_names_;

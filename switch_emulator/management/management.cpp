@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "switch_emulator/management/prefix_announcement.hpp"
+#include "transport/wire/data.hpp"
 
 namespace innet::management {
 
@@ -135,11 +136,27 @@ Production Management::answer_announcement(const Question& question) {
         return respond(question.interest.name(), *std::move(refused));
     }
     if (parameters != nullptr) {
+        if (auto refused = announcement_refusal(question, command->payload, *parameters)) {
+            return respond(question.interest.name(), *std::move(refused));
+        }
         return carry_out(question, rib_, *find_rule(rib_, kRegister), *parameters);
     }
     auto& invalid = std::get<ControlResponse>(announced);
     ++(invalid.code == kBadRequest ? counters_.malformed : counters_.commands);
     return respond(question.interest.name(), std::move(invalid));
+}
+
+std::optional<ControlResponse> Management::announcement_refusal(
+    const Question& question, wire::ByteView announcement, const ControlParameters& parameters) {
+    const auto data = wire::DataView::parse(announcement);
+    const Authorisation::Ruling ruling =
+        data ? authorisation_.judge_announcement(*data) : Authorisation::Ruling::kBadSignature;
+    if (ruling == Authorisation::Ruling::kAllowed) return std::nullopt;
+    count_forbidden(question);
+    ++counters_.announcements_forbidden;
+    return ControlResponse{kForbidden,
+                           "the prefix announcement is refused: " + std::string(describe(ruling)),
+                           parameters};
 }
 
 std::optional<ControlResponse> Management::refusal(const Question& question, const Command& command,

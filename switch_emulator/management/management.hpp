@@ -39,8 +39,10 @@ struct ManagementCounters {
     std::uint64_t forbidden = 0;  ///< answered with 403, replayed ones included
     std::uint64_t replayed = 0;
     std::uint64_t keyless = 0;  ///< of those forbidden: over TCP or UDP, and no keys are listed
-    std::uint64_t stale = 0;    ///< likewise of those forbidden: their time is not near this node's
-    std::uint64_t full = 0;     ///< answered with 503: this node keeps no more of that
+    /// Likewise: the command was allowed, and the prefix announcement in it was not.
+    std::uint64_t announcements_forbidden = 0;
+    std::uint64_t stale = 0;  ///< likewise of those forbidden: their time is not near this node's
+    std::uint64_t full = 0;   ///< answered with 503: this node keeps no more of that
     std::uint64_t datasets = 0;  ///< Interests for datasets and their segments
     std::uint64_t routes = 0;    ///< registered now
 };
@@ -78,6 +80,10 @@ class Management final : public forwarding::LocalService {
     Module* find_module(std::string_view name);
     Production answer_command(const Question& question, Module& module, const CommandRule& rule);
     Production answer_announcement(const Question& question);
+    /// Empty when who signed the announcement that the command carries may announce it.
+    std::optional<ControlResponse> announcement_refusal(const Question& question,
+                                                        wire::ByteView announcement,
+                                                        const ControlParameters& parameters);
     /// Empty when the command may be carried out.
     std::optional<ControlResponse> refusal(const Question& question, const Command& command,
                                            const ControlParameters& parameters);

@@ -8,7 +8,7 @@ import pytest
 from innet._native import _core
 from innet.errors import CommandRefused
 from innet.ndn import Client, HmacSigner, Name, encode_interest
-from innet.ndn.control import ControlParameters, command_name
+from innet.ndn.control import ControlParameters, command_name, encode_prefix_announcement
 from innet.ndn.signers import DigestSigner
 
 _SECRET = b"a secret of thirty-two bytes ..."
@@ -31,6 +31,57 @@ async def test_with_a_list_of_keys_only_these_register(running):
     running.node.authorise_commands([])
     async with Client(running.uri) as other:
         await other.register("/b", nobody)
+
+
+def _announcement_by(signer):
+    """Who may command carries an announcement that ``signer`` signed."""
+    packet = encode_prefix_announcement("/a", expiration_s=60, signer=signer)
+    return Name("/localhost/nfd/rib/announce"), packet
+
+
+async def _announced(running, announcement):
+    name, parameters = announcement
+    async with Client(running.uri) as client:
+        signer = HmacSigner("/op/KEY/1", _SECRET)
+        packet = encode_interest(name, signer=signer, parameters=parameters)
+        return (await client.exchange(packet)).data.content
+
+
+@pytest.mark.parametrize(
+    "signer",
+    [
+        DigestSigner(),
+        HmacSigner("/stranger/KEY/1", b"the stranger's secret"),
+        HmacSigner("/op/KEY/1", b"the stranger's secret"),
+    ],
+    ids=["digest", "stranger", "forger"],
+)
+async def test_who_may_command_cannot_pass_on_an_announcement_of_who_may_not(running, signer):
+    running.node.authorise_commands([_core.SigningKey("hmac", "/op/KEY/1", _SECRET)])
+    refused = await _announced(running, _announcement_by(signer))
+    assert b"\x66\x02\x01\x93" in refused  # 403
+    assert b"the prefix announcement is refused" in refused
+    assert running.counter("announcements_forbidden") == 1
+    assert running.counter("routes") == 0
+    obeyed = await _announced(running, _announcement_by(HmacSigner("/op/KEY/1", _SECRET)))
+    assert b"Success" in obeyed
+    assert running.counter("announcements_forbidden") == 1
+    assert running.counter("routes") == 1
+
+
+async def test_a_client_announces_with_the_key_that_commands(running):
+    running.node.authorise_commands([_core.SigningKey("hmac", "/op/KEY/1", _SECRET)])
+    async with Client(running.uri, command_signer=HmacSigner("/op/KEY/1", _SECRET)) as operator:
+        await operator.announce("/a", nobody)
+        assert running.routes() == ["/a"]
+
+
+async def test_a_damaged_announcement_is_refused_without_a_list_of_keys(running):
+    name, packet = _announcement_by(DigestSigner())
+    damaged = packet[:-1] + bytes([packet[-1] ^ 1])
+    assert b"the signature is wrong" in await _announced(running, (name, damaged))
+    assert running.counter("announcements_forbidden") == 1
+    assert b"Success" in await _announced(running, (name, packet))
 
 
 def test_a_malformed_key_is_refused_and_changes_nothing(running):

@@ -193,12 +193,15 @@ TEST_CASE("what announces nothing, or nothing that is valid now, registers nothi
         const wire::Name announced = name(data_name);
         const Bytes name_value(announced.view().value().begin(), announced.view().value().end());
         const Bytes type = {static_cast<std::uint8_t>(content_type)};
-        const Bytes data = tlv(
-            wire::kData, {tlv(wire::kName, {name_value}),
-                          tlv(wire::kMetaInfo, {tlv(wire::kContentType, {type})}),
-                          tlv(wire::kContent, {content}),
-                          tlv(wire::kSignatureInfo, {tlv(wire::kSignatureType, {from_hex("00")})}),
-                          tlv(wire::kSignatureValue, {Bytes(32, 0)})});
+        const Bytes portion =
+            test::join({tlv(wire::kName, {name_value}),
+                        tlv(wire::kMetaInfo, {tlv(wire::kContentType, {type})}),
+                        tlv(wire::kContent, {content}),
+                        tlv(wire::kSignatureInfo, {tlv(wire::kSignatureType, {from_hex("00")})})});
+        const auto digest = security::Sha256().digest(portion);
+        const Bytes data =
+            tlv(wire::kData,
+                {portion, tlv(wire::kSignatureValue, {Bytes(digest.begin(), digest.end())})});
         const auto code =
             managed
                 .command(2, digest_signed_interest(name("/localhost/nfd/rib/announce"), data,
