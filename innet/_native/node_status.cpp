@@ -150,6 +150,8 @@ nb::dict foreign_face_dict(const driver::LinkStatus& link) {
     d["face_id"] = management::shown_face_id(link.number);
     d["remote_uri"] = NetworkText{link.remote_uri};
     d["backlog_bytes"] = link.backlog_bytes;
+    d["queued_max_bytes"] = link.queued_max_bytes;
+    d["congestion_marked"] = link.congestion_marked;
     d["dropped_paused"] = link.dropped_paused;
     return d;
 }

@@ -38,6 +38,10 @@ _FACE_ID = 0x69
 _COST = 0x6A
 _STRATEGY = 0x6B
 _FLAGS = 0x6C
+_MASK = 0x70
+_MARKING_INTERVAL = 0x87
+_MARKING_THRESHOLD = 0x88
+_NS_PER_S = 10**9
 _EXPIRATION = 0x6D
 _ORIGIN = 0x6F
 _URI = 0x72
@@ -55,6 +59,9 @@ class ControlParameters:
         origin: who made a route, by NFD's numbers.
         cost: of a route.
         flags: of a route or face.
+        mask: which flags of a face count.
+        marking_interval_s: how long a face's queue is above the threshold before Data are marked.
+        marking_threshold_bytes: that threshold.
         strategy: name of a strategy.
         expiration_s: when a route ends by itself.
     """
@@ -65,6 +72,9 @@ class ControlParameters:
     origin: int | None = None
     cost: int | None = None
     flags: int | None = None
+    mask: int | None = None
+    marking_interval_s: float | None = None
+    marking_threshold_bytes: int | None = None
     strategy: Name | None = None
     expiration_s: float | None = None
 
@@ -77,7 +87,15 @@ class ControlParameters:
             elements.append(_core.encode_number_element(_FACE_ID, self.face_id))
         if self.uri is not None:
             elements.append(_core.encode_element(_URI, self.uri.encode()))
-        for kind, number in ((_ORIGIN, self.origin), (_COST, self.cost), (_FLAGS, self.flags)):
+        interval_s = self.marking_interval_s
+        for kind, number in (
+            (_ORIGIN, self.origin),
+            (_COST, self.cost),
+            (_MARKING_INTERVAL, None if interval_s is None else round(interval_s * _NS_PER_S)),
+            (_MARKING_THRESHOLD, self.marking_threshold_bytes),
+            (_FLAGS, self.flags),
+            (_MASK, self.mask),
+        ):
             if number is not None:
                 elements.append(_core.encode_number_element(kind, number))
         if self.strategy is not None:
@@ -103,6 +121,7 @@ class ControlParameters:
         def number(kind: int) -> int | None:
             return _core.read_number(found[kind]) if kind in found else None
 
+        interval_ns = number(_MARKING_INTERVAL)
         name, uri, expiration_ms = found.get(TlvType.NAME), found.get(_URI), number(_EXPIRATION)
         return cls(
             name=None if name is None else Name.from_value(name),
@@ -111,6 +130,9 @@ class ControlParameters:
             origin=number(_ORIGIN),
             cost=number(_COST),
             flags=number(_FLAGS),
+            mask=number(_MASK),
+            marking_interval_s=None if interval_ns is None else interval_ns / _NS_PER_S,
+            marking_threshold_bytes=number(_MARKING_THRESHOLD),
             strategy=_strategy_name(found[_STRATEGY]) if _STRATEGY in found else None,
             expiration_s=None if expiration_ms is None else expiration_ms / 1000,
         )

@@ -43,6 +43,12 @@ class Channel {
     /// Sends from the front of `packets`; the number taken. Fewer than all: there is no room, and
     /// the next call must begin with the first that was not taken.
     virtual std::size_t send(std::span<const OutgoingPacket> packets) = 0;
+    /// Bytes sent that the other end has not taken from the system yet. Up to `enough` an upper
+    /// bound will do, which costs no system call. 0 where the system does not say.
+    virtual std::size_t queued_bytes(std::size_t enough) {
+        (void)enough;
+        return 0;
+    }
     /// Whether packets come as a stream of bytes: a malformed one makes the rest suspect.
     virtual bool is_stream() const { return false; }
     /// Whether `send` copies packets that lie in parts.

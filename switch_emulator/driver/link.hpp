@@ -8,6 +8,7 @@
 
 #include "switch_emulator/driver/channel.hpp"
 #include "switch_emulator/management/face_factory.hpp"
+#include "switch_emulator/port/congestion_marker.hpp"
 #include "switch_emulator/simulation/link.hpp"
 
 namespace innet::driver {
@@ -68,7 +69,12 @@ struct Link {
     std::size_t held = 0;
     std::size_t held_bytes = 0;
     std::uint64_t backlog_dropped = 0;
-    bool sent_malformed = false;  ///< a client's stream did: nothing more is read from it
+    /// Of a foreign link: bytes of the backlog on the wire, and the most that a packet has found in
+    /// front of it, those in the system included.
+    std::size_t backlog_wire_bytes = 0;
+    std::size_t queued_max_bytes = 0;
+    port::CongestionMarker marker;  ///< of a foreign link
+    bool sent_malformed = false;    ///< a client's stream did: nothing more is read from it
     bool waits_for_room = false;
     std::uint64_t refusals_noted = 0;  ///< ICMP's: nobody listened there
     TimePoint last_heard{};

@@ -21,8 +21,10 @@ struct LinkStatus {
     std::uint64_t backlog_packets = 0;
     std::uint64_t backlog_bytes = 0;  ///< of a foreign face: memory that these keep
     std::uint64_t backlog_dropped = 0;
-    std::uint64_t dropped_paused = 0;  ///< datagrams of a flood, dropped unread
-    bool silent = false;               ///< nothing gets through, or nothing comes back
+    std::uint64_t queued_max_bytes = 0;   ///< likewise: the most, with what the system had of it
+    std::uint64_t congestion_marked = 0;  ///< likewise: Data that were marked
+    std::uint64_t dropped_paused = 0;     ///< datagrams of a flood, dropped unread
+    bool silent = false;                  ///< nothing gets through, or nothing comes back
 };
 
 }  // namespace innet::driver

@@ -275,6 +275,7 @@ void LinkTable::take_outbox(Link& link, TimePoint now) {
         link.model->take_arrived(now, link.ready);
         return;
     }
+    if (link.foreign()) mark_congestion(link, queue, now);
     // What waits must not change when its lender has it back.
     if (link.waits_for_room) take_in(queue);
     if (link.ready.empty()) {
@@ -283,6 +284,26 @@ void LinkTable::take_outbox(Link& link, TimePoint now) {
         std::ranges::move(queue, std::back_inserter(link.ready));
         queue.clear();
     }
+}
+
+// As NFD does, by what is queued in front of a packet: here, and in the system's buffer of a
+// stream.
+void LinkTable::mark_congestion(Link& link, std::span<OutgoingPacket> packets, TimePoint now) {
+    if (packets.empty()) return;
+    const std::size_t max_bytes = node_.face_options(link.face).max_packet_bytes;
+    const std::size_t in_system =
+        link.channel->queued_bytes(link.marker.options().threshold_bytes / 2);
+    for (OutgoingPacket& packet : packets) {
+        const std::size_t queued = link.backlog_wire_bytes + in_system;
+        link.queued_max_bytes = std::max(link.queued_max_bytes, queued);
+        link.marker.on_enqueue(packet, queued, max_bytes, now);
+        link.backlog_wire_bytes += packet.size();
+    }
+}
+
+void LinkTable::count_left(Link& link, std::span<const OutgoingPacket> packets) {
+    if (!link.foreign()) return;
+    for (const OutgoingPacket& packet : packets) link.backlog_wire_bytes -= packet.size();
 }
 
 void LinkTable::flush_link(Link& link, TimePoint now) {
@@ -294,6 +315,7 @@ void LinkTable::flush_link(Link& link, TimePoint now) {
         take_in(leaving.subspan(left));
         for (PacketTap& tap : taps_) tap.on_sent(link.face, leaving.first(left));
         release_held(link, left);
+        count_left(link, leaving.first(left));
         link.sent += left;
         note_refusal_of(link);
         drop_sent(link);
@@ -342,6 +364,7 @@ void LinkTable::release_held(Link& link, std::size_t count) {
 void LinkTable::drop_backlog_from(Link& link, std::size_t count) {
     if (link.backlog() <= count) return;
     link.backlog_dropped += link.backlog() - count;
+    count_left(link, std::span(link.ready).subspan(link.sent + count));
     link.ready.resize(link.sent + count);
 }
 
@@ -416,6 +439,8 @@ std::vector<LinkStatus> LinkTable::status() const {
         status.backlog_packets = link->backlog();
         status.backlog_bytes = link->held_bytes;
         status.backlog_dropped = link->backlog_dropped;
+        status.queued_max_bytes = link->queued_max_bytes;
+        status.congestion_marked = link->marker.marked();
         status.dropped_paused = link->dropped_paused;
         status.silent = node_.is_silent(link->face);
     }

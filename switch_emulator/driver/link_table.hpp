@@ -95,7 +95,9 @@ class LinkTable {
     }
     Link* put(std::unique_ptr<Link> link, const FaceOptions& options);
     void take_outbox(Link& link, TimePoint now);
+    void mark_congestion(Link& link, std::span<OutgoingPacket> packets, TimePoint now);
     void flush_link(Link& link, TimePoint now);
+    static void count_left(Link& link, std::span<const OutgoingPacket> packets);
     void drop_sent(Link& link);
     void bound_backlog(Link& link);
     void hold_backlog(Link& link);

@@ -58,7 +58,18 @@ bool SocketFaceFactory::set_persistency(FaceId face, FacePersistency persistency
 
 std::optional<management::FaceDescription> SocketFaceFactory::describe(FaceId face) const {
     const Link* link = links_.find(face);
-    return link == nullptr ? std::nullopt : std::optional(link->description);
+    if (link == nullptr) return std::nullopt;
+    management::FaceDescription description = link->description;
+    if (link->foreign()) description.marking = link->marker.options();
+    return description;
+}
+
+bool SocketFaceFactory::set_congestion_marking(FaceId face,
+                                               const port::CongestionMarkerOptions& options) {
+    Link* link = links_.find(face);
+    if (link == nullptr || !link->foreign()) return false;
+    link->marker.change(options);
+    return true;
 }
 
 void SocketFaceFactory::run_pending(TimePoint now) {

@@ -21,6 +21,7 @@ class SocketFaceFactory final : public management::FaceFactory {
                 std::function<void(management::FaceCreation)> done) override;
     bool destroy(FaceId face) override;
     bool set_persistency(FaceId face, management::FacePersistency persistency) override;
+    bool set_congestion_marking(FaceId face, const port::CongestionMarkerOptions& options) override;
     std::optional<management::FaceDescription> describe(FaceId face) const override;
     std::vector<std::string> channels() const override { return listeners_.uris(); }
 

@@ -1,5 +1,7 @@
 #include "switch_emulator/driver/stream_channel.hpp"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -108,10 +110,19 @@ std::size_t StreamChannel::send(std::span<const OutgoingPacket> packets) {
             return taken;
         }
         ++counters_.messages_sent;
+        queued_at_most_ += static_cast<std::size_t>(sent);
         taken += count_whole(packets.subspan(taken), static_cast<std::size_t>(sent));
         if (static_cast<std::size_t>(sent) < planned) return taken;
     }
     return taken;
+}
+
+std::size_t StreamChannel::queued_bytes(std::size_t enough) {
+    int queued = 0;
+    if (queued_at_most_ > enough && ::ioctl(fd_.get(), SIOCOUTQ, &queued) == 0) {
+        queued_at_most_ = static_cast<std::size_t>(queued);
+    }
+    return queued_at_most_;
 }
 
 std::size_t StreamChannel::count_whole(std::span<const OutgoingPacket> packets, std::size_t bytes) {

@@ -24,6 +24,7 @@ class StreamChannel final : public Channel {
     int fd() const override { return fd_.get(); }
     bool receive(PacketPool& pool, std::vector<PacketRef>& into) override;
     std::size_t send(std::span<const OutgoingPacket> packets) override;
+    std::size_t queued_bytes(std::size_t enough) override;
     bool is_stream() const override { return true; }
     ChannelEnd end() const override { return end_; }
     const SocketCounters& counters() const override { return counters_; }
@@ -42,6 +43,7 @@ class StreamChannel final : public Channel {
     PacketRef buffer_;        ///< empty while nothing of a packet is here
     std::size_t filled_ = 0;  ///< bytes of `buffer_`
     std::size_t sent_of_first_ = 0;
+    std::size_t queued_at_most_ = 0;  ///< when the system was asked, and what was sent since
     ChannelEnd end_ = ChannelEnd::kOpen;
     SocketCounters counters_;
 };

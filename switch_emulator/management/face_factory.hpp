@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/port/congestion_marker.hpp"
 
 namespace innet::management {
 
@@ -29,6 +30,8 @@ struct FaceDescription {
     FacePersistency persistency = FacePersistency::kPersistent;
     LinkType link_type = LinkType::kPointToPoint;
     std::optional<std::uint64_t> mtu;  ///< bytes; unset: no limit of its own (streams)
+    /// Unset: the face marks nothing by itself (a link of an emulation has a queue of its own).
+    std::optional<port::CongestionMarkerOptions> marking{};
 };
 
 struct FaceRequest {
@@ -61,6 +64,9 @@ class FaceFactory {
     virtual bool destroy(FaceId face) = 0;
     /// False when the face cannot have this persistency.
     virtual bool set_persistency(FaceId face, FacePersistency persistency) = 0;
+    /// False when the face marks nothing by itself.
+    virtual bool set_congestion_marking(FaceId face,
+                                        const port::CongestionMarkerOptions& options) = 0;
     /// Nothing for a number that is no open face.
     virtual std::optional<FaceDescription> describe(FaceId face) const = 0;
     /// Local URIs of what listens for connections and peers.

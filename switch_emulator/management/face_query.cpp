@@ -20,6 +20,10 @@ bool is_absent_or(const auto& wanted, const auto& actual) { return !wanted || *w
 
 }  // namespace
 
+std::uint64_t flags_of(const FaceDescription& face) {
+    return face.marking && face.marking->enabled ? kCongestionMarkingFlag : 0;
+}
+
 void FaceStatus::write_to(Message& message) const {
     Message status;
     status.number(kFaceId, face_id);
@@ -28,6 +32,11 @@ void FaceStatus::write_to(Message& message) const {
     status.number(kFaceScope, static_cast<std::uint64_t>(scope));
     status.number(kFacePersistency, static_cast<std::uint64_t>(description.persistency));
     status.number(kLinkType, static_cast<std::uint64_t>(description.link_type));
+    if (const auto& marking = description.marking) {
+        status.number(kBaseCongestionMarkingInterval,
+                      static_cast<std::uint64_t>(marking->base_interval.count()));
+        status.number(kDefaultCongestionThreshold, marking->threshold_bytes);
+    }
     if (description.mtu) status.number(kMtu, *description.mtu);
     const std::array<std::pair<std::uint32_t, std::uint64_t>, 8> numbers{{
         {0x90, counters.interests_in},
@@ -40,7 +49,7 @@ void FaceStatus::write_to(Message& message) const {
         {0x95, counters.bytes_out},
     }};
     for (const auto& [type, number] : numbers) status.number(type, number);
-    status.number(kFlags, 0);
+    status.number(kFlags, flags_of(description));
     message.nested(kFaceStatus, status);
 }
 

@@ -11,6 +11,11 @@
 
 namespace innet::management {
 
+/// Bits of a face's Flags. No face has NFD's local fields or its link reliability.
+inline constexpr std::uint64_t kCongestionMarkingFlag = 1U << 2U;
+
+std::uint64_t flags_of(const FaceDescription& face);
+
 /// What a dataset says of one face.
 struct FaceStatus {
     std::uint64_t face_id = 0;

@@ -1,5 +1,6 @@
 #include "switch_emulator/management/faces_module.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -21,9 +22,35 @@ constexpr std::array<CommandRule, 3> kCommands{{
     {"destroy", kFaceIdField, 0},
 }};
 
-/// No face here has NFD's local fields, reliability or its own marking of congestion.
-bool wants_flags(const ControlParameters& parameters) {
-    return (parameters.flags.value_or(0) & parameters.mask.value_or(0)) != 0;
+/// Longer than any node runs, and so short that a time this much later can be told.
+constexpr std::uint64_t kLongestIntervalNs = std::uint64_t{1} << 61U;
+
+bool wants_unknown_flags(const ControlParameters& parameters) {
+    const std::uint64_t wanted = parameters.flags.value_or(0) & parameters.mask.value_or(0);
+    return (wanted & ~kCongestionMarkingFlag) != 0;
+}
+
+/// How a face marks after the command.
+port::CongestionMarkerOptions changed(port::CongestionMarkerOptions marking,
+                                      const ControlParameters& parameters) {
+    if ((parameters.mask.value_or(0) & kCongestionMarkingFlag) != 0) {
+        marking.enabled = (parameters.flags.value_or(0) & kCongestionMarkingFlag) != 0;
+    }
+    if (const auto& ns = parameters.base_congestion_marking_interval_ns) {
+        marking.base_interval =
+            Duration(static_cast<Duration::rep>(std::min(*ns, kLongestIntervalNs)));
+    }
+    marking.threshold_bytes =
+        parameters.default_congestion_threshold_bytes.value_or(marking.threshold_bytes);
+    return marking;
+}
+
+void fill_marking(ControlParameters& body, const FaceDescription& face) {
+    body.flags = flags_of(face);
+    if (!face.marking) return;
+    body.base_congestion_marking_interval_ns =
+        static_cast<std::uint64_t>(face.marking->base_interval.count());
+    body.default_congestion_threshold_bytes = face.marking->threshold_bytes;
 }
 
 constexpr std::uint64_t kLastPersistency = static_cast<std::uint64_t>(FacePersistency::kPermanent);
@@ -47,7 +74,7 @@ std::optional<ControlResponse> FacesModule::create(const ControlParameters& para
         persistency == static_cast<std::uint64_t>(FacePersistency::kOnDemand)) {
         return ControlResponse{kNotAcceptable, "such a face is not made on demand", parameters};
     }
-    if (wants_flags(parameters)) {
+    if (wants_unknown_flags(parameters)) {
         return ControlResponse{kNotAcceptable, "no face has these flags", parameters};
     }
     const FaceRequest request{.remote_uri = *parameters.uri,
@@ -60,9 +87,9 @@ std::optional<ControlResponse> FacesModule::create(const ControlParameters& para
     return std::nullopt;
 }
 
-ControlResponse FacesModule::created(ControlParameters parameters,
-                                     const FaceCreation& creation) const {
+ControlResponse FacesModule::created(ControlParameters parameters, const FaceCreation& creation) {
     if (const auto* face = std::get_if<FaceId>(&creation)) {
+        set_marking(*face, parameters);
         ControlParameters body;
         fill(body, *face);
         return {kOk, "OK", body};
@@ -78,8 +105,8 @@ void FacesModule::fill(ControlParameters& body, FaceId face) const {
     body.uri = description.remote_uri;
     body.local_uri = description.local_uri;
     body.mtu = description.mtu;
-    body.flags = 0;
     body.mask.reset();
+    fill_marking(body, description);
     body.persistency = static_cast<std::uint64_t>(description.persistency);
 }
 
@@ -87,7 +114,7 @@ ControlResponse FacesModule::update(ControlParameters parameters, const CommandC
     const auto face = open_face(node_, parameters.face_id, context.from);
     parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     if (!face) return {kNotFound, "there is no such face", parameters};
-    if (wants_flags(parameters)) return {kConflict, "no face has these flags", parameters};
+    if (wants_unknown_flags(parameters)) return {kConflict, "no face has these flags", parameters};
     if (parameters.mtu) return {kConflict, "the MTU of a face cannot be changed", parameters};
     if (parameters.persistency &&
         (factory_ == nullptr || *parameters.persistency > kLastPersistency ||
@@ -95,11 +122,23 @@ ControlResponse FacesModule::update(ControlParameters parameters, const CommandC
                                     static_cast<FacePersistency>(*parameters.persistency)))) {
         return {kConflict, "this face cannot have that persistency", parameters};
     }
+    if (!set_marking(*face, parameters)) {
+        return {kConflict, "this face marks no congestion by itself", parameters};
+    }
+    const FaceDescription description = describe(*face);
     ControlParameters body;
     body.face_id = parameters.face_id;
-    body.flags = 0;
-    body.persistency = static_cast<std::uint64_t>(describe(*face).persistency);
+    body.persistency = static_cast<std::uint64_t>(description.persistency);
+    fill_marking(body, description);
     return {kOk, "OK", body};
+}
+
+bool FacesModule::set_marking(FaceId face, const ControlParameters& parameters) {
+    const bool wants_marks = (parameters.flags.value_or(0) & kCongestionMarkingFlag) != 0 ||
+                             (parameters.present() & kCongestionFields) != 0;
+    const auto current = describe(face).marking;
+    if (!current || factory_ == nullptr) return !wants_marks;
+    return factory_->set_congestion_marking(face, changed(*current, parameters));
 }
 
 // A face that is not there is as good as destroyed: so NFD answers, too.

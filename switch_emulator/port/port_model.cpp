@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "transport/wire/lp.hpp"
+#include "switch_emulator/port/congestion_marker.hpp"
 
 namespace innet::port {
 namespace {
@@ -27,7 +27,7 @@ void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
         return;
     }
     if (options_.mark_bytes && counters_.depth_bytes > *options_.mark_bytes) {
-        mark(packet);
+        counters_.marked += mark_data(packet) ? 1 : 0;
     }
     const std::size_t size = wire_bytes(packet);  // the mark may have made it larger
     // The schedule is the link's own: a driver that comes late takes nothing of its capacity.
@@ -98,29 +98,6 @@ void PortModel::drain_queue(TimePoint now) {
         counters_.depth_bytes -= wire_bytes(at(serialised_count_).packet);
         ++serialised_count_;
     }
-}
-
-void PortModel::mark(OutgoingPacket& packet) {
-    // Data alone tells its asker of congestion; a Nack or a Hold is no answer that could slow
-    // anyone.
-    const auto payload = packet.payload.bytes();
-    if (payload.empty() || payload.front() != wire::kData) {
-        return;
-    }
-    const auto old_header = packet.header;  // what the fields read from it show
-    wire::LpFields fields;
-    if (packet.header_size > 0) {
-        const auto link =
-            wire::LpView::parse_header(std::span(old_header).first(packet.header_size));
-        if (!link || link->congestion_mark() != 0) {
-            return;
-        }
-        fields = link->fields();
-    }
-    fields.congestion_mark = 1;
-    const std::size_t size = wire::encode_lp_header(fields, payload.size(), packet.header);
-    packet.header_size = static_cast<std::uint8_t>(size);
-    ++counters_.marked;
 }
 
 Duration PortModel::serialisation(std::size_t bytes) {

@@ -75,7 +75,6 @@ class PortModel {
     }
     void push(InFlight&& entry);
     void drain_queue(TimePoint now);
-    void mark(OutgoingPacket& packet);
     Duration serialisation(std::size_t bytes);
     Duration burst_time() const;
 

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "switch_emulator/driver/file_descriptor.hpp"
 #include "switch_emulator/driver/link_table.hpp"
+#include "switch_emulator/driver/stream_channel.hpp"
 #include "tests/native/switch_emulator/forwarding/switch_under_test.hpp"
 
 using namespace innet;
@@ -235,4 +237,46 @@ TEST_CASE("a shaped link whose peer stopped reading holds a bounded backlog") {
     const driver::LinkStatus status = test.links.status().at(*face);
     CHECK(status.backlog_packets == 1024);
     CHECK(status.backlog_dropped == 4000 - 1024);
+}
+
+TEST_CASE(
+    "Data for a program that does not read in time are marked, what the kernel holds included") {
+    TableUnderTest test;
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+    const driver::FileDescriptor program(ends[0]);
+    const FaceId face =
+        test.links
+            .add_foreign(std::make_unique<driver::StreamChannel>(driver::FileDescriptor(ends[1]),
+                                                                 kMaxForeignPacketBytes),
+                         {.scope = FaceScope::kLocal}, {}, test.now)
+            .value();
+    const auto marked = [&] { return test.links.status()[0].congestion_marked; };
+    const PacketRef data = test.data("/a", std::string(8000, 'x'));
+    test.send(face, data, 10);  // more than the threshold, and all of it in the kernel
+    REQUIRE(test.links.find(face)->backlog() == 0);
+    test.send(face, data, 1);
+    test.now += 100ms;
+    test.send(face, data, 1);
+    CHECK(marked() == 1);
+    CHECK(test.links.status()[0].queued_max_bytes > 64U << 10);
+    test.now += 1s;
+    test.send(face, data, 40);  // beyond what the kernel takes
+    CHECK(test.links.find(face)->backlog() > 0);
+    const auto before = marked();
+    CHECK(before > 1);
+
+    std::vector<std::uint8_t> taken(1U << 20);
+    for (int round = 0; test.links.find(face)->backlog() > 0; ++round) {
+        REQUIRE(round < 100);
+        while (::recv(program.get(), taken.data(), taken.size(), 0) > 0) {
+        }
+        test.links.on_writable(face, test.now);
+    }
+    while (::recv(program.get(), taken.data(), taken.size(), 0) > 0) {
+    }
+    CHECK(test.links.find(face)->backlog_wire_bytes == 0);
+    test.now += 1s;
+    test.send(face, data, 2);
+    CHECK(marked() == before);
 }

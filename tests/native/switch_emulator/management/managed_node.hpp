@@ -42,7 +42,12 @@ class FakeFaceFactory final : public management::FaceFactory {
             .local_uri = "fd://" + std::to_string(face),
             .persistency = management::FacePersistency::kPersistent,
             .link_type = management::LinkType::kPointToPoint,
-            .mtu = std::nullopt};
+            .mtu = std::nullopt,
+            .marking = marking};
+    }
+    bool set_congestion_marking(FaceId, const port::CongestionMarkerOptions& options) override {
+        if (marking) marking = options;
+        return marking.has_value();
     }
     std::vector<std::string> channels() const override { return {"unix:///run/nfd/nfd.sock"}; }
 
@@ -50,6 +55,7 @@ class FakeFaceFactory final : public management::FaceFactory {
     std::vector<std::function<void(management::FaceCreation)>> waiting;
     std::vector<FaceId> destroyed;
     bool may_destroy = true;
+    std::optional<port::CongestionMarkerOptions> marking;
 };
 
 /// The wall clock when a managed node begins, and the time in python-ndn's commands.

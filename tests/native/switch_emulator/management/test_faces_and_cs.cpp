@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "managed_node.hpp"
 
 using namespace innet;
 using namespace innet::testing;
 using namespace std::chrono_literals;
 using management::ControlParameters;
+using test::Bytes;
 
 namespace {
 
@@ -107,6 +110,55 @@ TEST_CASE("a face is updated by its number, or by asking through it") {
     CHECK(response.code == 409);
     CHECK(response.body.face_id == 258);
     CHECK(managed.command(2, "faces/update", face(999)).code == 404);
+}
+
+TEST_CASE("how a face marks congestion is set by a command, told by the answer and by faces/list") {
+    ManagedNode managed;
+    ControlParameters parameters = face(259);
+    parameters.base_congestion_marking_interval_ns = 5'000'000;
+    CHECK(managed.command(2, "faces/update", parameters).code == 409);  // it marks nothing itself
+    managed.factory.marking.emplace();
+    Response response = managed.command(2, "faces/update", face(259));
+    CHECK(response.body.flags == 4);
+    CHECK(response.body.base_congestion_marking_interval_ns == 100'000'000);
+    CHECK(response.body.default_congestion_threshold_bytes == 65536);
+    parameters.default_congestion_threshold_bytes = 1000;
+    response = managed.command(2, "faces/update", parameters);
+    CHECK(response.code == 200);
+    CHECK(response.body.base_congestion_marking_interval_ns == 5'000'000);
+    CHECK(managed.factory.marking->base_interval == 5ms);
+    CHECK(managed.factory.marking->threshold_bytes == 1000);
+    const Bytes listed = managed.dataset(2, "/localhost/nfd/faces/list");
+    const auto lists = [&](const Bytes& elements) {
+        return !std::ranges::search(listed, elements).empty();
+    };
+    CHECK(lists(test::join({number(0x87, 5'000'000), number(0x88, 1000)})));
+    CHECK(lists(number(0x6c, 4)));
+    ControlParameters off = face(259);
+    off.flags = 0;
+    off.mask = 4;
+    CHECK(managed.command(2, "faces/update", off).body.flags == 0);
+    CHECK_FALSE(managed.factory.marking->enabled);
+    CHECK(managed.factory.marking->threshold_bytes == 1000);
+    parameters.base_congestion_marking_interval_ns = std::numeric_limits<std::uint64_t>::max();
+    CHECK(managed.command(2, "faces/update", parameters).code == 200);
+    CHECK(managed.factory.marking->base_interval > 24h);
+}
+
+TEST_CASE("a face is made with the marking that its command asks for") {
+    ManagedNode managed;
+    managed.factory.marking.emplace();
+    ControlParameters parameters = to_uri("udp4://127.0.0.1:6363");
+    parameters.flags = 0;
+    parameters.mask = 4;
+    parameters.default_congestion_threshold_bytes = 2000;
+    managed.receive(2, managed.signed_command("faces/create", parameters));
+    managed.factory.waiting.at(0)(FaceId{7});
+    managed.node.node.run_pending(managed.node.now);
+    const Response response = managed.response(2);
+    CHECK(response.code == 200);
+    CHECK(response.body.flags == 0);
+    CHECK(response.body.default_congestion_threshold_bytes == 2000);
 }
 
 TEST_CASE("a face is destroyed, unless it is not a client's; one that is not there is as good as") {
