@@ -84,7 +84,11 @@ class _Places:
         self._by_rank: dict[int, Environment] = {}
         self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._job = asyncio.ensure_future(
-            session.run_workers([sys.executable, "-S", str(_PLACE)], output=self._take)
+            session.run_workers(
+                [sys.executable, "-S", str(_PLACE)],
+                output=self._take,
+                threads=1,  # as the forked ranks; without it the launcher prints what it chose
+            )
         )
         self._job.add_done_callback(self._ended)
 
