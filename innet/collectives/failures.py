@@ -29,7 +29,7 @@ _FAILURES: dict[type[BaseException], int] = {
 }
 """Errors of one rank's call that are the same error on the other ranks."""
 
-_FAILED_PEER = re.compile(r"rank (\d+) ")
+_FAILED_PEER = re.compile(r"rank (\d+) \(")
 
 _FAILED_RANK = re.compile(r"rank (\d+) \(\S+\) ")
 """How the controller's word of a failed rank begins."""
@@ -79,7 +79,7 @@ def error_of(
         if failure is not None:
             return error_of_failure(failure, what, seq)
     if status == _core.STATUS_PEER_FAILED:
-        peer = _FAILED_PEER.match(detail)
+        peer = _FAILED_PEER.search(detail)
         return PeerError(detail, operation=what, seq=seq, rank=int(peer[1]) if peer else None)
     kind = _ERRORS.get(status, CollectiveError)
     if kind is DeadlineExceeded and timeout_s is not None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import innet
 from innet.collectives.call_sequence import CallSequence
-from innet.errors import CollectiveError, InnetError, ReductionOverflow
+from innet.errors import CollectiveError, InnetError, MismatchError, PeerError, ReductionOverflow
 
 SEGMENT_BYTES = 512
 RANKS = 4
@@ -365,3 +365,98 @@ def test_an_overflow_of_one_ranks_pairs_is_one_on_every_rank(cluster_of, algorit
         assert isinstance(overflow, ReductionOverflow)
         assert keys.tolist() == [5]
         assert sums.tolist() == [1 + 2 + 3 + 4]
+
+
+@pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
+def test_sparse_vectors_of_different_sizes_are_a_mismatch_on_every_rank(cluster_of, algorithm):
+    def program(comm):
+        size = 200 if comm.rank == 2 else 100
+        differing = outcome(
+            lambda c, _: c.allreduce_sparse(np.array([size - 1]), np.ones(1), size), comm, 0
+        )
+        return differing, comm.allreduce_sparse(np.array([comm.rank]), np.ones(1), RANKS)
+
+    for differing, alike in cluster_of(algorithm).run(program):
+        assert isinstance(differing, MismatchError)
+        assert "100" in str(differing)
+        assert "200" in str(differing)
+        assert alike.tolist() == [1.0] * RANKS
+
+
+def test_a_round_that_fails_leaves_late_as_it_was(cluster_of):
+    """Rank 1's own contribution overflows; the others had taken theirs from what was late."""
+
+    def program(comm):
+        late = np.full(3, 2**62 if comm.rank == 1 else comm.rank, np.int64)
+        mine = np.full(3, 2**62 if comm.rank == 1 else 10, np.int64)
+        before = late.copy()
+        policy = innet.KOfN(RANKS)
+        failed = outcome(lambda c, _: c.allreduce_of(mine, policy, late=late), comm, 0)
+        unchanged = np.array_equal(late, before)
+        late[...] = comm.rank
+        total = comm.allreduce_of(np.ones(3, np.int64), policy, late=late).total
+        return failed, unchanged, total, late
+
+    for failed, unchanged, total, late in cluster_of("inc").run(program):
+        assert isinstance(failed, ReductionOverflow)
+        assert unchanged
+        assert total.tolist() == [RANKS + 0 + 1 + 2 + 3] * 3
+        assert late.tolist() == [0, 0, 0]
+
+
+def test_the_receive_of_a_send_that_failed_fails_and_later_messages_keep_their_places(cluster_of):
+    def program(comm):
+        if comm.rank == 0:
+            refused = outcome(lambda c, _: c.send(np.array([None]), to=1), comm, 0)
+            comm.send(np.array([7.0]), to=1)
+            return refused, None
+        if comm.rank == 1:
+            return tuple(outcome(lambda c, _: c.recv(np.empty(1), source=0), comm, 0) for _ in "ab")
+        return None, None
+
+    (refused, _), (first, second), *_ = cluster_of("inc").run(program)
+    assert isinstance(refused, CollectiveError)
+    assert isinstance(first, PeerError)
+    assert first.rank == 0
+    assert "rank 0 (h0): send(to=1, tag=0) failed" in str(first)
+    assert second.tolist() == [7.0]
+
+
+def test_a_receive_that_failed_does_not_leave_its_message_to_the_next(cluster_of):
+    def program(comm):
+        if comm.rank == 0:
+            for number in (1.0, 2.0):
+                comm.send(np.array([number]), to=1)
+            return None
+        if comm.rank == 1:
+            refused = outcome(lambda c, _: c.recv(read_only(), source=0), comm, 0)
+            return refused, comm.recv(np.empty(1), source=0)
+        return None
+
+    _, (refused, received), *_ = cluster_of("inc").run(program)
+    assert isinstance(refused, CollectiveError)
+    assert received.tolist() == [2.0]
+
+
+def test_a_block_fails_all_the_calls_that_it_has_not_made(cluster_of):
+    def program(comm):
+        def both():
+            with comm.collective("two sums", numbers=2):
+                first = comm.allreduce(values(comm.rank, 0))
+                if comm.rank == 3:
+                    raise ValueError("no second part")
+                return first + comm.allreduce(values(comm.rank, 1))
+
+        return outcome(lambda c, _: both(), comm, 0), comm.allreduce(values(comm.rank, 2))
+
+    for rank, (ended, total) in enumerate(cluster_of("inc").run(program)):
+        assert isinstance(ended, ValueError if rank == 3 else PeerError)
+        assert "no second part" in str(ended)
+        assert is_right(total, sum_of(2))
+
+
+@pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs)])
+def test_a_job_goes_on_after_calls_that_failed_on_one_rank(run_job, algorithm):
+    result = run_job("fails_and_goes_on.py", algorithm=algorithm, topology="star:3")
+    assert result.failure == ""
+    assert all(result.said(f"h{rank}") == "all right" for rank in range(3))

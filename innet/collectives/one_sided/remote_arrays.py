@@ -120,7 +120,11 @@ class RemoteArrays:
             else:
                 get.exchange.fail(CollectiveError(f"{get.what}: not a reply to a get: {reply}"))
 
-        self._ask(source, number, record, get.what, timeout_s, get.exchange, replied)
+        try:
+            self._ask(source, number, record, get.what, timeout_s, get.exchange, replied)
+        except BaseException:
+            self._take_back(source, number, name)
+            raise
         return get.exchange.work(self._log.follow(get.what))
 
     def put(
@@ -146,11 +150,6 @@ class RemoteArrays:
         exchange: Exchange[int] = Exchange()
         record = encode(request)
         number = self._numbers[to].take_put()
-        try:
-            self._transfers.publish(f"/put/{to}", number, byte_view(as_input(array)), what)
-        except CollectiveError:
-            self._take_back(to, number, name)
-            raise
 
         def replied(reply: Reply) -> None:
             if isinstance(reply, (Located, Refused)):
@@ -158,7 +157,12 @@ class RemoteArrays:
             else:
                 exchange.succeed(reply.version)
 
-        self._ask(to, number, record, what, timeout_s, exchange, replied)
+        try:
+            self._transfers.publish(f"/put/{to}", number, byte_view(as_input(array)), what)
+            self._ask(to, number, record, what, timeout_s, exchange, replied)
+        except BaseException:
+            self._take_back(to, number, name)
+            raise
         return exchange.work(self._log.follow(what))
 
     def _ask(
@@ -187,11 +191,7 @@ class RemoteArrays:
             else:
                 replied(reply)
 
-        try:
-            self._transfers.publish(f"/request/{owner}", number, request, what)
-        except CollectiveError:
-            self._close(owner, number, answered=False)
-            raise
+        self._transfers.publish(f"/request/{owner}", number, request, what)
         operation = self._transfers.fetch(
             owner,
             f"/reply/{self._rank}",
@@ -237,10 +237,13 @@ class RemoteArrays:
         self._transfers.publish(f"/request/{get.source}", number, record, f"release of {of}")
 
     def _take_back(self, owner: int, number: int, name: str) -> None:
-        """A number was taken for what cannot be asked; the owner would wait for it for ever."""
+        """A number was taken for what cannot be asked; the owner would wait for it for ever.
+
+        Nothing happens when it was asked before something, such as an interrupt, ended the call.
+        """
         self._close(owner, number, answered=False)
         nothing = encode(Release(name=name, of=number))
-        with suppress(CollectiveError):  # the caller hears of the first error
+        with suppress(CollectiveError):  # it was asked; or the caller hears of the first error
             self._transfers.publish(f"/request/{owner}", number, nothing, f"no request {number}")
 
     def _close(self, owner: int, number: int, *, answered: bool) -> None:
