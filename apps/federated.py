@@ -149,7 +149,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--local-steps", type=int, default=3, help="of each worker in a round")
     parser.add_argument("--rate", type=float, default=0.05, help="of learning")
     parser.add_argument(
-        "--threshold", type=int, help="fewest workers whose sum comes to light; default two thirds"
+        "--threshold",
+        type=int,
+        help="fewest workers whose sum comes to light; default more than two thirds",
     )
     parser.add_argument("--kill", type=int, metavar="RANK", help="a worker that dies")
     parser.add_argument("--in-round", type=int, default=3, help="in which round; default 3")
