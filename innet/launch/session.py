@@ -237,8 +237,6 @@ class Session:
             policy = restarts or RestartPolicy()
             job_path = self._write_job(job, policy.on_worker_death)
             shared = thread_variables({**os.environ, **added}, len(ranks), threads)
-            if shared and threads is None:
-                (output or self._output)(LAUNCHER_LABEL, _thread_notice(shared, len(ranks)))
             environments = dict(
                 self._worker_environments(
                     job.hosts, job_path, {**added, **shared, ALGORITHM_VARIABLE: algorithm}, policy
@@ -422,15 +420,6 @@ class Session:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
-
-
-def _thread_notice(variables: Mapping[str, str], ranks: int) -> str:
-    threads = next(iter(variables.values()))
-    return (
-        f"each rank computes with {threads} thread{'' if threads == '1' else 's'} "
-        f"({ranks} ranks on {len(os.sched_getaffinity(0))} processors); OMP_NUM_THREADS or "
-        "--threads changes it"
-    )
 
 
 def _policy_text(security: SecuritySettings) -> str | None:

@@ -79,6 +79,11 @@ def _torchrun_options(meeting: Rendezvous, rank: int, address: str) -> dict[str,
     }
 
 
+def thread_share(ranks: int) -> int:
+    """The processors that each of ``ranks`` workers on this machine may use, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) // ranks)
+
+
 def thread_variables(
     environment: Mapping[str, str], ranks: int, threads: int | None = None
 ) -> dict[str, str]:
@@ -98,7 +103,7 @@ def thread_variables(
     if threads is None:
         if "OMP_NUM_THREADS" in environment:
             return {}
-        threads = max(1, len(os.sched_getaffinity(0)) // ranks)
+        threads = thread_share(ranks)
         return {name: str(threads) for name in THREAD_VARIABLES if name not in environment}
     return dict.fromkeys(THREAD_VARIABLES, str(threads))
 

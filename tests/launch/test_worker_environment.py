@@ -29,7 +29,7 @@ _OF_TORCHRUN = (
 
 
 def run(*command: str, stdin: str, environment: dict[str, str] | None = None) -> str:
-    """What a job on two hosts prints."""
+    """What a job on two hosts prints, and what innet says of it."""
     done = subprocess.run(
         [INNET, "run", "star:2", *command],
         input=stdin,

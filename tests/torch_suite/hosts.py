@@ -87,7 +87,7 @@ class _Places:
             session.run_workers(
                 [sys.executable, "-S", str(_PLACE)],
                 output=self._take,
-                threads=1,  # as the forked ranks; without it the launcher prints what it chose
+                threads=1,  # as the forked ranks
             )
         )
         self._job.add_done_callback(self._ended)

@@ -194,6 +194,7 @@ async def _launch_and_run(
     with console.status(launching) as spinner:
         async with session:
             spinner.stop()
+            _tell_threads(console, job, len(job.hosts or session.topology.hosts))
             began_s = time.monotonic()
             lost = await session.run_workers(
                 job.argv,
@@ -244,6 +245,7 @@ def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
     console = open_console(stderr=True)
     request = job.model_copy(update={"trace": None if into is None else str(into)})
     _warn_about_input(console)
+    _tell_threads(console, request, None)
     record = find_run(run_id)
     output = chosen_output(Settings.load(record.run_dir / SETTINGS_NAME))
     began_s = time.monotonic()
@@ -263,6 +265,23 @@ def _telling_trace(console: Console, into: Path | None) -> Iterator[None]:
     finally:
         if into is not None and into.exists() and into.stat().st_mtime >= began_s - 1:
             console.print(f"timeline: {into}", highlight=False, soft_wrap=True)
+
+
+def _tell_threads(console: Console, job: JobRequest, ranks: int | None) -> None:
+    """Say how many threads each rank gets, where the user chose nothing."""
+    from innet.launch.worker_environment import thread_share
+
+    if job.threads is not None or "OMP_NUM_THREADS" in job.environment:
+        return
+    share = "its share of the processors"
+    if ranks is not None:
+        threads = thread_share(ranks)
+        share = "1 thread" if threads == 1 else f"{threads} threads"
+    console.print(
+        f"each rank computes with {share}; OMP_NUM_THREADS or --threads changes it",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _tell_success(console: Console, duration_s: float, lost: Sequence[str]) -> None:
