@@ -14,7 +14,7 @@ from innet.simulation.workload import load_workload
 from innet.topology import load_topology
 from innet.topology.link_choice import links_at
 
-TWO_LEAVES = load_topology("leaf-spine:2x2x1")
+TWO_LEAVES = load_topology("leaf-spine:2x2x1").with_overrides(rate_bps=1e9)
 
 
 def test_each_run_has_a_file_with_the_packets_of_the_chosen_links(tmp_path: Path) -> None:
