@@ -6,6 +6,7 @@ engine itself, by the name of its module.
 * ``lmcache``: LMCache's L2 adapter plugin and its remote connector plugin;
 * ``vllm``: a KV connector of vLLM's; ``sglang``: a storage of SGLang's HiCache;
 * ``options``: what their configurations may say; ``pool_of_process``: the pool they share;
+* ``weight_files``: identity of a model's local files;
 * ``identity``: digests of what makes an engine's block another one; ``tensors``: their bytes.
 
 To an engine, whatever does not come or does not verify is a miss or a load error, never other

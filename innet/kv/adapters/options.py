@@ -15,8 +15,9 @@ class AdapterOptions(BaseModel):
     """Options that are an adapter's own, beside those of its pool.
 
     Attributes:
-        weights: identity of the model's weights, where the model's name and revision do not tell
-            them from others, as with files in a folder. It is part of the blocks' names.
+        weights: identity of the model's weights, for which the user vouches: part of the blocks'
+            names. Without it, a model in a local folder is identified by a hash of its files, and a
+            model of a hub by its name.
         members: hosts with memory to offer that are waited for, 10 s at most, when the engine
             starts: blocks that are saved before all are known are not found by others.
     """

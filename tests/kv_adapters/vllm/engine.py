@@ -53,8 +53,9 @@ _LLAMA = {
 
 
 def write_model(folder: Path) -> None:
-    """A model without weights."""
+    """A model whose weights nobody loads."""
     (folder / "config.json").write_text(json.dumps(_LLAMA))
+    (folder / "pytorch_model.bin").write_bytes(b"weights")
 
 
 def make_config(folder: Path, **options: Any) -> VllmConfig:

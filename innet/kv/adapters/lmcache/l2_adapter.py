@@ -18,6 +18,7 @@ from innet.kv.adapters.lmcache.packing import pack, unpack_into
 from innet.kv.adapters.lmcache.tasks import Tasks
 from innet.kv.adapters.options import AdapterOptions
 from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.kv.names import BlockKey
 from innet.kv.pool import PoolStatistics
 
 _LOCK_S: Final = 60.0
@@ -78,7 +79,7 @@ class InnetL2Adapter(L2AdapterInterface):
 
     def submit_unlock(self, keys: list[ObjectKey]) -> None:
         # Should it fail, the leases end by themselves.
-        self._member.submit(self._blocks.unpin([self._names.of_object(key) for key in keys]))
+        self._member.submit(self._unlock(keys))
 
     def submit_load_task(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> int:
         return self._loads.start(self._load(keys, objects), len(keys))
@@ -88,7 +89,7 @@ class InnetL2Adapter(L2AdapterInterface):
 
     def delete(self, keys: list[ObjectKey]) -> None:
         """Drop objects here and at their homes; returns before they are gone."""
-        self._member.submit(self._blocks.evict([self._names.of_object(key) for key in keys]))
+        self._member.submit(self._delete(keys))
 
     def report_status(self) -> dict[str, Any]:
         statistics = self._member.submit(self._statistics()).result()
@@ -109,23 +110,30 @@ class InnetL2Adapter(L2AdapterInterface):
         return self._blocks.statistics()
 
     async def _store(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> L2StoreResult:
-        async def store(key: ObjectKey, memory: MemoryObj) -> tuple[int, int]:
+        async def store(name: BlockKey, memory: MemoryObj) -> tuple[int, int]:
             block = pack(memory)
-            return await self._blocks.put(self._names.of_object(key), block), block.nbytes
+            return await self._blocks.put(name, block), block.nbytes
 
-        stored = await asyncio.gather(*map(store, keys, objects))
+        names = await self._names.of_objects(keys)
+        stored = await asyncio.gather(*map(store, names, objects))
         return L2StoreResult(all(homes for homes, _ in stored), sum(size for _, size in stored))
 
     async def _lookup(self, keys: list[ObjectKey]) -> Bitmap:
-        names = [self._names.of_object(key) for key in keys]
+        names = await self._names.of_objects(keys)
         found = await self._blocks.exists_many(names)
         await self._blocks.pin(
             [name for name, here in zip(names, found, strict=True) if here], _LOCK_S
         )
         return _bitmap(found)
 
+    async def _unlock(self, keys: list[ObjectKey]) -> None:
+        await self._blocks.unpin(await self._names.of_objects(keys))
+
+    async def _delete(self, keys: list[ObjectKey]) -> None:
+        await self._blocks.evict(await self._names.of_objects(keys))
+
     async def _load(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> Bitmap:
-        names = [self._names.of_object(key) for key in keys]
+        names = await self._names.of_objects(keys)
         blocks = await self._blocks.get_many(names)
         return _bitmap(
             [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from lmcache.utils import CacheEngineKey
@@ -69,12 +69,10 @@ class InnetRemoteConnector(RemoteConnector):
         self._names = ObjectNames(self._member.tenant, options.weights)
 
     async def exists(self, key: CacheEngineKey) -> bool:
-        name = self._names.of_chunk(key)
-        return await self._do(self._blocks.exists(name))
+        return await self._do(self._exists(key))
 
     def exists_sync(self, key: CacheEngineKey) -> bool:
-        name = self._names.of_chunk(key)
-        return self._member.submit(self._blocks.exists(name)).result()
+        return self._member.submit(self._exists(key)).result()
 
     def support_batched_contains(self) -> bool:
         return True
@@ -88,32 +86,45 @@ class InnetRemoteConnector(RemoteConnector):
         return await self._do(self._count(keys))
 
     async def get(self, key: CacheEngineKey) -> MemoryObj | None:
-        name = self._names.of_chunk(key)
-        block = await self._do(self._blocks.get(name))
+        [block] = await self._do(self._get([key]))
         return None if block is None else self._loaded(block)
 
     def support_batched_get(self) -> bool:
         return True
 
     async def batched_get(self, keys: list[CacheEngineKey]) -> list[MemoryObj | None]:
-        names = [self._names.of_chunk(key) for key in keys]
-        blocks = await self._do(self._blocks.get_many(names))
+        blocks = await self._do(self._get(keys))
         return [None if block is None else self._loaded(block) for block in blocks]
 
     async def put(self, key: CacheEngineKey, memory_obj: MemoryObj) -> None:
-        await self._do(self._blocks.put(self._names.of_chunk(key), pack(memory_obj)))
+        await self._do(self._put(key, pack(memory_obj)))
 
     def remove_sync(self, key: CacheEngineKey) -> bool:
         """Drop a chunk here and at its homes; whether it is gone from all of them."""
-        [gone] = self._member.submit(self._blocks.evict([self._names.of_chunk(key)])).result()
-        return gone
+        return self._member.submit(self._evict(key)).result()
 
     async def close(self) -> None:
         await asyncio.to_thread(pool_of_process.leave)
 
-    async def _count(self, keys: list[CacheEngineKey]) -> int:
-        names = [self._names.of_chunk(key) for key in keys]
-        return await self._blocks.count_prefix(names)
+    # On the pool's thread.
+
+    async def _exists(self, key: CacheEngineKey) -> bool:
+        [name] = await self._names.of_chunks([key])
+        return await self._blocks.exists(name)
+
+    async def _count(self, keys: Sequence[CacheEngineKey]) -> int:
+        return await self._blocks.count_prefix(await self._names.of_chunks(keys))
+
+    async def _get(self, keys: Sequence[CacheEngineKey]) -> Sequence[Contents | None]:
+        return await self._blocks.get_many(await self._names.of_chunks(keys))
+
+    async def _put(self, key: CacheEngineKey, block: Contents) -> None:
+        [name] = await self._names.of_chunks([key])
+        await self._blocks.put(name, block)
+
+    async def _evict(self, key: CacheEngineKey) -> bool:
+        [gone] = await self._blocks.evict(await self._names.of_chunks([key]))
+        return gone
 
     def _loaded(self, block: Contents) -> MemoryObj | None:
         try:

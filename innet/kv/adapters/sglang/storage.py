@@ -17,6 +17,7 @@ from innet.kv.adapters.identity import engine_digest, key_hash
 from innet.kv.adapters.options import AdapterOptions
 from innet.kv.adapters.pool_of_process import pool_of_process
 from innet.kv.adapters.tensors import bytes_of, tensor_of
+from innet.kv.adapters.weight_files import model_facts
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.network import Contents
 
@@ -177,8 +178,7 @@ class InnetHiCacheStorage(HiCacheStorage):
     def _facts(self, host: Any) -> dict[str, Any]:
         config = self._config
         return {
-            "model": config.model_name,
-            "weights": self._weights,
+            **model_facts(config.model_name or "", self._weights),
             # Ranks of a model with one latent head have the same pages, and share them.
             "tensor_parallel": [0, 1] if config.is_mla_model else [config.tp_rank, config.tp_size],
             "pipeline_parallel": [config.pp_rank, config.pp_size],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,6 +14,7 @@ from vllm.v1.kv_cache_interface import KVCacheConfig
 from innet.errors import KVError
 from innet.kv.adapters.identity import engine_digest, key_hash
 from innet.kv.adapters.vllm.options import ConnectorOptions
+from innet.kv.adapters.weight_files import model_facts
 from innet.kv.names import BlockFamily, BlockKey
 
 _LAYOUT: Final = "vllm-bhnc"
@@ -119,10 +121,9 @@ def _facts(
     model, cache = config.model_config, config.cache_config
     return {
         "vllm": vllm.__version__,
-        "model": model.model,
+        **model_facts(model.model, options.weights),
         "revision": model.revision,
-        "weights": options.weights,
-        "configuration": model.hf_config.to_json_string(),
+        "configuration": _configuration(model.hf_config),
         "overrides": repr(model.hf_overrides),
         "dtype": str(model.dtype),
         "quantization": str(model.quantization),
@@ -131,6 +132,13 @@ def _facts(
         "layers": layers,
         "hash": cache.prefix_caching_hash_algo,
     }
+
+
+def _configuration(config: Any) -> dict[str, Any]:
+    """A model's configuration without the folder that it was read from."""
+    document: dict[str, Any] = json.loads(config.to_json_string())
+    document.pop("_name_or_path", None)
+    return document
 
 
 def _natural_order(layer: str) -> list[tuple[int, str]]:
