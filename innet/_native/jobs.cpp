@@ -36,6 +36,11 @@ void install_job(NodeHandle& self, const std::string& prefix, std::uint32_t weig
     });
 }
 
+void let_programs_ask(NodeHandle& self, const std::string& prefix) {
+    const wire::Name name = name_from_uri(prefix);
+    self.call([&](Engine& engine) { engine.node.let_programs_ask(name); });
+}
+
 void remove_job(NodeHandle& self, const std::string& prefix) {
     const wire::Name name = name_from_uri(prefix);
     self.call([&](Engine& engine) {
@@ -97,6 +102,9 @@ void bind_jobs_of(nb::class_<NodeHandle>& node) {
              "Serves the job of that prefix (/j1, or two components as /kv/7f3a): its sums are "
              "signed with its key (None: with the "
              "node's own), and the trusted keys vouch for its names alone.")
+        .def("let_programs_ask", &let_programs_ask, "prefix"_a,
+             "NDN programs may request names of that job, until it is removed; Data that they send "
+             "under these names are dropped.")
         .def("remove_job", &remove_job, "prefix"_a,
              "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
         .def("install_group_keys", &install_group_keys, "prefixes"_a, "signing_key"_a.none(),

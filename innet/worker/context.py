@@ -50,6 +50,8 @@ from innet.worker.pools import WorkerPools
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.01
 _LEAVE_TIMEOUT_S = 20.0
+_OWN_JOB_WEIGHT = 1
+"""Of the node's job in its own tables: as much as of the names of no job."""
 _SEED_STEP = 0x9E3779B97F4B
 """Odd, and so no two of the first 2**48 incarnations have a seed in common."""
 
@@ -99,6 +101,7 @@ class Worker:
             "attach", node=config.node, pid=os.getpid(), sealing_key=self._sealing_key
         )
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
+        self._install_own_job()
         self.node.serve_packets(load_packets(job.certificates))
         self.collector = Collector(self.node)
         self.asked_objects = AskedObjects(self.node)
@@ -506,6 +509,15 @@ class Worker:
     def _forget_rules(self, membership: Membership) -> None:
         for prefix in membership.plans:
             self.node.remove_group(prefix)
+
+    def _install_own_job(self) -> None:
+        """Let nobody but the holders of the job's keys put Data under its names into the node.
+
+        NDN programs of this host may request them: so whoever has the job's anchor checks a job.
+        """
+        prefix = f"/{self.job.name}"
+        self.node.install_job(prefix, _OWN_JOB_WEIGHT, None, [])  # the groups bring their keys
+        self.node.let_programs_ask(prefix)
 
     def _install_rules(self, prefix: str, plan: Plan) -> None:
         install_rules(self.node, prefix, plan.rules_for(self.config.node))

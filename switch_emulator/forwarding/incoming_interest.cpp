@@ -55,7 +55,7 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
                                        TimePoint now) {
     const tables::NamePrefixes name(view.name());
     const jobs::JobId job = job_of(name);
-    if (!carries(face, job)) return on_forbidden_interest(face, packet, pit_token);
+    if (!may_request(face, job)) return on_forbidden_interest(face, packet, pit_token);
     if (!is_local(face) && scope_of(view.name()) == NameScope::kLocalhost) {
         return on_scope_violation(face);
     }
@@ -169,14 +169,17 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
 
 void Node::State::on_new_interest(const IncomingInterest& interest) {
     if (is_for_management(interest.view.name())) return on_management_interest(interest);
-    // Who is on this node trusts it to have verified; who is not judges for himself.
+    // Local requesters receive verified Data only; remote requesters verify for themselves.
     const auto answers = is_network(interest.face) ? tables::ContentStore::Answers::kAll
                                                    : tables::ContentStore::Answers::kVerified;
-    const PacketRef* data = content_store.find(interest.view, interest.name, interest.now, answers);
-    if (data != nullptr && is_of_its_job(*data, interest)) {
-        on_content_store_hit(interest, *data);
+    const tables::ContentStore::Found found =
+        content_store.find(interest.view, interest.name, interest.now, answers);
+    if (found.packet == nullptr || !is_of_its_job(*found.packet, interest)) {
+        on_content_store_miss(interest, {});
+    } else if (found.is_verified) {
+        on_content_store_hit(interest, *found.packet);
     } else {
-        on_content_store_miss(interest);
+        on_content_store_miss(interest, *found.packet);
     }
 }
 
@@ -192,9 +195,15 @@ void Node::State::on_content_store_hit(const IncomingInterest& interest, const P
     answer_directly(interest, data);
 }
 
-void Node::State::on_content_store_miss(const IncomingInterest& interest) {
-    ++counters.cache_misses;
+// The application is asked first: what it publishes is what the name means, whoever sent the
+// unverified Data before.
+void Node::State::on_content_store_miss(const IncomingInterest& interest,
+                                        const PacketRef& unverified) {
     const Production production = ask_application(interest, is_network(interest.face));
+    if (unverified && production.kind == Production::Kind::kNotMine) {
+        return on_content_store_hit(interest, unverified);
+    }
+    ++counters.cache_misses;
     if (production.kind == Production::Kind::kData) {
         return answer_directly(interest, production.data);
     }

@@ -23,6 +23,10 @@ void Node::State::install_job(const wire::Name& prefix, std::uint32_t weight,
     if (is_new) forget_strangers(prefix, job.id);
 }
 
+void Node::State::let_programs_ask(const wire::Name& prefix) {
+    job_parts[installed_job(prefix)].programs_may_ask = true;
+}
+
 // While these names were nobody's, anybody may have made what is kept of them, and have asked for
 // what comes from now on.
 void Node::State::forget_strangers(const wire::Name& prefix, jobs::JobId job) {

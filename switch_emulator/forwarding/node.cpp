@@ -83,6 +83,8 @@ void Node::install_job(const wire::Name& prefix, std::uint32_t weight,
 
 void Node::remove_job(const wire::Name& prefix, TimePoint now) { state_->remove_job(prefix, now); }
 
+void Node::let_programs_ask(const wire::Name& prefix) { state_->let_programs_ask(prefix); }
+
 void Node::bind_face(FaceId face, const wire::Name& prefix) { state_->bind_face(face, prefix); }
 
 void Node::admit_face(FaceId face, const wire::Name& prefix) { state_->admit_face(face, prefix); }

@@ -156,6 +156,10 @@ class Node final : public Forwarder {
     /// Throws std::invalid_argument as `JobTable::install` and `Reducer::install_job` do.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);
+    /// Lets foreign faces request names of that job, until it is removed: for a node that the job
+    /// has for itself. Data that a foreign face sends under these names are dropped all the same.
+    /// Throws std::invalid_argument without such a job.
+    void let_programs_ask(const wire::Name& prefix);
     /// Takes the job's rules, slots, pending Interests and cached Data away.
     void remove_job(const wire::Name& prefix, TimePoint now);
     /// From now on `face` carries names of that job alone, in both directions; with an empty

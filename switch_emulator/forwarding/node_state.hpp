@@ -116,6 +116,7 @@ struct Node::State final : strategies::StrategyActions {
     // jobs.cpp: jobs that share the node, and which faces carry whose names.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);
+    void let_programs_ask(const wire::Name& prefix);
     void forget_strangers(const wire::Name& prefix, jobs::JobId job);
     void remove_job(const wire::Name& prefix, TimePoint now);
     void bind_face(FaceId face, const wire::Name& prefix);
@@ -126,6 +127,10 @@ struct Node::State final : strategies::StrategyActions {
     std::vector<JobStatus> job_status() const;
     jobs::JobId job_of(const tables::NamePrefixes& name) const;
     bool carries(FaceId face, jobs::JobId job) const;
+    /// Whether Interests for the job's names may come from the face.
+    bool may_request(FaceId face, jobs::JobId job) const {
+        return carries(face, job) || (is_foreign(face) && job_parts[job].programs_may_ask);
+    }
     /// Whether a name of no job would come to a host that a job has by the route to that node: by
     /// others it may.
     bool is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const;
@@ -147,7 +152,8 @@ struct Node::State final : strategies::StrategyActions {
     void on_new_interest(const IncomingInterest& interest);
     bool is_of_its_job(const PacketRef& data, const IncomingInterest& interest) const;
     void on_content_store_hit(const IncomingInterest& interest, const PacketRef& data);
-    void on_content_store_miss(const IncomingInterest& interest);
+    /// `unverified`: what the content store has for those who verify for themselves; may be empty.
+    void on_content_store_miss(const IncomingInterest& interest, const PacketRef& unverified);
     void on_pit_full(const IncomingInterest& interest);
     void refuse_directly(const IncomingInterest& interest, wire::NackReason reason);
     Production ask_application(const IncomingInterest& interest, bool for_network);
@@ -287,6 +293,7 @@ struct Node::State final : strategies::StrategyActions {
     struct JobPart {
         std::unique_ptr<security::Signer> signer;
         std::uint64_t pit_refused = 0;
+        bool programs_may_ask = false;
     };
     std::array<JobPart, jobs::kMaxJobIds> job_parts;
     reduction::Reducer reducer;

@@ -26,22 +26,22 @@ ContentStore::ContentStore(std::size_t capacity_bytes, PolicyMaker make_policy, 
 
 ContentStore::~ContentStore() = default;
 
-const PacketRef* ContentStore::find(const wire::InterestView& interest,
-                                    const NamePrefixes& interest_name, TimePoint now,
-                                    Answers answers) {
-    if (entries_ == 0 || !serves_) return nullptr;
+ContentStore::Found ContentStore::find(const wire::InterestView& interest,
+                                       const NamePrefixes& interest_name, TimePoint now,
+                                       Answers answers) {
+    if (entries_ == 0 || !serves_) return {};
     Node* node = find_node(interest_name.hash(), interest_name.name());
     if (node == nullptr) {
         const bool ends_with_digest = interest_name.last_type() == wire::kImplicitSha256Digest;
-        return ends_with_digest ? find_by_digest(interest_name.name()) : nullptr;
+        return {ends_with_digest ? find_by_digest(interest_name.name()) : nullptr};
     }
     const Demand demand{interest.must_be_fresh(), answers, now};
     if (!answers_by_name(*node, demand)) {
         node = interest.can_be_prefix() ? find_below(*node, demand) : nullptr;
     }
-    if (node == nullptr) return nullptr;
+    if (node == nullptr) return {};
     policy_of(*node).on_hit(*node);
-    return &node->packet;
+    return {&node->packet, node->standing == Standing::kVerified};
 }
 
 const PacketRef* ContentStore::find_by_digest(wire::NameView name) {

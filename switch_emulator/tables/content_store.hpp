@@ -41,10 +41,16 @@ class ContentStore {
     /// Which Data may answer an Interest.
     enum class Answers : std::uint8_t { kVerified, kAll };
 
-    /// The packet that answers the Interest, or null. `interest_name` is the Interest's name. Valid
-    /// until the next insertion.
-    const PacketRef* find(const wire::InterestView& interest, const NamePrefixes& interest_name,
-                          TimePoint now, Answers answers = Answers::kVerified);
+    struct Found {
+        const PacketRef* packet = nullptr;  ///< null: nothing answers the Interest
+        /// False: only the requester can tell whether the Data are the producer's.
+        bool is_verified = true;
+    };
+
+    /// The packet that answers the Interest. `interest_name` is the Interest's name. Valid until
+    /// the next insertion.
+    Found find(const wire::InterestView& interest, const NamePrefixes& interest_name, TimePoint now,
+               Answers answers = Answers::kVerified);
 
     /// Keeps `packet`, which `data` shows. A slice of a much larger buffer is copied, so that it
     /// does not keep the whole buffer alive.

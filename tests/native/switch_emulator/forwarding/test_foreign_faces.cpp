@@ -276,3 +276,60 @@ TEST_CASE("a flood of Interests on one face leaves the others the most of their 
     CHECK(served == 1000);
     CHECK(it.node.face_counters(kNear).over_share_in == 0);
 }
+
+TEST_CASE("programs may request a host's job, and what they answer under its names is dropped") {
+    Crossing it;
+    it.node.install_job(name("/job"), 1, nullptr);
+    it.node.let_programs_ask(name("/job"));
+    it.node.add_route(name("/job"), kProducer, 0);  // as a program registers it
+    it.node.add_route(name("/job"), kLink, 1);
+    it.receive_interest(kNear, "/job/g0/0", 1);
+    CHECK(it.sent(kProducer).empty());
+    CHECK(it.sent(kLink).size() == 1);
+    it.receive(kProducer, it.foreign_data("/job/g0/0"));
+    it.receive(kProducer, it.data("/job/g0/0", "signed with a key of the node's"));
+    CHECK(it.sent(kNear).empty());
+    CHECK(it.node.counters().forbidden_answers == 2);
+    CHECK(it.node.counters().cache_entries == 0);
+    it.receive(kLink, it.foreign_data("/job/g0/0"));
+    CHECK(it.node.counters().unknown_key == 1);
+    CHECK(it.node.counters().cache_entries == 0);
+    it.receive(kLink, it.data("/job/g0/0", "true"));
+    const auto answers = it.sent(kNear);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].content == "true");
+    it.node.remove_job(name("/job"), it.now);
+    it.node.install_job(name("/job"), 1, nullptr);
+    it.receive_interest(kNear, "/job/g0/0", 2);
+    CHECK(it.node.counters().forbidden_interests == 1);
+}
+
+TEST_CASE("what an application publishes comes before what somebody else said of the name") {
+    Crossing it;
+    it.node.set_application(&it.application);
+    it.receive_interest(kNear, "/p/a", 1);
+    it.receive(kProducer, it.foreign_data("/p/a"));
+    REQUIRE(it.sent(kNear).size() == 1);
+    CHECK(it.node.counters().cache_entries == 1);
+    it.receive_interest(kLink, "/p/a", 2);
+    CHECK(it.sent(kLink).size() == 1);  // the application knows nothing of that name
+    CHECK(it.node.counters().cache_hits == 1);
+    Production pending;
+    pending.kind = Production::Kind::kPending;
+    pending.missing = bytes("3");
+    it.application.productions["/p/a"] = pending;
+    it.receive_interest(kLink, "/p/a", 3);
+    const auto held = it.sent(kLink);
+    REQUIRE(held.size() == 1);
+    CHECK(held[0].kind == Sent::Kind::kHold);
+    it.wait(2s);
+    Production made;
+    made.kind = Production::Kind::kData;
+    made.data = it.data("/p/a", "the application's");
+    it.application.productions["/p/a"] = made;
+    it.receive_interest(kLink, "/p/a", 4);
+    const auto answers = it.sent(kLink);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].content == "the application's");
+    CHECK(it.node.counters().cache_hits == 1);
+}
