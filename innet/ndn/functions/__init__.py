@@ -15,9 +15,19 @@
 several functions. What travels, and under which names, is in docs/functions.md.
 """
 
+from innet.ndn.functions.admission import InputLimits
 from innet.ndn.functions.call import call
 from innet.ndn.functions.flow import flow
 from innet.ndn.functions.function import Function, function
 from innet.ndn.functions.server import FunctionServer, serve, serving
 
-__all__ = ["Function", "FunctionServer", "call", "flow", "function", "serve", "serving"]
+__all__ = [
+    "Function",
+    "FunctionServer",
+    "InputLimits",
+    "call",
+    "flow",
+    "function",
+    "serve",
+    "serving",
+]

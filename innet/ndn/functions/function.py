@@ -34,22 +34,41 @@ class Function(Generic[_Parameters, _Result]):
         return self.body(*args, **kwargs)
 
     async def run(self, args: list[Any], kwargs: dict[str, Any], timeout_s: float) -> Outcome:
-        """What it returns, or the exception that it raises, without holding up the event loop."""
-        limit = asyncio.timeout(timeout_s)
-        try:
-            async with limit:
-                return Outcome(await self._result(args, kwargs))
-        except Exception as error:
-            if isinstance(error, TimeoutError) and limit.expired():
-                return Outcome(error=f"{self.name}: it has not ended within {timeout_s:g} s")
-            _log.warning("%s failed", self.name, exc_info=error)
-            return Outcome(error=f"{self.name}: {type(error).__name__}: {error}")
+        """What it returns, or the exception that it raises, without holding up the event loop.
 
-    async def _result(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        ``sys.exit`` in a function is an error of that call and ends nothing else.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                result, error = await self._end(args, kwargs)
+        except TimeoutError:
+            return Outcome(error=f"{self.name}: it has not ended within {timeout_s:g} s")
+        if error is None:
+            return Outcome(result)
+        _log.warning("%s failed", self.name, exc_info=error)
+        return Outcome(error=f"{self.name}: {type(error).__name__}: {error}")
+
+    async def _end(
+        self, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[Any, BaseException | None]:
+        """What it returns, or what it raises."""
         body: Callable[..., Any] = self.body
-        if inspect.iscoroutinefunction(body):
-            return await body(*args, **kwargs)
-        return await asyncio.to_thread(body, *args, **kwargs)
+        if not inspect.iscoroutinefunction(body):
+            return await asyncio.to_thread(_end_of, body, args, kwargs)
+        try:
+            return await body(*args, **kwargs), None
+        except (Exception, SystemExit) as error:  # an interrupt or a cancellation is not its own
+            return None, error
+
+
+def _end_of(
+    body: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+) -> tuple[Any, BaseException | None]:
+    """What ``body`` returns or raises, whatever it is: a future would not take every exception."""
+    try:
+        return body(*args, **kwargs), None
+    except BaseException as error:
+        return None, error
 
 
 def function(

@@ -49,6 +49,11 @@ class Repetitions:
         packet = await asyncio.shield(asked.answer)
         return packet if time == asked.times else None
 
+    def forget(self, name: Name) -> None:
+        """Make the answer anew for whoever asks for ``name`` again, if it is not being made."""
+        if name in self._asked and self._asked[name].answer.done():
+            del self._asked[name]
+
     def _forget_oldest(self) -> None:
         for name in list(self._asked)[: max(0, len(self._asked) - self._kept)]:
             if self._asked[name].answer.done():

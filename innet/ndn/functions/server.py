@@ -11,6 +11,13 @@ from typing import Any, Self
 from innet.errors import FunctionError, SecurityError, TransportError
 from innet.ndn import wire
 from innet.ndn.client import Client
+from innet.ndn.functions.admission import (
+    DEFAULT_INPUT_LIMITS,
+    Admission,
+    AdmittedCall,
+    CallRefused,
+    InputLimits,
+)
 from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
 from innet.ndn.functions.reflexive import reflexive_name_of
@@ -40,6 +47,7 @@ class FunctionServer:
         validator: of arguments: who may call. The client's by default, which lets everybody.
         most_calls: at once; more are refused as congestion, and come again by themselves.
         most_bytes: of the arguments of a call, and of an item of a flow; larger ones are refused.
+        limits: of what callers hand over, and of calls that the validator has not accepted yet.
     """
 
     def __init__(
@@ -49,11 +57,13 @@ class FunctionServer:
         validator: Validator | None = None,
         most_calls: int = 64,
         most_bytes: int = DEFAULT_MOST_BYTES,
+        limits: InputLimits = DEFAULT_INPUT_LIMITS,
     ) -> None:
         self._client = client
         self._functions = {function.name: function for function in functions}
         self._validator = validator or client.validator
-        self._most_calls = most_calls
+        self._admission = Admission(most_calls, limits)
+        self._limits = limits
         self._most_bytes = most_bytes
         self._calls = Repetitions()
         self._results = Results(client, _KEPT * most_bytes)
@@ -97,16 +107,21 @@ class FunctionServer:
             return Refusal(NackReason.NO_ROUTE)
         if name in self._triggers:
             self._triggers[name].keep()
-        if name not in self._calls and self._calls.under_way >= self._most_calls:
+        try:
+            return await self._calls.answer(name, lambda: self._ended(function, name, reflexive))
+        except CallRefused:
+            self._calls.forget(name)
             return Refusal(NackReason.CONGESTION)
-        return await self._calls.answer(name, lambda: self._ended(function, name, reflexive))
 
     async def _ended(self, function: Function[..., Any], trigger: Name, reflexive: Name) -> bytes:
+        call = self._admission.admit(function.name, self._validator)
         try:
-            outcome = await self._outcome(function, trigger, reflexive)
+            outcome = await self._outcome(function, trigger, reflexive, call)
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
             content = Outcome(error=f"{function.name}: {error}").encode()
+        finally:
+            call.close()
         if len(content) > _LARGEST_IN_ANSWER_BYTES:
             content = Outcome(
                 object_name=str(self._results.publish(function.name, content))
@@ -114,17 +129,17 @@ class FunctionServer:
         return wire.encode_data(trigger, content, signer=self._client.signer)
 
     async def _outcome(
-        self, function: Function[..., Any], trigger: Name, reflexive: Name
+        self, function: Function[..., Any], trigger: Name, reflexive: Name, call: AdmittedCall
     ) -> Outcome:
-        arguments = Arguments.decode(
-            await fetch_content(
+        async with call.fetching():
+            encoded = await fetch_content(
                 self._client,
                 reflexive,
-                validator=self._validator,
+                validator=call,
                 patience_s=_PATIENCE_S,
                 most_bytes=self._most_bytes,
             )
-        )
+        arguments = Arguments.decode(encoded)
         if arguments.flow is not None:
             part = arguments.flow
             kept_bytes = _KEPT * self._most_bytes
@@ -183,6 +198,7 @@ class FunctionServer:
                 validator=self._validator,
                 patience_s=part.item_timeout_s,
                 most_bytes=self._most_bytes,
+                deadline_s=part.item_timeout_s + self._limits.input_s,
             )
 
         return from_here if self._output_of(prefix) == prefix else from_elsewhere
@@ -195,6 +211,7 @@ async def serving(
     validator: Validator | None = None,
     most_calls: int = 64,
     most_bytes: int = DEFAULT_MOST_BYTES,
+    limits: InputLimits = DEFAULT_INPUT_LIMITS,
 ) -> AsyncIterator[FunctionServer]:
     """Serve functions while the block runs, by a client of its own if none is given.
 
@@ -216,6 +233,7 @@ async def serving(
             validator=validator,
             most_calls=most_calls,
             most_bytes=most_bytes,
+            limits=limits,
         )
         yield await stack.enter_async_context(server)
 

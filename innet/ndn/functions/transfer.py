@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from innet.errors import TransportError
 from innet.ndn.client import Client
 from innet.ndn.names import Name, with_version
 from innet.ndn.objects.object_fetch import ObjectFetch
@@ -26,14 +29,24 @@ def publication_of(client: Client, name: Name, content: bytes) -> Publication:
 
 
 async def fetch_content(
-    client: Client, name: Name, *, validator: Validator, patience_s: float, most_bytes: int
+    client: Client,
+    name: Name,
+    *,
+    validator: Validator,
+    patience_s: float,
+    most_bytes: int,
+    deadline_s: float | None = None,
 ) -> bytes:
     """What :func:`publication_of` was given, elsewhere.
+
+    Args:
+        patience_s: how long one segment may go unanswered.
+        deadline_s: within which all of it has to come; the caller's own limits by default.
 
     Raises:
         ObjectIncomplete: some of it did not come; the message says why.
         SecurityError: a segment may not be believed.
-        TransportError: it has more than ``most_bytes``.
+        TransportError: it has more than ``most_bytes``, or the deadline has passed.
     """
     fetch = ObjectFetch(
         client,
@@ -44,4 +57,13 @@ async def fetch_content(
         no_route_patience_s=NO_ROUTE_PATIENCE_S,
         most_bytes=most_bytes,
     )
-    return (await fetch.run()).content
+    limit = asyncio.timeout(deadline_s)
+    try:
+        async with limit:
+            return (await fetch.run()).content
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TransportError(
+            f"{name}: not all of it came within {deadline_s:g} s; send less at once"
+        ) from error

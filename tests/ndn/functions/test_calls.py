@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
@@ -93,6 +94,35 @@ async def test_what_the_function_raises_comes_back_with_its_text() -> None:
 
     with pytest.raises(FunctionError, match="/broken: ValueError: no such frame"):
         await _call(broken)
+
+
+def _exits() -> None:
+    sys.exit(3)
+
+
+async def _exits_in_the_loop() -> None:
+    sys.exit("enough")
+
+
+def _stops() -> None:
+    raise StopIteration("no more")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (_exits, "SystemExit: 3"),
+        (_exits_in_the_loop, "SystemExit: enough"),
+        (_stops, "StopIteration: no more"),
+    ],
+)
+async def test_a_function_that_exits_ends_its_call_alone(body: Any, why: str) -> None:
+    ending: Function[..., Any] = Function(Name("/ending"), body)
+    client = DirectClient()
+    async with innet.serving(ending, echo, client=client):
+        with pytest.raises(FunctionError, match=f"/ending: {why}"):
+            await innet.call("/ending", client=client)
+        assert await innet.call("/echo", 1, client=client) == [1]
 
 
 async def test_a_result_that_cannot_be_sent_is_an_error_of_the_function() -> None:
