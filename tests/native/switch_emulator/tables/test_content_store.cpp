@@ -60,8 +60,7 @@ struct Cache {
         buffer.resize(wire::encode_interest(fields, buffer));
         const auto interest = wire::InterestView::parse(buffer);
         REQUIRE(interest);
-        const PacketRef* found =
-            store.find(*interest, NamePrefixes(interest->name()), now).packet;
+        const PacketRef* found = store.find(*interest, NamePrefixes(interest->name()), now).packet;
         return found == nullptr ? "" : wire::DataView::parse(found->bytes())->name().to_uri();
     }
     bool has(std::string_view uri) { return !find(uri).empty(); }
