@@ -21,6 +21,7 @@ SETTINGS_NAME = "settings.json"
 """Its name in the run directory. It has the login to the run's broker."""
 
 Signature = Literal["gmac", "hmac", "digest", "ed25519", "none"]
+ObjectCollectives = Literal["allow", "weights-only", "refuse"]
 
 
 class SettingsError(InnetError):
@@ -102,7 +103,7 @@ class CollectiveSettings(_Model):
 
 
 class SecuritySettings(_Model):
-    """How packets are signed."""
+    """How packets are signed, and what members of a job are trusted with."""
 
     signature: Signature = Field(
         default="gmac",
@@ -122,6 +123,11 @@ class SecuritySettings(_Model):
         default=False,
         description="whether the launcher, the nodes and the workers leave core dumps when they "
         "crash: these contain keys",
+    )
+    object_collectives: ObjectCollectives = Field(
+        default="allow",
+        description="PyTorch's all_gather_object and its like: allow runs what members pickle, "
+        "weights-only takes tensors and plain containers, refuse takes nothing",
     )
 
 

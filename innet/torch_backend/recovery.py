@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from datetime import timedelta
 from ipaddress import IPv4Address
@@ -87,7 +88,15 @@ def _common_store(survivors: Communicator) -> Store:
     place = np.zeros(2, np.int64)
     if survivors.rank == 0:
         address = current_worker().config.ip_address or _LOCAL
-        store = TCPStore(address, _ANY_PORT, is_master=True, wait_for_workers=False)
+        # By itself, the store would listen on all addresses of the machine.
+        listener = socket.create_server((address, _ANY_PORT))
+        store = TCPStore(
+            address,
+            listener.getsockname()[1],
+            is_master=True,
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
         place[:] = int(IPv4Address(address)), store.port
     survivors.broadcast(place)
     address, port = str(IPv4Address(int(place[0]))), int(place[1])

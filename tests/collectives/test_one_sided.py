@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from innet.collectives.one_sided.records import decode_reply
 from innet.errors import (
     Cancelled,
     CollectiveError,
@@ -283,3 +286,14 @@ def test_a_block_that_raises_leaves_a_version_of_its_own(trio):
         half_written()
     array, version = other.get("raises", 0)
     assert (version, array.sum()) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("object", (4,)), ("O,i8", (4,)), ("nonsense", (4,)), ("float32", (-1,))]
+)
+def test_what_an_owner_says_of_an_array_is_checked_before_memory_is_taken(dtype, shape):
+    said = {"kind": "located", "version": 1, "slot": 0, "dtype": dtype, "shape": shape}
+    with pytest.raises(ValidationError, match="located"):
+        decode_reply(np.frombuffer(json.dumps(said).encode(), np.uint8))
+    said |= {"dtype": "bfloat16", "shape": (4,)}
+    assert decode_reply(np.frombuffer(json.dumps(said).encode(), np.uint8)).dtype == "bfloat16"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
+import ml_dtypes  # noqa: F401  (makes bfloat16 and its like known to numpy by name)
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, field_validator
 
 from innet.errors import CollectiveError
 
@@ -65,7 +66,19 @@ class Located(_Record):
     version: int
     slot: int
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[NonNegativeInt, ...]
+
+    @field_validator("dtype")
+    @classmethod
+    def _of_plain_elements(cls, value: str) -> str:
+        """What lands in an array are another rank's bytes: never the addresses of objects."""
+        try:
+            dtype = np.dtype(value)
+        except TypeError as error:
+            raise ValueError(f"{value!r} is no type of NumPy's") from error
+        if dtype.hasobject:
+            raise ValueError(f"{value!r} is a type of Python objects")
+        return value
 
 
 class Written(_Record):
