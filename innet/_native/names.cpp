@@ -28,7 +28,7 @@ wire::Name name_from_uri(std::string_view uri) {
 void choose_name_hash_key() {
     std::random_device random;
     const auto draw = [&] { return std::uint64_t{random()} << 32U | std::uint64_t{random()}; };
-    wire::set_name_hash_key({draw(), draw(), draw()});
+    wire::set_name_hash_key({draw(), draw()});
 }
 
 namespace {

@@ -14,10 +14,6 @@ wire::Element prefix_of(const tables::NamePrefixes& name) {
     return name.name().component(name.reflexive_depth() - 1);
 }
 
-wire::NameHash hash_of(const wire::Element& component) {
-    return wire::extend_hash(wire::empty_name_hash(), component.whole);
-}
-
 }  // namespace
 
 bool Node::State::is_trigger(const IncomingInterest& interest) {
@@ -30,12 +26,13 @@ bool Node::State::is_reflexive(const tables::NamePrefixes& name) {
 }
 
 std::optional<wire::NackReason> Node::State::why_no_way_back(const IncomingInterest& interest) {
-    if (!reflexive_routes.has_room(interest.face)) {
+    const wire::ByteView prefix = prefix_of(interest.name).whole;
+    const wire::NameHash hash = wire::hash_name(prefix);
+    if (!reflexive_routes.has_room(interest.face, hash)) {
         ++counters.reflexive_full;
         return wire::NackReason::kCongestion;
     }
-    const wire::Element prefix = prefix_of(interest.name);
-    if (reflexive_routes.find(hash_of(prefix), prefix.whole) == nullptr) return std::nullopt;
+    if (reflexive_routes.find(hash, prefix) == nullptr) return std::nullopt;
     ++counters.reflexive_refused;
     return wire::NackReason::kDuplicate;
 }
@@ -43,7 +40,8 @@ std::optional<wire::NackReason> Node::State::why_no_way_back(const IncomingInter
 void Node::State::add_way_back(const IncomingInterest& interest, tables::PitEntry& entry) {
     // The entry's own bytes: the packet at hand goes.
     const wire::Element prefix = entry.key.name.component(interest.name.reflexive_depth() - 1);
-    entry.way_back = &reflexive_routes.add(hash_of(prefix), prefix.whole, entry, interest.face);
+    entry.way_back =
+        &reflexive_routes.add(wire::hash_name(prefix.whole), prefix.whole, entry, interest.face);
 }
 
 void Node::State::remove_way_back(tables::PitEntry& entry) {

@@ -41,7 +41,7 @@ std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash has
     added.waiters.assign(1, waiter);
     added.hash = hash.name;
     added.publication = hash.publication;
-    added.interval = wire::extend_hash(wire::empty_name_hash(), interval);
+    added.interval = wire::hash_name(interval);
     added.flow = use_flow_to(hint, added.interval);
     added.label = {};
     added.late = false;

@@ -157,7 +157,7 @@ bool Reducer::State::ask_operand(std::uint32_t place, std::uint32_t operand, Tim
     OperandNameBuffer buffer;
     const std::uint32_t request =
         requests.ask(name.operand(slot.rule->operand_interval(operand), buffer),
-                     name.operand_hash(slot.rule->operand_rule_hashes[operand]),
+                     name.operand_hash(slot.rule->operand_hashers[operand]),
                      slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
                      {Waiter::Kind::kSlot, place, operand}, now);
     if (request == kNoPlace) return false;

@@ -12,7 +12,6 @@ namespace {
 
 using wire::ByteView;
 using wire::Element;
-using wire::NameHash;
 using wire::NameView;
 
 constexpr std::size_t kComponentsFromEnd = 4;  // interval, op.dtype, seq, seg
@@ -49,17 +48,12 @@ std::optional<ReductionName> ReductionName::parse(NameView name) {
 
     // TLV reads forward only, so the last components are remembered while passing over them.
     std::array<Element, kComponentsFromEnd> last;
-    std::array<NameHash, kComponentsFromEnd> hash_after{};
-    NameHash hash = wire::empty_name_hash();
     std::size_t components = 0;
     for (wire::Reader reader(bytes); !reader.empty(); ++components) {
         const auto component = reader.next();
         if (!component) return std::nullopt;
-        hash = wire::extend_hash(hash, component->whole);
         std::shift_left(last.begin(), last.end(), 1);
-        std::shift_left(hash_after.begin(), hash_after.end(), 1);
         last.back() = *component;
-        hash_after.back() = hash;
     }
     if (components <= kComponentsFromEnd) return std::nullopt;
     const auto& [interval, kind, sequence, segment] = last;
@@ -83,8 +77,12 @@ std::optional<ReductionName> ReductionName::parse(NameView name) {
     // The set is the end of its component.
     parsed.set_offset_ = static_cast<std::size_t>(kind.value.data() - bytes.data()) +
                          kind.value.size() - parts->set.size();
-    parsed.rule_hash_ = hash_after.front();
-    parsed.hash_ = hash;
+    parsed.segment_size_ = segment.whole.size();
+    wire::NameHasher hasher;
+    hasher.add(bytes.first(parsed.group_size_ + parsed.interval_size_));
+    parsed.rule_hash_ = hasher.hash();
+    hasher.add(parsed.after_interval());
+    parsed.hash_ = hasher.hash();
     parsed.sequence_ = *sequence_number;
     parsed.segment_ = *segment_number;
     parsed.format_ = format;
@@ -113,13 +111,13 @@ NameView ReductionName::operand(ByteView interval, OperandNameBuffer& buffer) co
     return NameView::trusted(writer.written());
 }
 
-ReductionName::OperandHash ReductionName::operand_hash(NameHash operand_rule_hash) const {
-    OperandHash hash{operand_rule_hash, operand_rule_hash};
-    wire::Reader reader(after_interval());
-    while (const auto component = reader.next()) {
-        hash.publication = hash.name;
-        hash.name = wire::extend_hash(hash.name, component->whole);
-    }
+ReductionName::OperandHash ReductionName::operand_hash(wire::NameHasher operand) const {
+    const ByteView rest = after_interval();
+    OperandHash hash;
+    operand.add(rest.first(rest.size() - segment_size_));
+    hash.publication = operand.hash();
+    operand.add(rest.last(segment_size_));
+    hash.name = operand.hash();
     return hash;
 }
 

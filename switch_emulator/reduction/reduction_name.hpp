@@ -53,8 +53,8 @@ class ReductionName {
         wire::NameHash publication = 0;
         wire::NameHash name = 0;
     };
-    /// `operand_rule_hash`: hash of the group prefix and the operand's interval.
-    OperandHash operand_hash(wire::NameHash operand_rule_hash) const;
+    /// `operand`: hashed so far: the group prefix and the operand's interval.
+    OperandHash operand_hash(wire::NameHasher operand) const;
 
   private:
     wire::ByteView after_interval() const { return bytes_.subspan(group_size_ + interval_size_); }
@@ -62,6 +62,7 @@ class ReductionName {
     wire::ByteView bytes_;
     std::size_t group_size_ = 0;
     std::size_t interval_size_ = 0;
+    std::size_t segment_size_ = 0;  ///< the last component, with its type and length
     std::size_t set_offset_ = 0;
     std::size_t set_size_ = 0;  ///< 0: all ranks
     wire::NameHash rule_hash_ = 0;

@@ -17,9 +17,12 @@ bool equal_bytes(ByteView left, ByteView right) {
     return std::equal(left.begin(), left.end(), right.begin(), right.end());
 }
 
-/// Hash of `/<group>/<interval>`.
-NameHash rule_hash(const wire::Name& group, const wire::Name& interval) {
-    return wire::extend_hash(group.view().hash(), interval.view().value());
+/// Of `/<group>/<interval>`.
+wire::NameHasher rule_hasher(const wire::Name& group, const wire::Name& interval) {
+    wire::NameHasher hasher;
+    hasher.add(group.view().value());
+    hasher.add(interval.view().value());
+    return hasher;
 }
 
 void check_interval(const wire::Name& interval) {
@@ -76,7 +79,7 @@ InstalledRule* RuleTable::find(const ReductionName& name) {
 }
 
 InstalledRule* RuleTable::find(const wire::Name& group, const wire::Name& interval) {
-    return find(rule_hash(group, interval), group.view().value(), interval.view().value());
+    return find(rule_hasher(group, interval).hash(), group.view().value(), interval.view().value());
 }
 
 InstalledRule* RuleTable::find(NameHash hash, ByteView group, ByteView interval) {
@@ -95,14 +98,14 @@ InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
     check(rule);
     InstalledRule* installed = find(rule.group, rule.interval);
     if (installed == nullptr) {
-        const NameHash hash = rule_hash(rule.group, rule.interval);
+        const NameHash hash = rule_hasher(rule.group, rule.interval).hash();
         installed = &rules_.emplace(hash, InstalledRule{})->second;
     }
     installed->rule = rule;
     installed->job = job;
-    installed->operand_rule_hashes.clear();
+    installed->operand_hashers.clear();
     for (const Operand& operand : rule.operands) {
-        installed->operand_rule_hashes.push_back(rule_hash(rule.group, operand.interval));
+        installed->operand_hashers.push_back(rule_hasher(rule.group, operand.interval));
     }
     return *installed;
 }

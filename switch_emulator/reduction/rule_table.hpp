@@ -16,8 +16,8 @@ struct InstalledRule {
     Rule rule;
     jobs::JobId job = jobs::kNoJob;
     std::shared_ptr<security::Signer> signer;  ///< of the group's sums; null: the job's
-    /// For each operand: hash of the group prefix and the operand's interval.
-    std::vector<wire::NameHash> operand_rule_hashes;
+    /// For each operand: hashed so far: the group prefix and the operand's interval.
+    std::vector<wire::NameHasher> operand_hashers;
 
     std::size_t operands() const { return rule.operands.size(); }
     /// An operand's interval component, with its type and length.

@@ -18,10 +18,12 @@ constexpr int kMaxVisitedNodes = 64;
 }  // namespace
 
 ContentStore::ContentStore(std::size_t capacity_bytes, PolicyMaker make_policy, PacketPool& pool)
-    : shares_(capacity_bytes, capacity_bytes), make_policy_(std::move(make_policy)), pool_(pool) {
+    : shares_(capacity_bytes, capacity_bytes),
+      make_policy_(std::move(make_policy)),
+      pool_(pool),
+      chains_(capacity_bytes == 0 ? 1 : kInitialBuckets) {
     policies_[jobs::kNoJob] = make_policy_(capacity_bytes);
     policies_[jobs::kUnguaranteedShare] = make_policy_(capacity_bytes);
-    if (capacity_bytes != 0) buckets_.resize(kInitialBuckets, nullptr);
 }
 
 ContentStore::~ContentStore() = default;
@@ -57,7 +59,7 @@ const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
 }
 
 ContentStore::Node* ContentStore::find_node(wire::NameHash hash, wire::NameView name) const {
-    for (Node* node = buckets_[index(hash)]; node != nullptr; node = node->next_in_bucket) {
+    for (Node* node = chains_.first(hash); node != nullptr; node = node->next_in_bucket) {
         if (node->hash != hash || node->name_size != name.value().size()) continue;
         // An inner node has no bytes of its own: any Data below begins with its name.
         const Node* leaf = node;
@@ -123,10 +125,15 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
         remove_packet(*known);
     }
     if (!take_room(share, charge)) return nullptr;
+    Node* made = make_path(name);
+    if (made == nullptr) {
+        shares_.give(share, charge);
+        return nullptr;
+    }
 
+    Node& node = *made;
     const auto name_offset =
         static_cast<std::size_t>(data.name().value().data() - packet.bytes().data());
-    Node& node = make_path(name);
     node.packet = std::move(kept);
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
@@ -161,7 +168,6 @@ bool ContentStore::evict_one() {
 }
 
 void ContentStore::set_capacity(std::size_t capacity_bytes) {
-    if (buckets_.empty() && capacity_bytes != 0) buckets_.resize(kInitialBuckets, nullptr);
     shares_.set_capacity(capacity_bytes, capacity_bytes);
     resize_policies();
     while (shares_.used() > capacity_bytes && evict_one()) {
@@ -223,22 +229,25 @@ void ContentStore::resize_policies() {
     }
 }
 
-ContentStore::Node& ContentStore::make_path(const NamePrefixes& name) {
+ContentStore::Node* ContentStore::make_path(const NamePrefixes& name) {
     std::size_t depth = name.depth();
     Node* node = nullptr;
     while (depth > 0 && (node = find_node(name.hash(depth), name.prefix(depth))) == nullptr)
         --depth;
     if (node == nullptr) node = &root_;
     while (depth < name.depth()) {
-        ++depth;
-        node = &add_child(*node, name.hash(depth), name.prefix(depth).value().size());
+        const wire::NameHash hash = name.hash(++depth);
+        if (!chains_.has_room(hash)) {
+            remove_branch(*node);
+            return nullptr;
+        }
+        node = &add_child(*node, hash, name.prefix(depth).value().size());
     }
-    return *node;
+    return node;
 }
 
 ContentStore::Node& ContentStore::add_child(Node& parent, wire::NameHash hash,
                                             std::size_t name_size) {
-    if (node_count_ == buckets_.size()) grow_buckets();
     Node& node = nodes_.take();
     node = Node{};
     node.hash = hash;
@@ -247,9 +256,7 @@ ContentStore::Node& ContentStore::add_child(Node& parent, wire::NameHash hash,
     node.next_sibling = parent.first_child;
     if (parent.first_child != nullptr) parent.first_child->previous_sibling = &node;
     parent.first_child = &node;
-    node.next_in_bucket = bucket(hash);
-    bucket(hash) = &node;
-    ++node_count_;
+    chains_.insert(node);
     return node;
 }
 
@@ -272,25 +279,9 @@ void ContentStore::remove_branch(Node& leaf) {
         if (node->next_sibling != nullptr) {
             node->next_sibling->previous_sibling = node->previous_sibling;
         }
-        Node** link = &bucket(node->hash);
-        while (*link != node) link = &(*link)->next_in_bucket;
-        *link = node->next_in_bucket;
+        chains_.erase(*node);
         nodes_.give(*node);
-        --node_count_;
         node = parent;
-    }
-}
-
-void ContentStore::grow_buckets() {
-    std::vector<Node*> old(2 * buckets_.size(), nullptr);
-    old.swap(buckets_);
-    for (Node* node : old) {
-        while (node != nullptr) {
-            Node* next = node->next_in_bucket;
-            node->next_in_bucket = bucket(node->hash);
-            bucket(node->hash) = node;
-            node = next;
-        }
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/tables/eviction_policy.hpp"
+#include "switch_emulator/tables/hash_chains.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
 #include "switch_emulator/tables/slab.hpp"
 #include "transport/buffer/packet_ref.hpp"
@@ -29,7 +30,8 @@ namespace innet::tables {
 /// can push out what another keeps within its guarantee, and unverified Data, which are guaranteed
 /// nothing, push out nobody's.
 ///
-/// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept.
+/// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept, nor
+/// Data for whose name a bucket has no room.
 class ContentStore {
   public:
     /// `capacity_bytes` = 0 keeps nothing.
@@ -88,6 +90,8 @@ class ContentStore {
     std::size_t size_bytes() const { return shares_.used(); }
     std::size_t unverified_bytes() const { return shares_.used(jobs::kUnguaranteedShare); }
     std::size_t entries() const { return entries_; }
+    /// The most nodes that a look-up of one name may have to compare.
+    std::size_t longest_chain() const { return chains_.longest_chain(); }
     std::uint64_t insertions() const { return insertions_; }
     std::uint64_t evictions() const { return evictions_; }
 
@@ -124,7 +128,8 @@ class ContentStore {
     Node* find_below(Node& top, const Demand& demand) const;
     static bool answers_by_name(const Node& node, const Demand& demand);
     const PacketRef* find_by_digest(wire::NameView name);
-    Node& make_path(const NamePrefixes& name);
+    /// Null when there is no room in a bucket.
+    Node* make_path(const NamePrefixes& name);
     Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size);
     void remove_packet(Node& node);
     void remove_branch(Node& leaf);
@@ -136,11 +141,6 @@ class ContentStore {
     std::size_t drop_all_of(jobs::JobId job);
     void resize_policies();
     EvictionPolicy& policy_of(const Node& node) { return *policies_[node.job]; }
-    void grow_buckets();
-    Node*& bucket(wire::NameHash hash) { return buckets_[index(hash)]; }
-    std::size_t index(wire::NameHash hash) const {
-        return static_cast<std::size_t>(hash ^ (hash >> 32)) & (buckets_.size() - 1);
-    }
 
     jobs::WeightedShares shares_;  ///< in bytes
     PolicyMaker make_policy_;
@@ -149,8 +149,7 @@ class ContentStore {
     security::Sha256 sha256_;
     Slab<Node> nodes_;
     Node root_;
-    std::vector<Node*> buckets_;
-    std::size_t node_count_ = 0;
+    HashChains<Node, &CacheItem::hash> chains_;
     std::size_t entries_ = 0;
     std::uint64_t insertions_ = 0;
     std::uint64_t evictions_ = 0;

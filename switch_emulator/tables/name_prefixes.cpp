@@ -3,21 +3,27 @@
 namespace innet::tables {
 
 NamePrefixes::NamePrefixes(wire::NameView name) : name_(name) {
-    hashes_[0] = hash_;
+    wire::SipWords words = wire::sip_start();
+    words_[0] = words;
     ends_[0] = 0;
-    const std::size_t size = name.value().size();
-    wire::Reader reader(name.value());
+    const wire::ByteView bytes = name.value();
+    std::size_t hashed = 0;
+    wire::Reader reader(bytes);
     while (const auto component = reader.next()) {
-        hash_ = wire::extend_hash(hash_, component->whole);
+        const std::size_t end = bytes.size() - reader.rest().size();
+        for (; hashed + wire::SipWords::kSize <= end; hashed += wire::SipWords::kSize) {
+            words.compress(wire::SipWords::load(bytes.data() + hashed));
+        }
         last_type_ = component->type;
         if (depth_ == kMaxPrefixComponents) continue;
         ++depth_;
         if (component->type == wire::kReflexiveComponent && reflexive_depth_ == 0) {
             reflexive_depth_ = depth_;
         }
-        hashes_[depth_] = hash_;
-        ends_[depth_] = size - reader.rest().size();
+        words_[depth_] = words;
+        ends_[depth_] = end;
     }
+    hash_ = finished(words, bytes.size());
 }
 
 }  // namespace innet::tables

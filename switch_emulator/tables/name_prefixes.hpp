@@ -1,6 +1,5 @@
 #pragma once
-// The prefixes of one packet's name with their hashes, computed once and shared by all table
-// lookups.
+// The prefixes of one packet's name and their hashes, shared by all table look-ups.
 
 #include <array>
 #include <cstddef>
@@ -9,8 +8,9 @@
 
 namespace innet::tables {
 
-/// Walks a name once. Prefixes are kept up to `kMaxPrefixComponents`; the hash of the whole name
-/// always is.
+/// Walks a name once. Keeps the hash of the whole name, and for prefixes of up to
+/// `kMaxPrefixComponents` components the state that their hashes are finished from: few of them are
+/// ever probed.
 class NamePrefixes {
   public:
     static constexpr std::size_t kMaxPrefixComponents = 32;
@@ -29,20 +29,29 @@ class NamePrefixes {
     /// False for a name of more than `kMaxPrefixComponents` components.
     bool covers_whole_name() const { return ends_[depth_] == name_.value().size(); }
     /// `components <= depth()`.
-    wire::NameHash hash(std::size_t components) const { return hashes_[components]; }
+    wire::NameHash hash(std::size_t components) const {
+        return finished(words_[components], ends_[components]);
+    }
     wire::NameView prefix(std::size_t components) const {
         return wire::NameView::trusted(name_.value().first(ends_[components]));
     }
 
   private:
+    wire::NameHash finished(const wire::SipWords& words, std::size_t size) const {
+        const std::size_t tail = size % wire::SipWords::kSize;
+        return words.finished(wire::SipWords::load(name_.value().data() + (size - tail), tail),
+                              size);
+    }
+
     wire::NameView name_;
-    wire::NameHash hash_ = wire::empty_name_hash();
+    wire::NameHash hash_;
     std::size_t depth_ = 0;
     std::size_t reflexive_depth_ = 0;
     std::uint32_t last_type_ = 0;
     // Only the first depth_ + 1 are ever written or read: clearing them would cost more than the
     // walk.
-    std::array<wire::NameHash, kMaxPrefixComponents + 1> hashes_;
+    /// After the whole words of each prefix; the name's bytes have the rest.
+    std::array<wire::SipWords, kMaxPrefixComponents + 1> words_;
     std::array<std::size_t, kMaxPrefixComponents + 1> ends_;
 };
 

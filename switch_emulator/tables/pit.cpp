@@ -73,10 +73,10 @@ bool PitEntry::has_live_upstream() const {
 Pit::Pit(std::size_t capacity)
     : shares_(std::max<std::size_t>(capacity, 1), capacity / 2),
       face_records_(room_for_foreign_faces(capacity)),
-      buckets_(kInitialBuckets, nullptr) {}
+      chains_(kInitialBuckets) {}
 
 PitEntry* Pit::find(const PitKey& key) const {
-    PitEntry* entry = buckets_[index(key.hash)];
+    PitEntry* entry = chains_.first(key.hash);
     while (entry != nullptr &&
            !(entry->key.hash == key.hash && entry->key.can_be_prefix == key.can_be_prefix &&
              entry->key.must_be_fresh == key.must_be_fresh && entry->key.name == key.name)) {
@@ -91,15 +91,13 @@ PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job, Pi
         size() >= room_for_requests(shares_.capacity())) {
         return nullptr;
     }
-    if (size() == buckets_.size()) grow_buckets();
+    if (!chains_.has_room(key.hash)) return nullptr;
     PitEntry& entry = entries_.take();
     entry = PitEntry{};
     entry.interest = std::move(interest);
     entry.key = key;
     entry.job = job;
-    PitEntry*& first = bucket(key.hash);
-    entry.next_in_bucket = first;
-    first = &entry;
+    chains_.insert(entry);
     if (key.can_be_prefix) ++prefix_entries_;
     if (key.ends_with_digest) ++digest_entries_;
     shares_.take(job);
@@ -110,27 +108,12 @@ void Pit::erase(PitEntry& entry) {
     timers_.cancel(entry);
     erase_records(entry.first_in, in_records_, face_records_);
     erase_records(entry.first_out, out_records_, face_records_);
-    PitEntry** link = &bucket(entry.key.hash);
-    while (*link != &entry) link = &(*link)->next_in_bucket;
-    *link = entry.next_in_bucket;
+    chains_.erase(entry);
     if (entry.key.can_be_prefix) --prefix_entries_;
     if (entry.key.ends_with_digest) --digest_entries_;
     shares_.give(entry.job);
     entry.interest = PacketRef();
     entries_.give(entry);
-}
-
-void Pit::grow_buckets() {
-    std::vector<PitEntry*> old(2 * buckets_.size(), nullptr);
-    old.swap(buckets_);
-    for (PitEntry* entry : old) {
-        while (entry != nullptr) {
-            PitEntry* next = entry->next_in_bucket;
-            entry->next_in_bucket = bucket(entry->key.hash);
-            bucket(entry->key.hash) = entry;
-            entry = next;
-        }
-    }
 }
 
 InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
@@ -151,7 +134,7 @@ void Pit::erase_out_record(PitEntry& entry, FaceId face) {
 
 void Pit::collect_matches(const NamePrefixes& data_name, std::vector<PitEntry*>& into) const {
     const auto collect = [&](wire::NameHash hash, wire::NameView name, bool prefixes_only) {
-        for (PitEntry* entry = buckets_[index(hash)]; entry; entry = entry->next_in_bucket) {
+        for (PitEntry* entry = chains_.first(hash); entry; entry = entry->next_in_bucket) {
             if (entry->key.hash == hash && (entry->key.can_be_prefix || !prefixes_only) &&
                 entry->key.name == name) {
                 into.push_back(entry);
@@ -170,8 +153,11 @@ void Pit::collect_digest_matches(const NamePrefixes& data_name, wire::ByteView d
                                  std::vector<PitEntry*>& into) const {
     std::array<std::uint8_t, 34> component{wire::kImplicitSha256Digest, 32};
     std::ranges::copy(digest.first(32), component.begin() + 2);
-    const wire::NameHash hash = wire::extend_hash(data_name.hash(), component);
-    for (PitEntry* entry = buckets_[index(hash)]; entry; entry = entry->next_in_bucket) {
+    wire::NameHasher full_name;
+    full_name.add(data_name.name().value());
+    full_name.add(component);
+    const wire::NameHash hash = full_name.hash();
+    for (PitEntry* entry = chains_.first(hash); entry; entry = entry->next_in_bucket) {
         if (entry->key.hash != hash || !entry->key.ends_with_digest) continue;
         const wire::ByteView name = entry->key.name.value();
         const wire::ByteView data = data_name.name().value();
@@ -185,15 +171,13 @@ void Pit::collect_digest_matches(const NamePrefixes& data_name, wire::ByteView d
 
 void Pit::collect_named(wire::NameView name, std::vector<PitEntry*>& into) const {
     const wire::NameHash hash = name.hash();
-    for (PitEntry* entry = buckets_[index(hash)]; entry; entry = entry->next_in_bucket) {
+    for (PitEntry* entry = chains_.first(hash); entry; entry = entry->next_in_bucket) {
         if (entry->key.hash == hash && entry->key.name == name) into.push_back(entry);
     }
 }
 
 void Pit::collect_all(std::vector<PitEntry*>& into) const {
-    for (PitEntry* entry : buckets_) {
-        for (; entry != nullptr; entry = entry->next_in_bucket) into.push_back(entry);
-    }
+    chains_.for_each([&](PitEntry& entry) { into.push_back(&entry); });
 }
 
 void Pit::collect_waiting(FaceId face, std::vector<PitEntry*>& into) const {
@@ -229,6 +213,7 @@ void Pit::audit(AuditReport& report) const {
     }
     report.expect_equal(shares_.used(), entries.size(), "pending Interests");
     report.expect_at_most(entries.size(), shares_.capacity(), "pending Interests");
+    report.expect_at_most(longest_chain(), chains_.kMaxChain, "pending Interests of one bucket");
     for (jobs::JobId job = 0; job < of_job.size(); ++job) {
         report.expect_equal(shares_.used(job), of_job[job], "pending Interests of one job");
     }

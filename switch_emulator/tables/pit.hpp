@@ -11,6 +11,7 @@
 #include "switch_emulator/forwarding/face.hpp"
 #include "switch_emulator/jobs/weighted_shares.hpp"
 #include "switch_emulator/tables/face_records.hpp"
+#include "switch_emulator/tables/hash_chains.hpp"
 #include "switch_emulator/tables/name_prefixes.hpp"
 #include "switch_emulator/tables/pit_records.hpp"
 #include "switch_emulator/tables/reflexive_routes.hpp"
@@ -68,7 +69,7 @@ struct alignas(64) PitEntry : TimerLink {
 /// must not keep its operands from being asked for, or nobody ever gets anything.
 enum class PitUse : std::uint8_t { kRequest, kOperand };
 
-/// A bounded hash table with chained entries. Entries and records come from slabs and have stable
+/// A bounded hash table. Entries and records come from slabs and have stable
 /// addresses. The buckets grow with the entries, not with the capacity: a table for the few hundred
 /// Interests in flight stays in the cache. Half of the capacity is guaranteed to the jobs, by
 /// weight; the rest is for whoever comes first.
@@ -79,8 +80,9 @@ class Pit {
     Pit& operator=(const Pit&) = delete;
 
     PitEntry* find(const PitKey& key) const;
-    /// A new entry whose name lies in `interest`'s bytes; null when the table is full, or what is
-    /// left is reserved for other jobs or for operands. The key must not be there yet.
+    /// A new entry whose name lies in `interest`'s bytes; null when the table or the name's bucket
+    /// is full, or what is left is reserved for other jobs or for operands. The key must not be
+    /// there yet.
     PitEntry* insert(const PitKey& key, PacketRef interest, jobs::JobId job = jobs::kNoJob,
                      PitUse use = PitUse::kRequest);
     void erase(PitEntry& entry);
@@ -120,24 +122,24 @@ class Pit {
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
     const jobs::WeightedShares& shares() const { return shares_; }
     std::size_t size() const { return shares_.used(); }
+    /// The most entries that a look-up may have to compare.
+    std::size_t longest_chain() const { return chains_.longest_chain(); }
     /// Whether the counts are those of the entries, and somebody waits for each until a timer.
     void audit(AuditReport& report) const;
     TimingWheel& timers() { return timers_; }
     const TimingWheel& timers() const { return timers_; }
 
   private:
-    void grow_buckets();
-    PitEntry*& bucket(wire::NameHash hash) { return buckets_[index(hash)]; }
-    std::size_t index(wire::NameHash hash) const {
-        return static_cast<std::size_t>(hash ^ (hash >> 32)) & (buckets_.size() - 1);
-    }
+    struct HashOf {
+        wire::NameHash operator()(const PitEntry& entry) const { return entry.key.hash; }
+    };
 
     jobs::WeightedShares shares_;
     FaceRecords face_records_;
     std::size_t prefix_entries_ =
         0;  ///< with CanBePrefix: none means that no prefixes are looked up
     std::size_t digest_entries_ = 0;
-    std::vector<PitEntry*> buckets_;
+    HashChains<PitEntry, HashOf{}> chains_;
     Slab<PitEntry> entries_;
     Slab<InRecord> in_records_;
     Slab<OutRecord> out_records_;

@@ -4,10 +4,8 @@
 
 namespace innet::tables {
 
-ReflexiveRoutes::ReflexiveRoutes() : buckets_(kBuckets, nullptr) {}
-
 ReflexiveRoute* ReflexiveRoutes::find(wire::NameHash hash, wire::ByteView component) const {
-    ReflexiveRoute* route = buckets_[hash & (kBuckets - 1)];
+    ReflexiveRoute* route = chains_.first(hash);
     while (route != nullptr &&
            !(route->hash == hash && std::ranges::equal(route->component, component))) {
         route = route->next_in_bucket;
@@ -19,20 +17,15 @@ ReflexiveRoute& ReflexiveRoutes::add(wire::NameHash hash, wire::ByteView compone
                                      PitEntry& trigger, FaceId face) {
     if (face >= by_face_.size()) by_face_.resize(face + std::size_t{1});
     ++by_face_[face];
-    ++size_;
     ReflexiveRoute& route = routes_.take();
-    ReflexiveRoute*& first = bucket(hash);
-    route = {first, hash, component, &trigger, face};
-    first = &route;
+    route = {nullptr, hash, component, &trigger, face};
+    chains_.insert(route);
     return route;
 }
 
 void ReflexiveRoutes::remove(ReflexiveRoute& route) {
     --by_face_[route.face];
-    --size_;
-    ReflexiveRoute** link = &bucket(route.hash);
-    while (*link != &route) link = &(*link)->next_in_bucket;
-    *link = route.next_in_bucket;
+    chains_.erase(route);
     routes_.give(route);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
+#include "switch_emulator/tables/hash_chains.hpp"
 #include "switch_emulator/tables/slab.hpp"
 #include "transport/wire/name.hpp"
 
@@ -23,36 +24,34 @@ struct ReflexiveRoute {
     FaceId face = kNoFace;
 };
 
-/// A hash table with chained entries from a slab; each face has a bounded number of them.
+/// A hash table with entries from a slab; each face has a bounded number of them.
 class ReflexiveRoutes {
   public:
     /// Each of them stands for a call in flight.
     static constexpr std::uint32_t kMaxPerFace = 1024;
 
-    ReflexiveRoutes();
+    ReflexiveRoutes() = default;
     ReflexiveRoutes(const ReflexiveRoutes&) = delete;
     ReflexiveRoutes& operator=(const ReflexiveRoutes&) = delete;
 
     /// `component` is the prefix with its type and length; null when nothing pending has it.
     ReflexiveRoute* find(wire::NameHash hash, wire::ByteView component) const;
-    bool has_room(FaceId face) const {
-        return face >= by_face_.size() || by_face_[face] < kMaxPerFace;
+    /// Whether a route for a prefix of that hash to `face` may be added.
+    bool has_room(FaceId face, wire::NameHash hash) const {
+        return (face >= by_face_.size() || by_face_[face] < kMaxPerFace) && chains_.has_room(hash);
     }
     /// Its prefix must not be there yet. `component` lies in the trigger's packet.
     ReflexiveRoute& add(wire::NameHash hash, wire::ByteView component, PitEntry& trigger,
                         FaceId face);
     void remove(ReflexiveRoute& route);
-    std::size_t size() const { return size_; }
+    std::size_t size() const { return chains_.size(); }
 
   private:
-    static constexpr std::size_t kBuckets = 1024;
+    static constexpr std::size_t kInitialBuckets = 64;
 
-    ReflexiveRoute*& bucket(wire::NameHash hash) { return buckets_[hash & (kBuckets - 1)]; }
-
-    std::vector<ReflexiveRoute*> buckets_;
+    HashChains<ReflexiveRoute, &ReflexiveRoute::hash> chains_{kInitialBuckets};
     std::vector<std::uint32_t> by_face_;
     Slab<ReflexiveRoute> routes_;
-    std::size_t size_ = 0;
 };
 
 }  // namespace innet::tables

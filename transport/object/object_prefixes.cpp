@@ -23,18 +23,18 @@ void ObjectPrefixes::remove(const wire::Name& name) {
 const ObjectPrefix* ObjectPrefixes::longest_of(wire::NameView name) const {
     if (by_hash_.empty()) return nullptr;
     const ObjectPrefix* longest = nullptr;
-    wire::NameHash hash = wire::empty_name_hash();
+    wire::NameHasher hasher;
     wire::Reader reader(name.value());
     for (std::size_t depth = 0; depth < of_depth_.size(); ++depth) {
         if (of_depth_[depth] > 0) {
-            const auto found = by_hash_.find(hash);
+            const auto found = by_hash_.find(hasher.hash());
             if (found != by_hash_.end() && found->second.name.view().is_prefix_of(name)) {
                 longest = &found->second;
             }
         }
         const auto component = reader.next();
         if (!component) break;
-        hash = wire::extend_hash(hash, component->whole);
+        hasher.add(component->whole);
     }
     return longest;
 }

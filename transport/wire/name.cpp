@@ -17,70 +17,21 @@ bool is_valid_component(std::uint32_t type, std::size_t length) {
     return type >= 1 && type <= kMaxComponentType && (!is_digest(type) || length == kDigestSize);
 }
 
-std::uint64_t load64(const std::uint8_t* bytes) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-/// The first `size` (0 to 8) bytes as one number, without reading past them. Loads may overlap:
-/// equal bytes still give equal numbers, and no byte is left out.
-std::uint64_t load_up_to_8(const std::uint8_t* bytes, std::size_t size) {
-    if (size == 8) return load64(bytes);
-    if (size >= 4) {
-        std::uint32_t first = 0;
-        std::uint32_t last = 0;
-        std::memcpy(&first, bytes, sizeof first);
-        std::memcpy(&last, bytes + size - sizeof last, sizeof last);
-        return static_cast<std::uint64_t>(first) << 32 | last;
-    }
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < size; ++i) number = number << 8 | bytes[i];
-    return number;
-}
-
-/// Of the process, not of each node: names and their hashes pass between all of its tables.
-constinit NameHashKey hash_key;
-
-/// Both halves of a 64 by 64 bit product, folded: one multiplication mixes 128 bits.
-std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a) * b;
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
-
 }  // namespace
-
-void set_name_hash_key(const NameHashKey& key) {
-    // An even factor would lose bits.
-    hash_key = {key.start, key.first_factor | 1U, key.second_factor | 1U};
-}
-
-NameHash empty_name_hash() { return hash_key.start; }
-
-NameHash extend_hash(NameHash prefix, ByteView component) {
-    const std::uint64_t first_factor = hash_key.first_factor;
-    const std::uint8_t* bytes = component.data();
-    std::size_t left = component.size();
-    NameHash hash = prefix;
-    for (; left > 8; bytes += 8, left -= 8)
-        hash = fold_multiply(hash ^ load64(bytes), first_factor);
-    hash = fold_multiply(hash ^ load_up_to_8(bytes, left), first_factor);
-    // Once more, or the hashes of consecutive segments would crowd in some buckets of a table.
-    return fold_multiply(hash, hash_key.second_factor);
-}
 
 std::optional<CheckedName> check_name(ByteView value) {
     unsigned parameters_digests = 0;
+    bool has_implicit_digest = false;
     for (Reader reader(value); !reader.empty();) {
         const auto component = reader.next();
         if (!component || !is_valid_component(component->type, component->value.size())) {
             return std::nullopt;
         }
         parameters_digests += component->type == kParametersSha256Digest ? 1 : 0;
+        has_implicit_digest |= component->type == kImplicitSha256Digest;
     }
     if (parameters_digests > 1) return std::nullopt;
-    return CheckedName{NameView::trusted(value), parameters_digests == 1};
+    return CheckedName{NameView::trusted(value), parameters_digests == 1, has_implicit_digest};
 }
 
 std::optional<NameView> NameView::parse(ByteView value) {
@@ -121,13 +72,6 @@ NameView NameView::parent() const {
         if (!reader.next()) break;
     }
     return NameView(value_.first(last_start));
-}
-
-NameHash NameView::hash() const {
-    NameHash hash = empty_name_hash();
-    Reader reader(value_);
-    while (const auto component = reader.next()) hash = extend_hash(hash, component->whole);
-    return hash;
 }
 
 bool NameView::is_prefix_of(NameView other) const {

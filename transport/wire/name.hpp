@@ -8,29 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/wire/name_hash.hpp"
 #include "transport/wire/tlv.hpp"
 
 namespace innet::wire {
-
-/// Hash of a name or of one of its prefixes; extend component by component. It means nothing
-/// outside this process.
-using NameHash = std::uint64_t;
-
-/// What the hashes depend on. Who knows it can choose names that share one hash, and a table full
-/// of them is a list.
-struct NameHashKey {
-    std::uint64_t start = 0x9e3779b97f4a7c15ULL;
-    std::uint64_t first_factor = 0xa0761d6478bd642fULL;
-    std::uint64_t second_factor = 0xe7037ed1a0b428dbULL;
-};
-
-/// Replaces the process's key, which is a fixed one until then. No table must hold hashes of the
-/// old key: a program calls it first thing, with random numbers.
-void set_name_hash_key(const NameHashKey& key);
-NameHash empty_name_hash();
-
-/// Hash of a name after appending one component (given with its type and length).
-NameHash extend_hash(NameHash prefix, ByteView component);
 
 /// A checked view of a name: the value of a Name element. The bytes must outlive the view.
 class NameView {
@@ -52,7 +33,7 @@ class NameView {
     NameView prefix(std::size_t components) const;
     /// The last `count` components' start splits the name; useful to read names from the end.
     NameView parent() const;  ///< without the last component; empty stays empty
-    NameHash hash() const;
+    NameHash hash() const { return hash_name(value_); }
     bool is_prefix_of(NameView other) const;
     bool operator==(NameView other) const;
     std::string to_uri() const;  ///< NDN URI scheme, with seq=/seg= conventions
@@ -65,9 +46,10 @@ class NameView {
 struct CheckedName {
     NameView name;
     bool has_parameters_digest = false;
+    bool has_implicit_digest = false;
 };
 
-/// `NameView::parse` for those who also ask for the digest: in one walk.
+/// `NameView::parse` for those who also ask for digests: in one walk.
 std::optional<CheckedName> check_name(ByteView value);
 
 /// A name that owns its bytes: for configuration and tables, not for per-packet work.

@@ -7,6 +7,7 @@
 #include "switch_emulator/tables/content_store.hpp"
 #include "switch_emulator/tables/lru.hpp"
 #include "switch_emulator/tables/s3fifo.hpp"
+#include "tests/native/support/elements.hpp"
 
 using namespace innet;
 using namespace std::chrono_literals;
@@ -260,4 +261,64 @@ TEST_CASE("a cleared store is empty, and takes Data again") {
         cache.insert("/x/0");
         CHECK(cache.has("/x/0"));
     }
+}
+
+TEST_CASE("names chosen for one bucket cost a look-up a bounded number of probes") {
+    // As whoever had learnt the key could choose them: of 512 in a bucket, most are not kept.
+    Cache cache(1 << 20);
+    std::size_t sent = 0;
+    std::string last;
+    for (std::uint64_t i = 0; sent < 512; ++i) {
+        const std::string uri = "/x" + std::to_string(i);
+        if (wire::Name::from_uri(uri)->view().hash() % 1024 != 0) continue;
+        last = uri;
+        cache.insert(uri);
+        ++sent;
+    }
+    CHECK(cache.store.longest_chain() <= 32);
+    CHECK(cache.store.entries() == cache.store.longest_chain());
+    CHECK(!cache.has(last));
+    // Others are kept, and so are these once there is room.
+    cache.insert("/others/a");
+    CHECK(cache.has("/others/a"));
+    cache.store.clear();
+    CHECK(cache.store.size_bytes() == 0);
+    cache.insert(last);
+    CHECK(cache.has(last));
+}
+
+TEST_CASE("a deep name of which one prefix has no room leaves nothing behind") {
+    Cache cache(1 << 20);
+    std::uint64_t i = 0;
+    const auto next = [&] {
+        for (;; ++i) {
+            const std::string uri = "/x" + std::to_string(i);
+            if (wire::Name::from_uri(uri)->view().hash() % 1024 == 0) break;
+        }
+        return "/x" + std::to_string(i++);
+    };
+    for (int kept = 0; kept < 32; ++kept) cache.insert(next());
+    const std::size_t bytes = cache.store.size_bytes();
+    cache.insert(next() + "/a/b/c");
+    CHECK(cache.store.entries() == 32);
+    CHECK(cache.store.size_bytes() == bytes);
+}
+
+TEST_CASE("thousands of names that differ in related bytes stay in short chains") {
+    // Under a hash that takes some of these components for each other, whatever its key, all of
+    // them were in one chain.
+    const wire::Name one = wire::Name().append(test::from_hex("08060102"));
+    const wire::Name other = wire::Name().append(test::from_hex("010208040806"));
+    Cache cache(64 << 20);
+    constexpr unsigned kComponents = 12;
+    for (unsigned chosen = 0; chosen < 1U << kComponents; ++chosen) {
+        wire::Name name;
+        for (unsigned bit = 0; bit < kComponents; ++bit) {
+            const wire::Name& part = (chosen >> bit & 1U) == 0 ? one : other;
+            name.append(part.view().component(0).value);
+        }
+        cache.insert(name.view().to_uri());
+    }
+    CHECK(cache.store.entries() == 1U << kComponents);
+    CHECK(cache.store.longest_chain() <= 16);
 }

@@ -151,3 +151,22 @@ TEST_CASE("Data matches its own name, and prefixes of entries with CanBePrefix")
         CHECK(std::ranges::count(matches, entry) == 1);
     }
 }
+
+TEST_CASE("names chosen for one bucket are refused before a look-up takes long") {
+    Keys key;
+    Pit pit(100'000);
+    std::size_t refused = 0;
+    std::string last;
+    for (std::uint64_t i = 0, sent = 0; sent < 200; ++i) {
+        const std::string uri = "/x" + std::to_string(i);
+        const PitKey chosen = key(uri);
+        if (chosen.hash % 256 != 0) continue;
+        ++sent;
+        refused += pit.insert(chosen, {}) == nullptr ? 1 : 0;
+        if (sent == 1) last = uri;
+    }
+    CHECK(pit.longest_chain() <= 32);
+    CHECK(refused == 200 - pit.size());
+    CHECK(pit.insert(key("/others/a"), {}) != nullptr);
+    CHECK(pit.find(key(last)) != nullptr);
+}
