@@ -72,6 +72,13 @@ nb::bytes encode_signed_portion(const wire::Name& name, const nb::bytes& content
                                 const nb::bytes& final_component, std::uint64_t signature_type,
                                 const std::optional<wire::Name>& key_name,
                                 const nb::bytes& signature_extension) {
+    const auto checked = wire::check_name(name.view().value());
+    if (!checked || checked->has_implicit_digest) {
+        throw nb::value_error((name.view().to_uri() +
+                               " cannot name a Data packet: leave out the implicit digest, which "
+                               "receivers compute")
+                                  .c_str());
+    }
     wire::DataFields fields;
     fields.name = name.view();
     fields.content_type = static_cast<wire::ContentType>(content_type);

@@ -71,6 +71,11 @@ def decode_name(value: bytes) -> Name:
     return tuple(part.whole for part in decode(value))
 
 
+def has_digest(name: Name) -> bool:
+    """Whether an implicit digest is among the components, as in no name of a Data packet."""
+    return any(component[:1] == _IMPLICIT_DIGEST for component in name)
+
+
 def without_digest(name: Name) -> Name:
     """``name`` without an implicit digest at its end."""
     return name[:-1] if name and name[-1][:1] == _IMPLICIT_DIGEST else name

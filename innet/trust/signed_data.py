@@ -9,7 +9,7 @@ from innet.errors import SecurityError
 from innet.packets.numbers import TlvType
 from innet.trust import tlv
 from innet.trust.keys import PrivateKey, PublicKey
-from innet.trust.names import Name, decode_name, encode_name
+from innet.trust.names import Name, decode_name, encode_name, has_digest, uri_of
 
 CONTENT_TYPE_KEY = 2
 
@@ -45,13 +45,20 @@ class SignedData:
         """The packet that these bytes are.
 
         Raises:
-            SecurityError: they are no Data packet, or one without a signature.
+            SecurityError: they are no Data packet, or one without a signature, or one whose name
+                claims an implicit digest.
         """
         packet = tlv.decode_one(wire, TlvType.DATA, "Data packet")
         blocks = list(tlv.decode(packet.value))
         by_type = {block.type: block for block in blocks}
         if not blocks or blocks[0].type != TlvType.NAME or len(by_type) != len(blocks):
             raise SecurityError("a Data packet has no name, or an element twice: it is damaged")
+        name = decode_name(by_type[TlvType.NAME].value)
+        if has_digest(name):
+            raise SecurityError(
+                f"{uri_of(name)} cannot name a Data packet: it claims an implicit digest, which "
+                "receivers compute; drop the packet"
+            )
         if TlvType.SIGNATURE_INFO not in by_type or TlvType.SIGNATURE_VALUE not in by_type:
             raise SecurityError("a Data packet has no signature")
         info = {b.type: b.value for b in tlv.decode(by_type[TlvType.SIGNATURE_INFO].value)}
@@ -62,7 +69,7 @@ class SignedData:
         portion = b"".join(b.whole for b in blocks if b.type != TlvType.SIGNATURE_VALUE)
         return cls(
             wire=wire,
-            name=decode_name(by_type[TlvType.NAME].value),
+            name=name,
             content_type=_content_type(meta.value if meta else b""),
             content=content.value if content else b"",
             signature_type=tlv.decode_integer(info[TlvType.SIGNATURE_TYPE]),

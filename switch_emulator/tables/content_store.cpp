@@ -32,11 +32,11 @@ ContentStore::Found ContentStore::find(const wire::InterestView& interest,
                                        const NamePrefixes& interest_name, TimePoint now,
                                        Answers answers) {
     if (entries_ == 0 || !serves_) return {};
-    Node* node = find_node(interest_name.hash(), interest_name.name());
-    if (node == nullptr) {
-        const bool ends_with_digest = interest_name.last_type() == wire::kImplicitSha256Digest;
-        return {ends_with_digest ? find_by_digest(interest_name.name()) : nullptr};
+    if (interest_name.last_type() == wire::kImplicitSha256Digest) {
+        return {find_by_digest(interest_name.name())};
     }
+    Node* node = find_node(interest_name.hash(), interest_name.name());
+    if (node == nullptr) return {};
     const Demand demand{interest.must_be_fresh(), answers, now};
     if (!answers_by_name(*node, demand)) {
         node = interest.can_be_prefix() ? find_below(*node, demand) : nullptr;

@@ -112,12 +112,14 @@ std::optional<DataView> DataView::parse(ByteView packet) {
     Reader reader(data->value);
     const auto name_element = reader.next();
     if (!name_element || name_element->type != kName) return std::nullopt;
-    const auto name = NameView::parse(name_element->value);
-    if (!name) return std::nullopt;
+    const auto checked = check_name(name_element->value);
+    // A packet cannot contain its own digest: one that claims to would answer Interests for
+    // another.
+    if (!checked || checked->has_implicit_digest) return std::nullopt;
 
     DataView view;
     view.whole_ = packet;
-    view.name_ = *name;
+    view.name_ = checked->name;
     int last_position = data_position_of(kName);
     bool has_signature_info = false;
     bool has_signature_value = false;

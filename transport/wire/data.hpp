@@ -35,8 +35,8 @@ enum class ContentType : std::uint64_t {
 /// A checked view of a Data packet; accessors cannot fail.
 class DataView {
   public:
-    /// Nothing when malformed: unknown critical elements, elements out of order, no signature,
-    /// bytes after the packet, and so on.
+    /// Nothing when malformed: unknown critical elements, elements out of order, no signature, a
+    /// name with an implicit digest, bytes after the packet, and so on.
     static std::optional<DataView> parse(ByteView packet);
 
     ByteView whole() const { return whole_; }

@@ -322,3 +322,17 @@ TEST_CASE("thousands of names that differ in related bytes stay in short chains"
     CHECK(cache.store.entries() == 1U << kComponents);
     CHECK(cache.store.longest_chain() <= 16);
 }
+
+TEST_CASE("a full name is answered by the packet of that digest alone") {
+    Cache cache(1 << 20);
+    const PacketRef packet = cache.make_data("/a");
+    cache.insert(packet);
+    security::Sha256 sha256;
+    wire::Name full = wire::Name::from_uri("/a").value();
+    full.append(wire::kImplicitSha256Digest, sha256.digest(packet.bytes()));
+    CHECK(cache.find(full.view().to_uri()) == "/a");
+    wire::Name wrong = wire::Name::from_uri("/a").value();
+    wrong.append(wire::kImplicitSha256Digest, std::vector<std::uint8_t>(32, 1));
+    CHECK(cache.find(wrong.view().to_uri()).empty());
+    CHECK(cache.find(wrong.view().to_uri(), true).empty());
+}

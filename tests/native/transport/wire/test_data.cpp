@@ -214,3 +214,23 @@ TEST_CASE("SignatureInfo begins with its type; a key locator names one key") {
     REQUIRE(parses(digest));
     CHECK(DataView::parse(digest)->key_name().empty());
 }
+
+TEST_CASE("Data whose name claims an implicit digest are malformed, wherever it stands") {
+    const Bytes generic = tlv(kGenericComponent, {text("a")});
+    const Bytes digest = tlv(kImplicitSha256Digest, {Bytes(32, 1)});
+    const auto named = [&](std::initializer_list<Bytes> components) {
+        return tlv(kData, {tlv(kName, components), tlv(kContent), kDigestInfo, kDigestValue});
+    };
+    CHECK(parses(named({generic, generic})));
+    CHECK_FALSE(parses(named({generic, digest})));
+    CHECK_FALSE(parses(named({generic, digest, generic})));
+    CHECK_FALSE(parses(named({digest})));
+    // The parameters' digest is of the Interest, which Data answer under its name.
+    CHECK(parses(named({generic, tlv(kParametersSha256Digest, {Bytes(32, 1)})})));
+}
+
+TEST_CASE("a freshness of any size can be added to a time") {
+    const Bytes packet = data_with_meta({tlv(kFreshnessPeriod, {Bytes(8, 0xff)})});
+    const innet::TimePoint now(24h * 365 * 50);
+    CHECK(now + DataView::parse(packet)->freshness() > now);
+}
