@@ -43,7 +43,10 @@ class TransportSettings(_Model):
     """How Interests are sent, repeated and bounded."""
 
     interest_lifetime_s: float = Field(
-        default=1.0, gt=0, description="how long an Interest waits; a held one is refreshed then"
+        default=1.0,
+        gt=0,
+        le=60,
+        description="how long an Interest waits; a held one is refreshed then",
     )
     min_rto_s: float = Field(
         default=0.05,

@@ -158,6 +158,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
                     Recipients::kEveryone);
         }
     } else if (production.kind == Production::Kind::kPending) {
+        application->await(interest.view, interest.now);
         on_late_rank(entry, production.missing, interest.now);
     } else if (production.kind == Production::Kind::kAbsent) {
         entry.fallback_tried = true;  // no rule makes an object
@@ -220,6 +221,7 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest,
     if (entry == nullptr) return on_pit_full(interest);
     if (triggers) add_way_back(interest, *entry);
     if (production.kind == Production::Kind::kPending) {
+        application->await(interest.view, interest.now);
         return on_late_rank(*entry, production.missing, interest.now);
     }
     on_interest_not_produced_here(interest, *entry);
@@ -279,7 +281,7 @@ void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEnt
     record.nonce = *interest.view.nonce();
     record.token.assign(interest.pit_token);
     record.arrived = interest.now;
-    record.expiry = interest.now + std::min(interest.view.lifetime(), kMaxInterestLifetime);
+    record.expiry = interest.now + interest.view.lifetime();
     record.told_of_hold = false;
     // The timer stays where it is: when it fires too early, it is set anew.
     entry.expiry = std::max(entry.expiry, record.expiry);

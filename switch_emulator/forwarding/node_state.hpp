@@ -26,9 +26,6 @@
 
 namespace innet::forwarding {
 
-/// No Interest waits longer, whatever lifetime it asks for: the table must not fill for good.
-inline constexpr Duration kMaxInterestLifetime = std::chrono::seconds(60);
-
 /// An Interest for a name that was asked upstream more recently than this waits for that answer,
 /// unless its own sender has already heard nothing of that transmission (see `must_ask_again`).
 inline constexpr Duration kSuppressionInterval = std::chrono::milliseconds(50);

@@ -74,7 +74,7 @@ strategies::Outcome Node::State::ask_back(tables::PitEntry& entry, const tables:
 
 // Section 6.1.2: the trigger's answer comes after this one's.
 void Node::State::prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now) {
-    const TimePoint until = now + std::min<Duration>(lifetime * 3 / 2, kMaxInterestLifetime);
+    const TimePoint until = now + std::min<Duration>(lifetime * 3 / 2, wire::kMaxInterestLifetime);
     for (tables::InRecord& record : trigger.in_records()) {
         record.expiry = std::max(record.expiry, until);
     }

@@ -30,12 +30,6 @@ Message written_route(const forwarding::Node& node, const RibRoute& route, TimeP
     return message;
 }
 
-/// No overflow: a period may be as long as a client likes.
-TimePoint after(TimePoint now, std::uint64_t period_ms) {
-    const Duration period = wire::duration_of_ms(period_ms);
-    return period >= kNever - now ? kNever : now + period;
-}
-
 }  // namespace
 
 RibModule::RibModule(forwarding::Node& node, std::size_t max_routes, std::size_t max_next_hops)
@@ -63,7 +57,7 @@ ControlResponse RibModule::register_route(ControlParameters parameters,
                    .cost = static_cast<std::uint32_t>(*parameters.cost),
                    .flags = *parameters.flags};
     if (parameters.expiration_period_ms) {
-        route.expiry = after(context.now, *parameters.expiration_period_ms);
+        route.expiry = context.now + wire::duration_of_ms(*parameters.expiration_period_ms);
     }
     if (!has_room_for(*parameters.name, route)) {
         return {kFull, "this node has too many routes", parameters};

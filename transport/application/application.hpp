@@ -48,6 +48,10 @@ class Application : public Requester {
     /// same node takes it unsigned.
     virtual Production produce(const wire::InterestView& interest, bool for_network,
                                TimePoint now) = 0;
+    /// The node keeps the Interest, to which `produce` has just said kPending: it is to be answered
+    /// when there is something to give. State for those who wait begins here, so that what bounds
+    /// the node's pending Interests bounds it, too.
+    virtual void await(const wire::InterestView&, TimePoint) {}
     /// Whether `told_digest` may know the digest of Data of this name.
     virtual bool can_tell_digest(wire::NameView) { return false; }
     /// The implicit digest of Data that this application has asked for, if it can tell without

@@ -85,6 +85,14 @@ struct Endpoint::State final : KeeperFetches {
     TimePoint latest{};             ///< time of the latest event
     OperationId next_keeper_fetch = kFirstKeeperFetch;
 
+    ObjectInterest object_interest(const wire::InterestView& interest, TimePoint at) const {
+        const wire::NameView hint = interest.forwarding_hint();
+        return {.name = interest.name(),
+                .is_for_here = hint.empty() || hint == own_name.view(),
+                .now = at,
+                .until = at + 2 * interest.lifetime()};
+    }
+
     TimePoint now() const override { return latest; }
     OperationId begin_fetch(ObjectFetchSpec spec,
                             std::function<void(OperationStatus)> on_end) override;
@@ -357,18 +365,23 @@ bool Endpoint::serve_packets(std::vector<PacketRef> packets) {
 
 Production Endpoint::produce(const wire::InterestView& interest, bool for_network, TimePoint now) {
     state_->latest = now;
-    const wire::NameView hint = interest.forwarding_hint();
-    const bool is_for_here = hint.empty() || hint == state_->own_name.view();
-    auto production =
-        state_->objects.produce({interest.name(), is_for_here, now, now + 2 * interest.lifetime()});
-    if (production) {
+    if (auto production = state_->objects.produce(state_->object_interest(interest, now))) {
         state_->complete_ended();
         return std::move(*production);
     }
     if (PacketRef served = state_->served.find(interest)) {
         return {.kind = Production::Kind::kData, .data = std::move(served), .missing = {}};
     }
-    return state_->publisher.produce(interest.name(), for_network, interest.lifetime(), now);
+    return state_->publisher.produce(interest.name(), for_network);
+}
+
+void Endpoint::await(const wire::InterestView& interest, TimePoint now) {
+    state_->latest = now;
+    if (state_->objects.await(state_->object_interest(interest, now))) {
+        state_->complete_ended();
+    } else {
+        state_->publisher.await(interest.name(), now + interest.lifetime(), now);
+    }
 }
 
 void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked, TimePoint now) {

@@ -165,6 +165,7 @@ class Endpoint final : public Application {
 
     Production produce(const wire::InterestView& interest, bool for_network,
                        TimePoint now) override;
+    void await(const wire::InterestView& interest, TimePoint now) override;
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;
     bool can_tell_digest(wire::NameView data) override;

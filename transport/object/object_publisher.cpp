@@ -304,21 +304,28 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
     }
     if (!interest.is_for_here) return Production{};
     if (names_under_way_.contains(object.hash()) || awaited_.expects(object)) {
-        return wait(*prefix, object, interest);
+        return pending(*prefix);
     }
     if (prefix->missing == MissingObject::kRefuse) {
         return Production{Production::Kind::kAbsent, {}, {}};
     }
     // Who asks for the root fetches the object; a full name is of an object that is gone.
     const bool begins = is_root(*packet) && packet->digest.empty();
-    return begins ? wait(*prefix, object, interest) : Production{};
+    return begins ? pending(*prefix) : Production{};
 }
 
-Production ObjectPublisher::wait(const ObjectPrefix& prefix, wire::NameView object,
-                                 const ObjectInterest& interest) {
+bool ObjectPublisher::await(const ObjectInterest& interest) {
+    if (prefixes_.longest_of(interest.name) == nullptr) return false;
+    const auto packet = SegmentName::parse_full(interest.name);
+    if (!packet) return true;
+    const wire::NameView object = object_of(*packet);
     const bool is_first = awaited_.wait(object, interest.name, interest.now, interest.until);
     const bool is_taken = is_first && taker_ != nullptr && taker_->take_request(object);
     if (is_first && !is_taken) asked_.add_awaited(object);
+    return true;
+}
+
+Production ObjectPublisher::pending(const ObjectPrefix& prefix) {
     return {Production::Kind::kPending,
             {},
             {reinterpret_cast<const std::uint8_t*>(prefix.label.data()), prefix.label.size()}};

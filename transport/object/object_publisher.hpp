@@ -119,6 +119,9 @@ class ObjectPublisher {
 
     /// Nothing when the name is under no prefix of ours.
     std::optional<Production> produce(const ObjectInterest& interest);
+    /// The node keeps this Interest, which `produce` said is pending. False when the name is under
+    /// no prefix of ours.
+    bool await(const ObjectInterest& interest);
 
     std::uint64_t segments_served() const { return segments_served_; }
     std::uint64_t retained_bytes() const { return retained_bytes_; }
@@ -140,8 +143,7 @@ class ObjectPublisher {
     void drop(wire::NameView object);
     void offer(std::unique_ptr<PublishedObject> object);
     void refuse(const std::vector<wire::Name>& packets, wire::NackReason reason);
-    Production wait(const ObjectPrefix& prefix, wire::NameView object,
-                    const ObjectInterest& interest);
+    static Production pending(const ObjectPrefix& prefix);
 
     std::uint32_t virtual_scale_;
     Forwarder& forwarder_;

@@ -7,10 +7,6 @@ namespace innet {
 
 namespace {
 
-/// Interests remembered until their tensor is published. One more still gets its Hold, and its
-/// asker's refresh finds the tensor.
-constexpr std::size_t kMaxWaiting = 65536;
-
 /// Room in a packet for names, metadata and signature beside the content.
 constexpr std::size_t kMaxOverhead = 1024;
 /// What the names may take of it; the rest is for numbers, metadata and the signature.
@@ -34,12 +30,6 @@ bool fits(std::span<const std::uint64_t> ends, const Segmentation& cut, std::siz
         begin = end;
     }
     return true;
-}
-
-/// Sorts. Without ranges' `unique`, which clang 14 cannot compile with libstdc++ 12.
-void remove_repeated(std::vector<std::uint64_t>& segments) {
-    std::ranges::sort(segments);
-    segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
 }
 
 bool ends_with(wire::NameView name, wire::NameView suffix) {
@@ -99,14 +89,6 @@ struct Publisher::Failure {
     }
 };
 
-/// Segments of one unpublished tensor that somebody asked for.
-struct Publisher::WaitingTensor {
-    wire::Name name;
-    std::uint64_t seq = 0;
-    TimePoint expires{};
-    std::vector<std::uint64_t> segments;
-};
-
 struct Publisher::Producer {
     /// Sequence numbers up to and including `seq` of one kind are gone.
     struct Watermark {
@@ -125,7 +107,7 @@ struct Publisher::Producer {
     std::shared_ptr<security::Signer> signer;
     std::vector<Entry> entries;
     std::vector<Failure> failures;
-    std::vector<WaitingTensor> waiting;
+    WaitingTensors waiting;
     std::vector<Watermark> watermarks;
     std::optional<End> end;
 
@@ -200,8 +182,8 @@ void Publisher::unregister_producer(const wire::Name& prefix) {
         producers_, [&](const auto& producer) { return producer->prefix == prefix; });
     if (found == producers_.end()) return;
     for (const Entry& entry : (*found)->entries) by_name_.erase(entry.publication->name().hash());
-    for (const WaitingTensor& tensor : (*found)->waiting) {
-        waiting_count_ -= tensor.segments.size();
+    for (const WaitingTensor& tensor :
+         (*found)->waiting.take_if([](const WaitingTensor&) { return true; })) {
         SegmentNamer namer(tensor.name.view());
         for (const std::uint64_t segment : tensor.segments) {
             forwarder_.nack(namer.segment(segment), wire::NackReason::kNoRoute);
@@ -297,9 +279,7 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
 }
 
 template <typename MakePacket>
-void Publisher::answer_all(WaitingTensor& tensor, MakePacket make_packet) {
-    waiting_count_ -= tensor.segments.size();
-    remove_repeated(tensor.segments);
+void Publisher::answer_all(WaitingTensor tensor, MakePacket make_packet) {
     SegmentNamer namer(tensor.name.view());
     for (const std::uint64_t segment : tensor.segments) {
         PacketRef packet = make_packet(namer.segment(segment), segment);
@@ -308,28 +288,27 @@ void Publisher::answer_all(WaitingTensor& tensor, MakePacket make_packet) {
 }
 
 void Publisher::refuse_waiting(Producer& producer) {
-    std::erase_if(producer.waiting, [&](WaitingTensor& tensor) {
-        if (!producer.never_publishes(tensor.name.view(), tensor.seq)) return false;
-        answer_all(tensor,
+    const auto never_published = [&](const WaitingTensor& tensor) {
+        return producer.never_publishes(tensor.name.view(), tensor.seq);
+    };
+    for (WaitingTensor& tensor : producer.waiting.take_if(never_published)) {
+        answer_all(std::move(tensor),
                    [&](wire::NameView name, std::uint64_t) { return never_comes(name, producer); });
-        return true;
-    });
+    }
 }
 
 void Publisher::answer_waiting(Producer& producer, const Entry& published) {
     Publication& publication = *published.publication;
-    for (std::size_t i = 0; i < producer.waiting.size();) {
-        WaitingTensor& tensor = producer.waiting[i];
+    const auto is_decided = [&](const WaitingTensor& tensor) {
+        const wire::NameView name = tensor.name.view();
+        return name == publication.name() || published.excludes(name);
+    };
+    for (WaitingTensor& tensor : producer.waiting.take_if(published.seq, is_decided)) {
         const bool same = tensor.name.view() == publication.name();
-        if (tensor.seq != published.seq || (!same && !published.excludes(tensor.name.view()))) {
-            ++i;
-            continue;
-        }
         // Askers may sit on this node and on the network: a signed packet serves both.
-        answer_all(tensor, [&](wire::NameView name, std::uint64_t segment) {
+        answer_all(std::move(tensor), [&](wire::NameView name, std::uint64_t segment) {
             return same ? answer(publication, name, segment, true) : mismatch(name, publication);
         });
-        producer.waiting.erase(producer.waiting.begin() + static_cast<std::ptrdiff_t>(i));
     }
 }
 
@@ -341,15 +320,14 @@ void Publisher::fail(const FailureSpec& spec) {
         Producer& producer = **found;
         producer.failures.push_back({spec.suffix, spec.seq, spec.code, spec.why});
         const Failure& failure = producer.failures.back();
-        std::erase_if(producer.waiting, [&](WaitingTensor& tensor) {
-            if (tensor.seq != spec.seq || !failure.covers(prefix, tensor.name.view().parent())) {
-                return false;
-            }
-            answer_all(tensor, [&](wire::NameView name, std::uint64_t) {
+        const auto covered = [&](const WaitingTensor& tensor) {
+            return failure.covers(prefix, tensor.name.view().parent());
+        };
+        for (WaitingTensor& tensor : producer.waiting.take_if(spec.seq, covered)) {
+            answer_all(std::move(tensor), [&](wire::NameView name, std::uint64_t) {
                 return failed(name, failure, producer);
             });
-            return true;
-        });
+        }
     }
 }
 
@@ -391,8 +369,7 @@ PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::
     return publication.packet(segment, for_network);
 }
 
-Production Publisher::produce(wire::NameView name, bool for_network, Duration lifetime,
-                              TimePoint now) {
+Production Publisher::produce(wire::NameView name, bool for_network) {
     const auto parsed = SegmentName::parse(name);
     if (!parsed) return {};
     const auto data = [](PacketRef packet) {
@@ -412,44 +389,24 @@ Production Publisher::produce(wire::NameView name, bool for_network, Duration li
         return data(mismatch(name, *entry->publication));
     }
     if (producer->never_publishes(parsed->tensor, *seq)) return data(never_comes(name, *producer));
-    return wait(*producer, *parsed, *seq, lifetime, now);
+    const auto label = std::as_bytes(std::span(producer->label));
+    return {Production::Kind::kPending,
+            {},
+            {reinterpret_cast<const std::uint8_t*>(label.data()), label.size()}};
 }
 
-Production Publisher::wait(Producer& producer, const SegmentName& name, std::uint64_t seq,
-                           Duration lifetime, TimePoint now) {
-    const auto label = std::as_bytes(std::span(producer.label));
-    const Production pending{Production::Kind::kPending,
-                             {},
-                             {reinterpret_cast<const std::uint8_t*>(label.data()), label.size()}};
-    auto tensor = std::ranges::find_if(producer.waiting, [&](const WaitingTensor& waiting) {
-        return waiting.seq == seq && waiting.name.view() == name.tensor;
-    });
-    if (tensor == producer.waiting.end()) {
-        forget_expired(producer, now);
-        producer.waiting.push_back({wire::Name(name.tensor), seq, now, {}});
-        tensor = std::prev(producer.waiting.end());
-    }
-    tensor->expires = std::max(tensor->expires, now + lifetime);
-    auto& segments = tensor->segments;
-    if (segments.size() == segments.capacity()) {
-        // Refreshes ask again for what is remembered already.
-        waiting_count_ -= segments.size();
-        remove_repeated(segments);
-        waiting_count_ += segments.size();
-    }
-    if (waiting_count_ < kMaxWaiting) {
-        segments.push_back(name.segment);
-        ++waiting_count_;
-    }
-    return pending;
+void Publisher::await(wire::NameView name, TimePoint expires, TimePoint now) {
+    const auto parsed = SegmentName::parse(name);
+    const auto seq = parsed ? sequence_number(parsed->tensor) : std::nullopt;
+    Producer* producer = seq ? producer_of(parsed->tensor) : nullptr;
+    if (producer == nullptr) return;
+    producer->waiting.add(parsed->tensor, *seq, parsed->segment, expires, now);
 }
 
-void Publisher::forget_expired(Producer& producer, TimePoint now) {
-    std::erase_if(producer.waiting, [&](const WaitingTensor& tensor) {
-        if (tensor.expires > now) return false;
-        waiting_count_ -= tensor.segments.size();
-        return true;
-    });
+std::size_t Publisher::waiting_count() const {
+    std::size_t count = 0;
+    for (const auto& producer : producers_) count += producer->waiting.segments();
+    return count;
 }
 
 std::uint64_t Publisher::retained_bytes() const {

@@ -13,6 +13,7 @@
 #include "transport/application/application.hpp"
 #include "transport/endpoint/operation.hpp"
 #include "transport/publish/publication.hpp"
+#include "transport/publish/waiting_tensors.hpp"
 
 namespace innet {
 
@@ -42,17 +43,18 @@ class Publisher {
     /// Drops what `Endpoint::retire` says.
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
-    Production produce(wire::NameView name, bool for_network, Duration lifetime, TimePoint now);
+    Production produce(wire::NameView name, bool for_network);
+    /// The node keeps the Interest until `expires`, to which `produce` has just said kPending.
+    void await(wire::NameView name, TimePoint expires, TimePoint now);
 
     std::uint64_t segments_served() const { return segments_served_; }
     std::uint64_t retained_bytes() const;
     /// Segments that somebody waits for.
-    std::size_t waiting_count() const { return waiting_count_; }
+    std::size_t waiting_count() const;
 
   private:
     struct Entry;
     struct Failure;
-    struct WaitingTensor;
     struct Producer;
 
     std::shared_ptr<security::Signer> signer_below(wire::NameView prefix) const;
@@ -63,13 +65,10 @@ class Publisher {
     PacketRef failed(wire::NameView name, const Failure& failure, const Producer& producer);
     PacketRef answer(Publication& publication, wire::NameView name, std::uint64_t segment,
                      bool for_network);
-    Production wait(Producer& producer, const SegmentName& name, std::uint64_t seq,
-                    Duration lifetime, TimePoint now);
-    void forget_expired(Producer& producer, TimePoint now);
     void answer_waiting(Producer& producer, const Entry& published);
     /// Puts the packet that `make_packet(name, segment)` gives for each segment, if it gives one.
     template <typename MakePacket>
-    void answer_all(WaitingTensor& tensor, MakePacket make_packet);
+    void answer_all(WaitingTensor tensor, MakePacket make_packet);
     void refuse_waiting(Producer& producer);
 
     std::uint32_t virtual_scale_;
@@ -79,7 +78,6 @@ class Publisher {
     std::vector<std::pair<wire::Name, std::shared_ptr<security::Signer>>> signers_;  ///< by prefix
     std::vector<std::unique_ptr<Producer>> producers_;
     std::unordered_map<wire::NameHash, std::shared_ptr<Publication>> by_name_;
-    std::size_t waiting_count_ = 0;
     std::uint64_t segments_served_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "transport/wire/interest.hpp"
 
+#include <algorithm>
+
 #include "transport/wire/milliseconds.hpp"
 
 namespace innet::wire {
@@ -73,7 +75,8 @@ bool InterestView::read_element(const Element& element) {
             return true;
         case kInterestLifetime: {
             const auto lifetime_ms = read_nonnegative(value);
-            if (lifetime_ms) lifetime_ = duration_of_ms(*lifetime_ms);
+            if (lifetime_ms)
+                lifetime_ = std::min(duration_of_ms(*lifetime_ms), kMaxInterestLifetime);
             return lifetime_ms.has_value();
         }
         case kHopLimit:

@@ -14,6 +14,10 @@ namespace innet::wire {
 
 inline constexpr Duration kDefaultInterestLifetime = std::chrono::seconds(4);
 
+/// A longer InterestLifetime counts as this one: every pending Interest takes memory until its time
+/// is over. Whoever waits longer repeats its Interest.
+inline constexpr Duration kMaxInterestLifetime = std::chrono::seconds(60);
+
 /// A checked view of an Interest; accessors cannot fail.
 class InterestView {
   public:
@@ -26,6 +30,7 @@ class InterestView {
     bool can_be_prefix() const { return can_be_prefix_; }
     bool must_be_fresh() const { return must_be_fresh_; }
     std::optional<std::uint32_t> nonce() const { return nonce_; }
+    /// At most `kMaxInterestLifetime`.
     Duration lifetime() const { return lifetime_; }
     std::optional<std::uint8_t> hop_limit() const { return hop_limit_; }
     /// First delegation of the ForwardingHint; empty when there is none.

@@ -10,12 +10,13 @@
 
 namespace innet::wire {
 
-/// Saturates at the longest Duration.
+/// Longer ones count as this one, so that no sum with a TimePoint overflows.
+inline constexpr Duration kLongestOnTheWire = std::chrono::hours(24 * 365 * 100);
+
 constexpr Duration duration_of_ms(std::uint64_t ms) {
     constexpr auto kLongest =
-        std::chrono::duration_cast<std::chrono::milliseconds>(Duration::max());
-    const auto longest = static_cast<std::uint64_t>(kLongest.count());
-    return std::chrono::milliseconds(std::min(ms, longest));
+        std::chrono::duration_cast<std::chrono::milliseconds>(kLongestOnTheWire);
+    return std::chrono::milliseconds(std::min(ms, static_cast<std::uint64_t>(kLongest.count())));
 }
 
 /// Rounds down; a negative Duration counts as 0.

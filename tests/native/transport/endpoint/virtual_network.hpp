@@ -168,6 +168,7 @@ inline void Host::on_interest(Host& from, const std::vector<std::uint8_t>& packe
             return nack_back(wire::NackReason::kNoData);
         case Production::Kind::kPending: {
             asked_by_[asked].insert(&from);
+            endpoint_->await(*interest, network_.now());
             const std::vector<std::uint8_t> label(production.missing.begin(),
                                                   production.missing.end());
             network_.send(*this, from, packet.size(), [this, &from, asked, label] {

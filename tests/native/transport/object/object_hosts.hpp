@@ -71,7 +71,10 @@ struct ObjectHost {
         fields.name = wanted.view();
         fields.forwarding_hint = hint.view();
         packet.resize(wire::encode_interest(fields, packet));
-        return endpoint.produce(*wire::InterestView::parse(packet), true, now);
+        const auto interest = wire::InterestView::parse(packet);
+        Production production = endpoint.produce(*interest, true, now);
+        if (production.kind == Production::Kind::kPending) endpoint.await(*interest, now);
+        return production;
     }
 
     void receive(const Bytes& packet) {

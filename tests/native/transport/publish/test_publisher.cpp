@@ -33,7 +33,12 @@ struct Fixture {
     Fixture() { publisher.register_producer(name("/job/g0/3"), "3"); }
 
     Production ask(const std::string& uri, TimePoint now = at(0s)) {
-        return publisher.produce(name(uri).view(), true, 1s, now);
+        const wire::Name asked = name(uri);
+        Production production = publisher.produce(asked.view(), true);
+        if (production.kind == Production::Kind::kPending) {
+            publisher.await(asked.view(), now + 1s, now);
+        }
+        return production;
     }
     Production::Kind kind(const std::string& uri, TimePoint now = at(0s)) {
         return ask(uri, now).kind;
@@ -92,6 +97,30 @@ TEST_CASE("Interests nobody refreshes are forgotten") {
         fixture.ask("/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0", at(seq * 1s));
     }
     CHECK(fixture.publisher.waiting_count() <= 2);
+}
+
+TEST_CASE(
+    "a flood of Interests for tensors that never come is forgotten as fast as another comes") {
+    constexpr int kFlood = 20'000;
+    Fixture fixture;
+    for (int seq = 0; seq < kFlood; ++seq) {
+        fixture.ask("/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0");
+    }
+    REQUIRE(fixture.publisher.waiting_count() == kFlood);
+    // Each Interest drops at most two, so none takes time for all.
+    fixture.ask("/job/g0/3/max.u8/seq=0/seg=0", at(2s));
+    CHECK(fixture.publisher.waiting_count() == kFlood + 1 - 2);
+    for (int seq = 1; seq < kFlood; ++seq) {
+        fixture.ask("/job/g0/3/max.u8/seq=" + std::to_string(seq) + "/seg=0", at(2s));
+    }
+    CHECK(fixture.publisher.waiting_count() == kFlood);
+}
+
+TEST_CASE("what the node does not keep leaves nothing behind") {
+    Fixture fixture;
+    const wire::Name asked = name("/job/g0/3/sum.u8/seq=1/seg=0");
+    CHECK(fixture.publisher.produce(asked.view(), true).kind == Kind::kPending);
+    CHECK(fixture.publisher.waiting_count() == 0);
 }
 
 TEST_CASE("any number of repetitions of one Interest is remembered as one") {
