@@ -309,6 +309,8 @@ wire::TensorErrorCode error_code(int status) {
             return wire::TensorErrorCode::kMismatch;
         case OperationStatus::kOverflow:
             return wire::TensorErrorCode::kOverflow;
+        case OperationStatus::kAborted:
+            return wire::TensorErrorCode::kAborted;
         default:
             return wire::TensorErrorCode::kFailed;
     }

@@ -302,7 +302,7 @@ class Communicator(
             what: names the call for people, such as ``MaskedSum.allreduce``.
             numbers: how many collective calls the block makes (``reduce_by_key`` and
                 ``allreduce_sparse`` count as 3, ``allreduce_blocks`` and ``allreduce_of`` as 2).
-                Those that it has not made when it raises fail on the other ranks.
+                Those that it has not made when it ends or raises fail on the other ranks.
             synchronising: false when these are all among ``broadcast``, ``reduce``, ``gather``,
                 ``scatter`` and ``allreduce_of``, which do not wait for every rank; there may be one
                 call then.

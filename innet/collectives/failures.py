@@ -43,6 +43,9 @@ def failure_for_others(who: str, what: str, cause: BaseException | str) -> tuple
         what: the call.
         cause: what it failed with.
     """
+    if isinstance(cause, RankFailed) and cause.rank is not None:
+        # What the others would hear from the controller, and what recovery waits for.
+        return _core.STATUS_ABORTED, str(cause).removeprefix(f"{cause.operation} seq={cause.seq}: ")
     status, why = _core.STATUS_PEER_FAILED, cause
     if isinstance(cause, BaseException):
         why = f"{type(cause).__name__}: {cause}"

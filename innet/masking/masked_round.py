@@ -55,9 +55,21 @@ def require_majority(threshold: int, ranks: int) -> None:
     """
     if not ranks // 2 < threshold <= ranks:
         raise CollectiveError(
-            f"threshold={threshold} of {ranks} ranks: it must be more than half of them, and no "
-            "more than all, or two parts of the group could each unmask what the other must not"
+            f"threshold={threshold} of {ranks} ranks: it must be more than half of them, or two "
+            "parts of the group could each unmask what the other must not, and no more than all. "
+            f"Give MaskedSum a threshold of {ranks // 2 + 1} to {ranks}: with a threshold of t, "
+            f"{ranks} - t ranks may die"
         )
+
+
+def allowed_deaths(threshold: int, ranks: int) -> str:
+    """How many ranks may die, and what changes it, in a sentence."""
+    most, least = ranks - threshold, ranks // 2 + 1
+    smaller = f", or give MaskedSum a threshold= of at least {least}" if threshold > least else ""
+    return (
+        f"The threshold is {threshold}, so {most or 'none'} of {ranks} ranks may die. Start more "
+        f"ranks{smaller}"
+    )
 
 
 class MaskedRound:
@@ -173,7 +185,7 @@ class MaskedRound:
         """
         agreed = frozenset(included)
         if len(agreed) < self._threshold:
-            raise _too_few(f"{len(agreed)} of {self._ranks} ranks are in the sum", self._threshold)
+            raise self._too_few(f"{len(agreed)} of {self._ranks} ranks are in the sum")
         if self._rank not in agreed:
             raise SecurityError(
                 f"rank {self._rank} is said to be missing in the sum that it is asked to unmask; "
@@ -251,7 +263,7 @@ class MaskedRound:
 
     def _require_agreement(self, signatures: Mapping[int, bytes]) -> frozenset[int]:
         if len(signatures) < self._threshold:
-            raise _too_few(f"{len(signatures)} of {self._ranks} ranks are left", self._threshold)
+            raise self._too_few(f"{len(signatures)} of {self._ranks} ranks are left")
         signed = self._signed
         if signed is None or self._rank not in signatures:
             raise SecurityError(f"rank {self._rank} reveals nothing before it has signed")
@@ -284,6 +296,12 @@ class MaskedRound:
         digest = Hash(SHA256())
         digest.update(b"".join(self._advertised))
         return b"innet masked sum of " + bits + digest.finalize() + self._context
+
+    def _too_few(self, what: str) -> SecurityError:
+        return SecurityError(
+            f"{what}: nothing is unmasked, and the round is lost. "
+            + allowed_deaths(self._threshold, self._ranks)
+        )
 
     def _left_others(self) -> list[int]:
         return [rank for rank in self._left if rank != self._rank]
@@ -347,12 +365,6 @@ def _commitment(seed: bytes) -> bytes:
     digest = Hash(SHA256())
     digest.update(b"innet mask seed" + seed)
     return digest.finalize()
-
-
-def _too_few(what: str, threshold: int) -> SecurityError:
-    return SecurityError(
-        f"{what}, and the threshold is {threshold}: nothing is unmasked, and the round is lost"
-    )
 
 
 def _misfit(rank: int) -> SecurityError:

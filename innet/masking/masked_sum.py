@@ -11,7 +11,7 @@ import numpy.typing as npt
 from innet.joint_close import JointlyClosed
 from innet.masking.fixed_point import FixedPoint
 from innet.masking.masked_round import require_majority
-from innet.masking.round_sequence import Close, Refusal, RoundSequence, SumRequest
+from innet.masking.round_sequence import Close, RoundSequence, SumRequest
 
 if TYPE_CHECKING:
     from innet.collectives import Communicator
@@ -88,27 +88,18 @@ class MaskedSum(JointlyClosed):
             The sum, in int64 for integers; and the nodes whose parts are in it.
 
         Raises:
-            CollectiveError: a value of some rank is beyond the limit, or not a number, or of a type
-                that has no sum. Every rank gets the error; the next sum is not affected.
+            CollectiveError: a value of this rank is beyond the limit, or not a number, or of a type
+                that has no sum.
+            PeerError: that, or another failure (no memory, an interrupt), has happened on another
+                rank before ranks signed who is in the sum. Every rank gets an error, which names
+                the rank and the cause, at once; the next sum is not affected.
             MismatchError: ranks gave different shapes, types, limits or thresholds; likewise.
             SecurityError: fewer ranks are left than the threshold; they do not agree who is in the
-                sum; or a rank sent what does not fit what it had promised. The communicator has no
-                masked sums any more then.
+                sum; a rank sent what does not fit what it had promised; or a rank failed after
+                ranks had signed. The communicator has no masked sums any more then.
             DeadlineExceeded: a rank did not come in time; likewise.
         """
-        try:
-            values = np.asarray(array)
-            comm = self.communicator
-            FixedPoint.of(values.dtype, comm.size, self._limit).check(values)
-        except BaseException as error:
-            self._sequence.run(Refusal(str(error) or type(error).__name__))
-            raise
-        description = (
-            f"sum {self._number} of {values.dtype} of shape {values.shape}, "
-            f"limit={self._limit!r}, threshold={self.threshold}"
-        )
-        request = SumRequest(values, self._limit, self.threshold, description)
-        outcome = self._sequence.run(request).require_success()
+        outcome = self._sequence.run(lambda: self._request(array)).require_success()
         assert outcome.total is not None
         return MaskedTotal(outcome.total, outcome.contributors)
 
@@ -120,4 +111,13 @@ class MaskedSum(JointlyClosed):
         Raises:
             DeadlineExceeded: a rank did not come in time.
         """
-        self._sequence.run(Close())
+        self._sequence.run(Close)
+
+    def _request(self, array: npt.ArrayLike) -> SumRequest:
+        values = np.asarray(array)
+        FixedPoint.of(values.dtype, self.communicator.size, self._limit).check(values)
+        description = (
+            f"sum {self._number} of {values.dtype} of shape {values.shape}, "
+            f"limit={self._limit!r}, threshold={self.threshold}"
+        )
+        return SumRequest(values, self._limit, self.threshold, description)

@@ -8,8 +8,8 @@ compare how far each one is, whichever sum it is in. What a round consists of is
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,23 +17,40 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from innet.errors import CollectiveError, InnetError, MismatchError, RankFailed, SecurityError
+from innet.errors import (
+    CollectiveError,
+    DeadlineExceeded,
+    InnetError,
+    MismatchError,
+    PeerError,
+    RankFailed,
+    ReductionOverflow,
+    SecurityError,
+)
 from innet.masking.fixed_point import FixedPoint, Residues, Values
-from innet.masking.masked_round import ADVERTISED_BYTES, SIGNATURE_BYTES, MaskedRound
+from innet.masking.masked_round import (
+    ADVERTISED_BYTES,
+    SIGNATURE_BYTES,
+    MaskedRound,
+    allowed_deaths,
+)
 
 if TYPE_CHECKING:
     from innet.collectives import Communicator
 
 _OBJECT_NAME = "masked-sum"
 _ATTRIBUTE = "innet.masking"
-_KEYS, _REFUSAL = b"\1", b"\0"
-"""First byte of what a rank publishes for a round."""
-_PATIENCE_S = 0.05
-"""How long a rank waits for one rank before it looks what the others have published."""
+_EXCHANGES = 6
+"""Collectives of a round at most: the last one has ended everywhere; all ranks have published their
+keys; shares; sum; signatures; revelations. Every round, and every recovery, uses as many sequence
+numbers, so that ranks are in step wherever one of them fails."""
 _REASON_BYTES = 192
 """Of the text with which a rank explains that it does not sign."""
 _CAUSE_BYTES = 512
 """Of the text that a round ended with, as ranks tell it after a death."""
+
+_HEARD = (PeerError, MismatchError, ReductionOverflow)
+"""How a collective ends that has failed on another rank."""
 
 T = TypeVar("T")
 Bytes = npt.NDArray[np.uint8]
@@ -50,7 +67,7 @@ class End(IntEnum):
 
 
 _ERRORS: dict[End, type[InnetError]] = {
-    End.REFUSED: CollectiveError,
+    End.REFUSED: PeerError,
     End.MISMATCHED: MismatchError,
     End.LOST: SecurityError,
 }
@@ -76,7 +93,7 @@ class Outcome:
         """This outcome.
 
         Raises:
-            CollectiveError, MismatchError, SecurityError: the round has ended without a sum.
+                PeerError, MismatchError, SecurityError: the round has ended without a sum.
         """
         if self.end in _ERRORS:
             raise _ERRORS[self.end](self.cause)
@@ -101,18 +118,12 @@ class SumRequest:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A sum that this rank cannot take part in, and why."""
-
-    cause: str
-
-
-@dataclass(frozen=True)
 class Close:
     """Not a sum: all ranks wait for each other, so that all have their last one."""
 
 
-Request = SumRequest | Refusal | Close
+Request = SumRequest | Close
+Prepare = Callable[[], Request]
 
 
 @dataclass
@@ -149,10 +160,12 @@ class RoundSequence:
         self._ended = 0
         self._last = Outcome(End.CLOSED)
         self._attempt: _Attempt | None = None
+        self._added_in = -1
         self._signed_in = -1
         self._lost = ""
-        self._pending: Refusal | None = None
-        self._offered: dict[int, bytes] = {}
+        self._unconfirmed = False
+        self._recovering = False
+        self._published: list[str] = []
 
     @classmethod
     def of(cls, comm: Communicator) -> RoundSequence:
@@ -165,44 +178,32 @@ class RoundSequence:
         self._sums += 1
         return self._sums - 1
 
-    def run(self, request: Request) -> Outcome:
+    def run(self, prepare: Prepare) -> Outcome:
         """Take part in the next round, and bring it to an end whichever ranks die.
 
-        A rank that refuses does not wait for the others here, but when it is called next.
+        A failure here ends the round on all ranks at once: all exchanges are within
+        :meth:`innet.collectives.Communicator.collective`, the preparation included.
+
+        Args:
+            prepare: what this rank takes part in.
 
         Raises:
+            PeerError: a rank failed before any rank signed; the next round is not affected.
             SecurityError: the round is lost, and so are all that would follow.
             DeadlineExceeded: a rank did not come in time; likewise.
         """
-        if self._lost and not isinstance(request, Close):
-            self._lose(f"an earlier masked sum has failed there: {self._lost}")
-            raise SecurityError(
-                f"this communicator has no masked sums any more: {self._lost}. Make another group"
-            )
+        request = prepare if prepare is Close else functools.cache(prepare)
         try:
-            if self._pending is not None:
-                pending, self._pending = self._pending, None
-                self._finish(pending, self._begin)
-            if isinstance(request, Refusal):
-                return self._finish(request, self._refuse)
-            return self._finish(request, self._begin)
+            outcome = self._unless_a_rank_dies(lambda: self._begin(request))
+            while outcome is None:
+                outcome = self._unless_a_rank_dies(lambda: self._go_on(request))
+        except PeerError as error:
+            self._fail(error)
+            raise self._error_of_peer(error) from error
         except BaseException as error:
-            self._lost = self._lost or str(error) or type(error).__name__
-            self._lose(self._lost)
+            self._fail(error)
             raise
-
-    def _finish(self, request: Request, step: Callable[[Any], Outcome]) -> Outcome:
-        outcome = self._unless_a_rank_dies(lambda: step(request))
-        while outcome is None:
-            outcome = self._unless_a_rank_dies(lambda: self._go_on(request))
         return outcome
-
-    def _lose(self, cause: str) -> None:
-        """End this round here; the others do not wait for what this rank has not published."""
-        if self._ended not in self._offered:
-            with contextlib.suppress(InnetError):
-                self._publish_refusal(cause)
-        self._end(Outcome(End.LOST, cause))
 
     def _unless_a_rank_dies(self, step: Callable[[], T]) -> T | None:
         """What ``step`` returns; ``None`` after a rank has died and the group has shrunk."""
@@ -215,34 +216,63 @@ class RoundSequence:
                 except RankFailed:
                     continue  # another one died; the next group is without it
                 self.communicator.attributes[_ATTRIBUTE] = self
-                self._offered.clear()
+                self._published.clear()
                 return None
+
+    # A round that fails.
+
+    def _fail(self, error: BaseException) -> None:
+        """End this round, as all ranks do; and all that would follow unless it is safe to go on."""
+        cause = str(error) or type(error).__name__
+        end = End.MISMATCHED if isinstance(error, MismatchError) else End.REFUSED
+        end = End.LOST if self._is_lost(error) else end
+        self._unconfirmed = True
+        self._recovering = False
+        self._end(Outcome(end, cause))
+
+    def _is_lost(self, error: BaseException) -> bool:
+        """Whether some rank may have signed who is in this sum when it hears of ``error``.
+
+        The sum may be known to somebody then. Who adds the same update to another one shows, by the
+        difference, what a rank has added that is in one of them alone.
+
+        A failure of this rank reaches the others in their next exchange. So the ranks agree: this
+        one is past the masked sum when the others are past their signatures.
+        """
+        if self._lost or self._recovering or isinstance(error, SecurityError | DeadlineExceeded):
+            return True
+        return self._ended == (self._signed_in if isinstance(error, _HEARD) else self._added_in)
+
+    def _error_of_peer(self, error: PeerError) -> InnetError:
+        who = "a rank"
+        if error.rank is not None:
+            who = f"rank {error.rank} ({self.communicator.nodes[error.rank]})"
+        if self._lost:
+            return SecurityError(
+                f"{who} has failed in a masked sum that ranks may have signed, so it is lost, and "
+                f"this communicator has no masked sums any more. Make another group: {error}"
+            )
+        return PeerError(f"{who} takes no part in a masked sum: {error}", rank=error.rank)
 
     # A round in which nobody dies.
 
-    def _begin(self, request: Request) -> Outcome:
-        if isinstance(request, Close):
-            self.communicator.barrier()
-            return self._end(Outcome(End.CLOSED))
-        if isinstance(request, Refusal):
-            if self._ended not in self._offered:
-                self._publish_refusal(request.cause)
-            problem = _problem_of(self._fetch_advertised())
-            assert problem is not None
-            return self._end(problem)
-        return self._sum(request)
-
-    def _refuse(self, refusal: Refusal) -> Outcome:
-        """Publish it; to see the others' part in the round is left for this rank's next call."""
-        cause = self._publish_refusal(refusal.cause)
-        self._pending = refusal
-        return Outcome(End.REFUSED, cause)
-
-    def _publish_refusal(self, cause: str) -> str:
-        comm = self.communicator
-        told = f"rank {comm.rank} ({comm.nodes[comm.rank]}) takes no part in a masked sum: {cause}"
-        self._publish(_REFUSAL + told.encode()[:_CAUSE_BYTES])
-        return told
+    def _begin(self, request: Prepare) -> Outcome:
+        with self.communicator.collective("masked sum", numbers=_EXCHANGES):
+            if request is Close:
+                self.communicator.barrier()
+                return self._end(Outcome(End.CLOSED))
+            if self._lost:
+                raise SecurityError(
+                    f"this communicator has no masked sums any more: {self._lost}. Make another "
+                    "group"
+                )
+            if self._unconfirmed:
+                # Who failed did not wait for the others: no rank gets further ahead than this.
+                self.communicator.barrier()
+                self._unconfirmed = False
+            wanted = request()
+            assert isinstance(wanted, SumRequest)
+            return self._sum(wanted)
 
     def _sum(self, request: SumRequest) -> Outcome:
         comm = self.communicator
@@ -252,22 +282,18 @@ class RoundSequence:
                 "difference of two sums could show what one rank has added; the round is lost"
             )
         if comm.size < request.threshold:
+            began = len(self._everybody)
             raise SecurityError(
-                f"{comm.size} of {len(self._everybody)} ranks are left, and the threshold is "
-                f"{request.threshold}: no sum of so few is unmasked"
+                f"{comm.size} of {began} ranks are left: no sum of so few is unmasked. "
+                + allowed_deaths(request.threshold, began)
             )
         self._attempt = None
         context = f"{self._ended} of {','.join(comm.nodes)}".encode()
         part = MaskedRound(comm.rank, comm.size, request.threshold, context)
-        self._publish(_KEYS + part.advertise() + request.description.encode())
-        advertised = self._fetch_advertised(until_refused=True)
-        problem = _problem_of(advertised)
-        if problem is not None:
-            if len(advertised) == comm.size:
-                return self._end(problem)
-            self._pending = Refusal(problem.cause)
-            return problem
-        keys = [told[1 : 1 + ADVERTISED_BYTES] for _, told in sorted(advertised.items())]
+        own = part.advertise() + request.description.encode()
+        advertised = self._exchange_advertised(own)
+        _require_equal_descriptions(advertised)
+        keys = [told[:ADVERTISED_BYTES] for told in advertised]
         dealt = part.deal(keys)
         received = comm.alltoall(np.stack([_bytes(message) for message in dealt]))
         point = self._point(request)
@@ -280,35 +306,29 @@ class RoundSequence:
         self._attempt = attempt
         return self._add_up(attempt, request)
 
-    def _publish(self, contents: bytes) -> None:
-        """Publish for this round, signed: no switch can put its own keys in a rank's place."""
-        self.communicator.publish(_object_name(self._ended), contents)
-        self._offered[self._ended] = contents
+    def _exchange_advertised(self, own: bytes) -> list[bytes]:
+        """What each rank has published for this round, in the order of ranks.
 
-    def _fetch_advertised(self, until_refused: bool = False) -> dict[int, bytes]:
-        """By rank, what it has published for this round; not of all once one has refused, if so."""
-        comm, number = self.communicator, self._ended
-        name = _object_name(number)
+        It is published, so that the node's own key signs it: no switch can put its keys in a rank's
+        place. That all have done so is known by a collective, which a failure ends at once.
+        """
+        comm, name = self.communicator, f"{_OBJECT_NAME}/{self._ended}"
+        comm.publish(name, own)
+        self._published.append(name)
+        ended = comm.allgather(np.array([self._ended], np.int64)).ravel()
+        if (ended != self._ended).any():
+            raise SecurityError(
+                f"the ranks are in different masked sums: number {ended.tolist()} by rank. This "
+                "communicator has none any more; make another group"
+            )
+        for earlier in self._published[:-1]:
+            comm.withdraw(earlier)  # all ranks have ended that round
+        del self._published[:-1]
         works = {r: comm.ifetch(name, source=r) for r in range(comm.size) if r != comm.rank}
-        told = {comm.rank: self._offered[number]}
-        for rank, work in works.items():
-            while rank not in told:
-                try:
-                    told[rank] = work.wait(_PATIENCE_S).tobytes()
-                except TimeoutError:
-                    pass  # this rank is late; another one may have refused meanwhile
-                else:
-                    continue
-                done = {r: other for r, other in works.items() if r not in told and other.done()}
-                told |= {r: other.wait().tobytes() for r, other in done.items()}
-                if until_refused and any(said[:1] == _REFUSAL for said in told.values()):
-                    return told
-        for ended in [earlier for earlier in self._offered if earlier < number]:
-            comm.withdraw(_object_name(ended))  # all ranks have ended that round
-            del self._offered[ended]
-        return told
+        return [works[r].wait().tobytes() if r in works else own for r in range(comm.size)]
 
     def _add_up(self, attempt: _Attempt, request: SumRequest) -> Outcome:
+        self._added_in = self._ended
         attempt.total = self.communicator.allreduce(attempt.masked)
         attempt.included = self.communicator.nodes
         return self._unmask(attempt, request)
@@ -367,7 +387,7 @@ class RoundSequence:
 
     # After the death of a rank.
 
-    def _go_on(self, request: Request) -> Outcome:
+    def _go_on(self, request: Prepare) -> Outcome:
         """Bring the round to an end with the ranks that are left, which may be at different points.
 
         A rank that has ended it tells the outcome to all. A rank that knows the masked sum tells
@@ -375,12 +395,20 @@ class RoundSequence:
         masked sum is made of those that are left. Before all have masked, nobody can have signed,
         and the round begins anew.
         """
+        self._recovering = True
+        with self.communicator.collective("recovery of a masked sum", numbers=_EXCHANGES):
+            outcome = self._resume(request)
+        self._recovering = self._unconfirmed = False
+        return self._begin(request) if outcome is None else outcome
+
+    def _resume(self, request: Prepare) -> Outcome | None:
+        """The outcome of this rank's round; ``None`` if the round is yet to begin."""
         ended, stages = self._progress().T
         if ended.min() < ended.max():
             is_ahead = self._ended == ended.max()
             outcome = self._told_outcome(int(ended.argmax()), is_ahead, request)
             if is_ahead:
-                return self._begin(request)
+                return None
             if self._attempt is not None and outcome.end in (End.REFUSED, End.MISMATCHED):
                 raise SecurityError(
                     f"rank {ended.argmax()} tells of a masked sum that was refused, and all ranks "
@@ -388,13 +416,14 @@ class RoundSequence:
                 )
             return self._end(outcome)
         attempt = self._attempt
-        if attempt is not None and isinstance(request, SumRequest):
-            if stages.max() == 2:
-                self._learn_masked_sum(attempt, int(stages.argmax()))
-                return self._unmask(attempt, request)
-            if stages.min() == 1:
-                return self._add_up(attempt, request)
-        return self._begin(request)
+        if attempt is None:
+            return None
+        wanted = request()
+        assert isinstance(wanted, SumRequest)
+        if stages.max() == 2:
+            self._learn_masked_sum(attempt, int(stages.argmax()))
+            return self._unmask(attempt, wanted)
+        return self._add_up(attempt, wanted) if stages.min() == 1 else None
 
     def _progress(self) -> npt.NDArray[np.int64]:
         """Of each rank: rounds that it has ended; and in the next, 1 if masked, 2 if summed."""
@@ -408,7 +437,7 @@ class RoundSequence:
         self.communicator.broadcast(total, root=teller)
         attempt.total, attempt.included = total, self._nodes_of(flags)  # whole, or as it was
 
-    def _told_outcome(self, teller: int, is_ahead: bool, request: Request) -> Outcome:
+    def _told_outcome(self, teller: int, is_ahead: bool, request: Prepare) -> Outcome:
         """What rank ``teller`` knows the last round to have come to."""
         known = self._last
         flags = self._flags(known.contributors)
@@ -421,9 +450,9 @@ class RoundSequence:
             return Outcome(end, text.decode(errors="replace"))
         if is_ahead and known.total is not None:
             total = known.total.copy()
-        elif isinstance(request, SumRequest):
-            point = self._point(request)
-            total = np.empty(request.values.shape, point.sum_dtype)
+        elif isinstance(wanted := request(), SumRequest):
+            point = self._point(wanted)
+            total = np.empty(wanted.values.shape, point.sum_dtype)
         else:
             raise SecurityError(f"rank {teller} tells of a masked sum that this rank did not begin")
         content = total.reshape(-1)  # a view: the arrays here are whole
@@ -440,19 +469,11 @@ class RoundSequence:
         return tuple(node for node, flag in zip(self._everybody, flags, strict=True) if flag)
 
 
-def _problem_of(advertised: Mapping[int, bytes]) -> Outcome | None:
-    """Why there is no sum of ranks that have published this, if there is none."""
-    for _, told in sorted(advertised.items()):
-        if told[:1] == _REFUSAL:
-            return Outcome(End.REFUSED, told[1:].decode(errors="replace"))
-    texts = {
-        rank: told[1 + ADVERTISED_BYTES :].decode(errors="replace")
-        for rank, told in sorted(advertised.items())
-    }
-    if len(set(texts.values())) > 1:
-        listed = "; ".join(f"rank {rank}: {text}" for rank, text in texts.items())
-        return Outcome(End.MISMATCHED, f"ranks called different masked sums: {listed}")
-    return None
+def _require_equal_descriptions(advertised: Sequence[bytes]) -> None:
+    texts = [told[ADVERTISED_BYTES:].decode(errors="replace") for told in advertised]
+    if len(set(texts)) > 1:
+        listed = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
+        raise MismatchError(f"ranks called different masked sums: {listed}")
 
 
 def _require_no_objection(nodes: Sequence[str], records: npt.NDArray[np.uint8]) -> None:
@@ -460,10 +481,6 @@ def _require_no_objection(nodes: Sequence[str], records: npt.NDArray[np.uint8]) 
         reason = record[SIGNATURE_BYTES:].tobytes().rstrip(b"\0").decode(errors="replace")
         if reason:
             raise SecurityError(f"rank {rank} ({nodes[rank]}) does not unmask this sum: {reason}")
-
-
-def _object_name(number: int) -> str:
-    return f"{_OBJECT_NAME}/{number}"
 
 
 def _bytes(message: bytes) -> Bytes:

@@ -27,7 +27,7 @@ from tests.masking.ranks import Ranks, whole_numbers
 
 NODES = ("h0", "h1", "h2", "h3", "h4")
 THRESHOLD = 3
-CALLS_BEFORE_SIGNING = 3
+CALLS_BEFORE_SIGNING = 4
 
 
 def values_of(node: str) -> np.ndarray:

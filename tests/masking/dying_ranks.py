@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from innet.errors import RankFailed
+from innet.errors import PeerError, RankFailed
 
 _TIMEOUT_S = 10.0
 
@@ -40,10 +41,17 @@ class Death:
 
 @dataclass
 class _Call:
-    """A collective, by its number in a group: what each node has given, and which die in it."""
+    """A collective, by its number in a group.
+
+    Attributes:
+        given: by node.
+        dying: nodes that die in it.
+        failed: why nodes do not take part.
+    """
 
     given: dict[str, Any] = field(default_factory=dict)
     dying: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 class World:
@@ -93,15 +101,11 @@ class _Group:
         self.next: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class _Fetched:
     """An object that is being fetched."""
 
-    def __init__(self, is_there: Callable[[], bool], wait: Callable[[], np.ndarray]) -> None:
-        self.done = is_there
-        self._wait = wait
-
-    def wait(self, timeout_s: float = 0.0) -> np.ndarray:
-        return self._wait()
+    wait: Callable[[], np.ndarray]
 
 
 class DyingCommunicator:
@@ -128,9 +132,19 @@ class DyingCommunicator:
 
     def ifetch(self, name: str, source: int) -> _Fetched:
         node = self.nodes[source]
-        return _Fetched(
-            lambda: (node, name) in self._group.objects, lambda: self._fetch(node, name)
-        )
+        return _Fetched(lambda: self._fetch(node, name))
+
+    @contextmanager
+    def collective(self, what: str, *, numbers: int) -> Iterator[None]:
+        end = self._number + numbers
+        try:
+            yield
+            self._fail(end, f"{what} ended without this call")
+        except (Died, RankFailed):
+            raise  # as everybody knows
+        except BaseException as error:
+            self._fail(end, f"{what} failed: {type(error).__name__}: {error}")
+            raise
 
     def alltoall(self, array: np.ndarray) -> np.ndarray:
         given = self._exchange(array)
@@ -161,6 +175,14 @@ class DyingCommunicator:
             self._group.next = self._group.next or self._left()
             self._world.changed.notify_all()
             return DyingCommunicator(self._world, self._world.group(self._group.next), self._node)
+
+    def _fail(self, end: int, why: str) -> None:
+        with self._world.changed:
+            while self._number < end:
+                call = self._group.calls.setdefault(self._number, _Call())
+                call.failed[self._node] = why
+                self._number += 1
+            self._world.changed.notify_all()
 
     def _left(self) -> tuple[str, ...]:
         return tuple(node for node in self.nodes if node not in self._world.ended)
@@ -196,7 +218,12 @@ class DyingCommunicator:
                 all_dead = call.dying <= self._world.dead.keys()
                 return len(call.given) == self.size and not held and all_dead
 
-            self._world.changed.wait_for(lambda: is_complete() or self._failure(), _TIMEOUT_S)
+            self._world.changed.wait_for(
+                lambda: is_complete() or call.failed or self._failure(), _TIMEOUT_S
+            )
+            for node, why in call.failed.items():
+                rank = self.nodes.index(node)
+                raise PeerError(f"rank {rank} ({node}): {why}", rank=rank)
             complete = len(call.given) == self.size and not held
             last_words = [self._world.dead[node] for node in self.nodes if node in self._world.dead]
             heard = all(self._node in death.heard_by for death in last_words)
