@@ -7,6 +7,7 @@ Each worker has data of its own, of mostly two of five kinds, and never sends th
 trains the common model on them, and what it would change is summed with the others' changes by
 `innet.MaskedSum`: only the sum comes to light (McMahan et al. 2017; Bonawitz et al. 2017). With
 ``--kill``, a worker's process ends in the midst of a round; the others end the round, and go on.
+At most so many may die that ``--threshold`` are left: by default none of 3 workers, 1 of 4 or 5.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import innet
+from innet.errors import CollectiveError, SecurityError
 
 KINDS = 5
 FEATURES = 32
@@ -151,12 +154,16 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--threshold",
         type=int,
-        help="fewest workers whose sum comes to light; default more than two thirds",
+        help="fewest workers whose sum comes to light; default more than two thirds; the others "
+        "may die",
     )
     parser.add_argument("--kill", type=int, metavar="RANK", help="a worker that dies")
     parser.add_argument("--in-round", type=int, default=3, help="in which round; default 3")
     parser.add_argument("--after", type=float, default=0.0, metavar="S", help="and how late in it")
-    Worker(parser.parse_args(given)).run()
+    try:
+        Worker(parser.parse_args(given)).run()
+    except (CollectiveError, SecurityError) as error:
+        sys.exit(f"{error} (--threshold is MaskedSum's threshold)")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import innet
 from innet.collectives.call_sequence import CallSequence
-from innet.errors import CollectiveError, InnetError, MismatchError, PeerError, ReductionOverflow
+from innet.errors import (
+    CollectiveError,
+    InnetError,
+    MismatchError,
+    PeerError,
+    RankFailed,
+    ReductionOverflow,
+)
 
 SEGMENT_BYTES = 512
 RANKS = 4
@@ -460,3 +467,40 @@ def test_a_job_goes_on_after_calls_that_failed_on_one_rank(run_job, algorithm):
     result = run_job("fails_and_goes_on.py", algorithm=algorithm, topology="star:3")
     assert result.failure == ""
     assert all(result.said(f"h{rank}") == "all right" for rank in range(3))
+
+
+def test_a_block_that_fails_over_a_dead_rank_tells_the_others_of_that_rank(cluster_of):
+    """They recover from a death, not from a failed call, whoever heard of it first."""
+
+    def program(comm):
+        try:
+            with comm.collective("steps", numbers=2):
+                if comm.rank == 0:
+                    why = "rank 3 (h3) has died"
+                    raise RankFailed(why, operation="allreduce()", seq=0, rank=3)
+                comm.allreduce(values(comm.rank, 0))
+        except RankFailed as error:
+            died = error.rank
+        return died, is_right(comm.allreduce(values(comm.rank, 1)), sum_of(1))
+
+    assert cluster_of("inc").run(program) == [(3, True)] * RANKS
+
+
+def test_a_block_that_makes_fewer_calls_on_one_rank_is_an_error_on_the_others(cluster_of):
+    """And the next call is right: the block has used the same numbers on all ranks."""
+
+    def program(comm):
+        error = None
+        try:
+            with comm.collective("steps", numbers=3):
+                comm.barrier()
+                if comm.rank != 1:
+                    comm.barrier()
+        except PeerError as told:
+            error = str(told)
+        return error, is_right(comm.allreduce(values(comm.rank, 1)), sum_of(1))
+
+    for rank, (error, right) in enumerate(cluster_of("inc").run(program)):
+        assert right
+        assert (error is None) == (rank == 1)
+        assert error is None or "rank 1 (h1): steps" in error

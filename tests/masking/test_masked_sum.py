@@ -97,6 +97,20 @@ def test_when_fewer_are_left_than_the_threshold_nothing_is_unmasked():
     for node in ("h3", "h4"):
         assert isinstance(results[node], SecurityError)
         assert "threshold is 3" in str(results[node])
+        assert "so 2 of 5 ranks may die. Start more ranks" in str(results[node])
+
+
+def test_a_lost_round_says_how_many_ranks_may_die_and_what_changes_that():
+    """Of three ranks none may die by default."""
+
+    def program(comm: Any) -> Any:
+        return MaskedSum(comm).allreduce([1])
+
+    results = World(NODES[:3], [Death("h2", 2)]).run(program)
+    for node in ("h0", "h1"):
+        assert isinstance(results[node], SecurityError)
+        assert "so none of 3 ranks may die" in str(results[node])
+        assert "MaskedSum a threshold= of at least 2" in str(results[node])
 
 
 def two_side_by_side(comm: Any) -> list[MaskedTotal]:
@@ -247,7 +261,10 @@ def test_whichever_calls_fail_and_ranks_die_no_rank_has_a_wrong_sum(failing, dyi
 @pytest.mark.parametrize("threshold", [0, 1, 2, 6])
 def test_thresholds_of_no_majority_are_refused(threshold):
     result = World(NODES, []).run(lambda comm: MaskedSum(comm, threshold=threshold))  # type: ignore[arg-type]
-    assert all(isinstance(error, CollectiveError) for error in result.values())
+    for error in result.values():
+        assert isinstance(error, CollectiveError)
+        assert "Give MaskedSum a threshold of 3 to 5" in str(error)
+        assert "5 - t ranks may die" in str(error)
 
 
 def test_over_a_network_the_switch_sees_no_rank_s_values_and_all_get_the_sum():
