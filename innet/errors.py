@@ -75,6 +75,10 @@ class EmulationError(InnetError):
     """A network could not be launched, reached or taken down."""
 
 
+class HostTaken(EmulationError):
+    """Another process has a host's node, and a host has one process of a job."""
+
+
 class SimulationError(InnetError):
     """A simulation cannot be set up, or has come to a point from which nothing can follow."""
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from innet.control.protocol import Answer, Request
-from innet.errors import InnetError
+from innet.errors import HostTaken, InnetError
 
 Handler = Callable[..., Any]
 
@@ -49,7 +49,8 @@ class Answering:
         try:
             return Answer(ok=True, result=handler(**request.params))
         except (InnetError, TypeError, ValueError, ValidationError) as error:
-            return Answer(ok=False, error=str(error))
+            is_taken = isinstance(error, HostTaken)
+            return Answer(ok=False, error=str(error), is_host_taken=is_taken)
         except Exception as error:  # a defect in one handler must not end the node's control
             _log.exception("%s: %s failed", self._who, request.method)
             return Answer(ok=False, error=f"{type(error).__name__}: {error}")

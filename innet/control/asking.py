@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from innet.control.protocol import Answer, Request
-from innet.errors import ControlError, NoAnswer
+from innet.errors import ControlError, HostTaken, NoAnswer
 
 DEFAULT_TIMEOUT_S = 10.0
 _GIVE_UP_INTERVAL_S = 0.1
@@ -62,6 +62,7 @@ class Asker(ABC):
             NoAnswer: nobody answers within ``timeout_s``, or until ``give_up``, which is called now
                 and then.
             ControlError: the answer is a refusal.
+            HostTaken: it is a refusal because another process has the host's node.
         """
         request = Request(method=method, params=params).model_dump_json().encode()
         wait = Wait(timeout_s, give_up)
@@ -91,6 +92,8 @@ class Asker(ABC):
                 f"{self._who} answered {method!r} with something else than a control message; "
                 "are all nodes of this run of the same version of innet?"
             ) from error
+        if answer.is_host_taken:
+            raise HostTaken(answer.error)
         if not answer.ok:
             raise ControlError(f"{self._who}: {answer.error}")
         return answer.result

@@ -1,7 +1,8 @@
 """Which process stands for each host of a job, and when it ends.
 
 A host's process may be started anew (by ``innet run --max-restarts``, by ``torchrun``, by hand):
-each process that attaches is another *incarnation* of its host, with a number of its own.
+each process that attaches is another *incarnation* of its host, with a number of its own. One
+process at a time stands for a host: a second one that took its place would cut it off silently.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from innet.errors import ControlError
+from innet.errors import ControlError, HostTaken
 
 OnEnd = Callable[[str, int, int], None]
 """Told of a process that ended while it was attached: its node, incarnation and process id."""
@@ -60,6 +61,23 @@ class Attendance:
         number = self._first + self._made[node]
         self.restore(node, pid, number)
         return number
+
+    def require_free(self, node: str, pid: int) -> None:
+        """Process ``pid`` can stand for ``node``: it does already, or no process that lives does.
+
+        Raises:
+            HostTaken: another process does.
+        """
+        with self._lock:
+            present = self._present.get(node)
+            if present is None or present.pid == pid or _has_ended(present.pidfd):
+                return
+            raise HostTaken(
+                f"process {present.pid} has the node of {node}, and a host has one process of a "
+                f"job: process {pid} is refused. Use innet in process {present.pid} alone, or end "
+                "it first; run an engine that starts several processes as one process "
+                "(docs/kv-engines.md)"
+            )
 
     def restore(self, node: str, pid: int, number: int) -> None:
         """Process ``pid`` stands for ``node`` as its incarnation ``number``.

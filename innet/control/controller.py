@@ -195,8 +195,12 @@ class Controller:
         Keys of its groups are sealed to ``sealing_key``.
 
         What an earlier process of the node was in ends, and the node may join groups again.
+
+        Raises:
+            HostTaken: another process stands for ``node``, and it has not ended.
         """
         with self._lock:
+            self._attendance.require_free(node, pid)
             self._groups.renew(node)
             self._pools.leave_all(node)
             self._announcements.begin(node)

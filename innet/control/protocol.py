@@ -31,13 +31,18 @@ class Request(BaseModel):
 
 
 class Answer(BaseModel):
-    """What a server says to it: a result, or an error for people."""
+    """What a server says to it: a result, or an error for people.
+
+    Attributes:
+        is_host_taken: the error is a :class:`~innet.errors.HostTaken`.
+    """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     ok: bool
     result: Any = None
     error: str = ""
+    is_host_taken: bool = False
 
 
 class JobMessage(BaseModel):

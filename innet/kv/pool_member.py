@@ -82,6 +82,7 @@ class PoolMember:
 
         Raises:
             EmulationError: this process was not started by ``innet run``.
+            HostTaken: another process of this host has its node, or this one was forked from it.
             KVError: an option cannot be as it is, or this process is in that pool already.
             SecurityError: the tenant's secret cannot be used.
         """

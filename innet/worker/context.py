@@ -133,8 +133,9 @@ class Worker:
         """Open the worker that the launcher described.
 
         Raises:
-            EmulationError: this process was not started by ``innet run``, or is one of several on
-                its host.
+            EmulationError: this process was not started by ``innet run``, or is one of several
+                ranks on its host.
+            HostTaken: another process of this host has its node.
         """
         names = (NODE_CONFIG_VARIABLE, SETTINGS_VARIABLE, KEYS_VARIABLE, JOB_VARIABLE)
         missing = [name for name in names if name not in os.environ]

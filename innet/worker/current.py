@@ -10,7 +10,7 @@ import sys
 import threading
 from types import TracebackType
 
-from innet.errors import EmulationError
+from innet.errors import HostTaken
 from innet.worker.context import Worker
 from innet.worker.exit_hooks import forget_after_fork, take_hooks
 from innet.worker.program_end import ProgramEnd, describe, is_of_another
@@ -25,12 +25,13 @@ def current_worker() -> Worker:
     """The worker of this process, opened at the first call.
 
     Raises:
-        EmulationError: this process was not started by ``innet run``, or forked from a worker.
+        EmulationError: this process was not started by ``innet run``.
+        HostTaken: another process of this host has its node, or this one was forked from it.
     """
     global _worker
     with _lock:
         if _why_none:
-            raise EmulationError(_why_none)
+            raise HostTaken(_why_none)
         if _worker is None:
             _worker = Worker.from_environment()
             _install_hooks_once()

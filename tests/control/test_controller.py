@@ -15,7 +15,7 @@ import pytest
 from innet.control.controller import Controller
 from innet.control.controller_socket import ControllerClient
 from innet.control.jobs import Job
-from innet.errors import ControlError
+from innet.errors import ControlError, HostTaken
 from innet.security import JobTrust
 from innet.topology import load_topology
 
@@ -198,6 +198,23 @@ def test_the_end_of_a_process_that_is_told_late_is_not_held_against_its_successo
         controller.attach("h1", os.getpid())
     controller.attach("h2", os.getpid())
     assert controller.failures() == []
+
+
+def test_a_host_has_one_process_until_that_has_ended_or_detached(controller):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    controller.attach("h1", process.pid)
+    join_all(controller)
+    with pytest.raises(HostTaken, match=f"process {process.pid} has the node of h1.*alone"):
+        controller.attach("h1", os.getpid())
+    assert len(controller.groups()) == 1  # the process that was refused has changed nothing
+    again = controller.attach("h1", process.pid)
+    controller.detach("h1", again)
+    detached = controller.attach("h1", os.getpid())
+    controller.detach("h1", detached)
+    controller.attach("h1", process.pid)
+    process.kill()
+    process.communicate()
+    controller.attach("h1", os.getpid())
 
 
 def test_an_earlier_process_cannot_fail_its_successor(controller):

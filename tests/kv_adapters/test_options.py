@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from innet.errors import KVError
+from innet.errors import HostTaken, KVError
 from innet.kv.adapters.identity import engine_digest, key_hash
 from innet.kv.adapters.options import AdapterOptions
 from innet.kv.adapters.pool_of_process import PoolOfProcess
@@ -84,6 +84,23 @@ def test_a_pool_whose_members_cannot_be_waited_for_is_closed() -> None:
         process.enter({"tenant": "acme"})
     assert pools[0].closed == 1
     assert process.enter({"tenant": "acme"}) is pools[1]
+
+
+def test_a_forked_process_does_not_take_the_pool_of_its_parent_for_its_own() -> None:
+    pools: list[_Pool] = []
+
+    def join(options: Any) -> Any:
+        if pools:
+            raise HostTaken("this process was forked")
+        pools.append(_Pool())
+        return pools[-1]
+
+    process = PoolOfProcess(join)
+    process.enter({"tenant": "acme"})
+    process.forget_after_fork()
+    with pytest.raises(HostTaken):
+        process.enter({"tenant": "acme"})
+    assert pools[0].closed == 0
 
 
 def test_digests_and_hashes_tell_apart_what_joins_to_the_same() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -51,8 +52,8 @@ class PoolOfProcess:
 
         Raises:
             KVError: another part has joined it with other options.
-            EmulationError: this process was not started by ``innet run``, or another process of the
-                same host has its node.
+            EmulationError: this process was not started by ``innet run``.
+            HostTaken: another process of this host has its node, or this one was forked from it.
         """
         with self._lock:
             if self._member is None:
@@ -84,5 +85,11 @@ class PoolOfProcess:
             raise
         return member
 
+    def forget_after_fork(self) -> None:
+        """The pool is the parent's, and so is whoever held the lock: this process joins none."""
+        self._lock = threading.Lock()
+        self._member, self._options, self._users = None, None, 0
+
 
 pool_of_process = PoolOfProcess(lambda options: PoolMember.open(**options))
+os.register_at_fork(after_in_child=pool_of_process.forget_after_fork)

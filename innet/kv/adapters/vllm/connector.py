@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 from vllm.config import VllmConfig
@@ -19,12 +19,18 @@ from vllm.v1.kv_cache_interface import KVCacheConfig
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
+from innet.errors import HostTaken
 from innet.kv.adapters.pool_of_process import pool_of_process
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity
 from innet.kv.adapters.vllm.options import ConnectorOptions
 from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
 from innet.kv.adapters.vllm.transfers import Transfers
 from innet.kv.adapters.vllm.worker_side import WorkerSide
+
+_ONE_PROCESS: Final = (
+    "vLLM runs its scheduler and its worker in one process when it is started with "
+    "VLLM_ENABLE_V1_MULTIPROCESSING=0 --distributed-executor-backend uni"
+)
 
 
 class InnetConnector(KVConnectorBase_V1):
@@ -43,8 +49,8 @@ class InnetConnector(KVConnectorBase_V1):
     Raises:
         KVError: an option is unknown or out of range, or the engine is of a kind that the connector
             does not know.
-        EmulationError: this process was not started by ``innet run``, or another process of this
-            host has its node.
+        EmulationError: this process was not started by ``innet run``.
+        HostTaken: another process of this host has its node.
     """
 
     def __init__(
@@ -56,7 +62,10 @@ class InnetConnector(KVConnectorBase_V1):
         )
         self._loads_between_steps = options.load_between_steps
         self._is_open = False
-        member = pool_of_process.enter(pool, options.members)
+        try:
+            member = pool_of_process.enter(pool, options.members)
+        except HostTaken as error:
+            raise HostTaken(f"{error}. {_ONE_PROCESS}") from error
         self._is_open = True
         try:
             cache = CacheIdentity(vllm_config, kv_cache_config, options, member.tenant)
