@@ -378,3 +378,53 @@ def test_members_that_bring_each_other_blocks_do_not_wait_for_each_other() -> No
         assert ends == [[1] * 100, [1] * 100]
 
     with_pools(work, members=2, settings=PoolSettings(window=2))
+
+
+def test_lookups_count_hits_and_misses_in_blocks() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(20))
+        other = pools["other"]
+        keys = [key(n) for n in range(50)]
+        assert await other.count_prefix(keys) == 20
+        counted = other.statistics()
+        assert (counted.looked_up, counted.found) == (50, 20)
+        assert counted.misses == {Cause.ABSENT: 1, Cause.AFTER_GAP: 29}
+        assert all(block is not None for block in await other.get_many(keys[:20]))
+        assert other.statistics().hit_rate == 20 / 50  # as engines look up, and load what is there
+
+    with_pools(work)
+
+
+def test_a_block_that_is_looked_up_alone_counts() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools["other"].exists_many([key(n) for n in range(4)]) == [
+            False,
+            True,
+            False,
+            False,
+        ]
+        counted = pools["other"].statistics()
+        assert (counted.looked_up, counted.found) == (4, 1)
+        assert counted.misses == {Cause.ABSENT: 3}
+        assert counted.hit_rate == 1 / 4
+
+    with_pools(work)
+
+
+def test_a_lookup_says_why_a_block_is_not_there() -> None:
+    async def work(pools: Pools) -> None:
+        for node in pools.fabric.nodes.values():
+            node.reachable = False
+        assert not await pools["other"].exists(key(1))
+        assert pools["other"].statistics().misses == {Cause.UNREACHABLE: 1}
+
+    with_pools(work)
+
+
+def test_a_lookup_of_nothing_counts_nothing() -> None:
+    async def work(pools: Pools) -> None:
+        assert await pools["other"].count_prefix([]) == 0
+        assert pools["other"].statistics().looked_up == 0
+
+    with_pools(work)

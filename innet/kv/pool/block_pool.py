@@ -183,8 +183,9 @@ class BlockPool:
 
     async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
         """Whether a block is here, or at a home, or in a cache on the way there."""
-        self._check(key)
-        return await self._parts.finder.exists(key, self._timeout(timeout_s))
+        absence = await self._absence(key, timeout_s)
+        self._count_lookup(int(absence is None), absence, 1)
+        return absence is None
 
     async def exists_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
@@ -204,12 +205,18 @@ class BlockPool:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + self._timeout(timeout_s)
         window = self._settings.window
-        for start in range(0, len(keys), window):
+        count = 0
+        gap: Cause | None = None
+        while count < len(keys) and gap is None:
             left_s = max(0.0, end_s - loop.time())
-            found = await self.exists_many(keys[start : start + window], timeout_s=left_s)
-            if not all(found):
-                return start + found.index(False)
-        return len(keys)
+            absences = await asyncio.gather(
+                *(self._absence(key, left_s) for key in keys[count : count + window])
+            )
+            found = next((i for i, each in enumerate(absences) if each), len(absences))
+            gap = absences[found] if found < len(absences) else None
+            count += found
+        self._count_lookup(count, gap, len(keys))
+        return count
 
     async def prefetch(
         self,
@@ -281,6 +288,19 @@ class BlockPool:
                 return await work(key)
 
         return await asyncio.gather(*map(one, keys))
+
+    async def _absence(self, key: BlockKey, timeout_s: float | None) -> Cause | None:
+        self._check(key)
+        return await self._parts.finder.absence(key, self._timeout(timeout_s))
+
+    def _count_lookup(self, found: int, gap: Cause | None, looked_up: int) -> None:
+        """Count blocks of which the first ``found`` are there, and the next is not: ``gap``."""
+        self._counts.looked_up += looked_up
+        self._counts.found += found
+        if gap is not None:
+            self._counts.misses[gap] += 1
+            if after := looked_up - found - 1:
+                self._counts.misses[Cause.AFTER_GAP] += after
 
     def _timeout(self, timeout_s: float | None) -> float:
         return checked_timeout(timeout_s, self._settings.timeout_s)

@@ -96,24 +96,26 @@ class Finder:
         self._hear()
         return self._has(name)
 
-    async def exists(self, key: BlockKey, timeout_s: float) -> bool:
-        """Whether a block is here or at a home."""
+    async def absence(self, key: BlockKey, timeout_s: float) -> Cause | None:
+        """Why a block is neither here nor at a home; ``None`` if it is."""
         if self.is_here(key.name):
-            return True
+            return None
         end_s = self._now_s() + timeout_s
+        cause: Cause | None = None
         try:
             async with asyncio.timeout_at(end_s), self._window:
                 if key.name in self._notes and await self._notes.bring(key.name):
-                    return True
+                    return None
                 homes = self._members.homes(key.block_hash)
                 for home, time_s in self._turns(homes, end_s):
                     with self._members.asking(home) as asked:
                         asked.outcome = await self._network.probe(key.name, home, time_s)
                     if asked.outcome is Outcome.HERE:
-                        return True
+                        return None
+                    cause = cause or OUTCOME_CAUSES[asked.outcome]
         except TimeoutError:
-            pass
-        return False
+            return cause or Cause.LATE
+        return cause or (Cause.ABSENT if homes else Cause.NO_HOME)
 
     def _has(self, name: str) -> bool:
         return bool(self._local.tiers.tier(name) or self._offered.tiers.tier(name))

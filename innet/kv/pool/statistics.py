@@ -32,6 +32,8 @@ class Cause(Enum):
     LATE = "late"
     UNTRUSTED = "untrusted"
     UNREACHABLE = "unreachable"
+    AFTER_GAP = "after a gap"
+    """A block before it in its prompt was not found, so nobody looked for this one."""
     REFUSED = "refused"
     """A home had no room for it, or could not get it."""
 
@@ -73,7 +75,9 @@ class PoolStatistics:
 
     Attributes:
         hits: blocks got, by where they were.
-        misses: blocks asked for and not got.
+        misses: blocks asked for and not there, by gets and by lookups.
+        looked_up: blocks that ``exists`` and ``count_prefix`` were asked for.
+        found: of these, the blocks that were there; of a prompt's, those before the first gap.
         hit_bytes: of the blocks got.
         shared: gets that another get's fetch has served.
         puts: blocks put.
@@ -89,6 +93,8 @@ class PoolStatistics:
 
     hits: Counter[Place] = field(default_factory=Counter)
     misses: Counter[Cause] = field(default_factory=Counter)
+    looked_up: int = 0
+    found: int = 0
     hit_bytes: int = 0
     shared: int = 0
     puts: int = 0
@@ -103,6 +109,12 @@ class PoolStatistics:
 
     @property
     def hit_rate(self) -> float:
-        """Blocks got of those asked for; 0 before the first."""
+        """Blocks that were there of those asked for; 0 before the first.
+
+        Where blocks are looked up, it is the part of these that was found: who looks up first gets
+        only what is there. Without lookups, it is the part of the gets that had a block.
+        """
+        if self.looked_up:
+            return self.found / self.looked_up
         asked = self.hits.total() + self.misses.total()
         return self.hits.total() / asked if asked else 0.0

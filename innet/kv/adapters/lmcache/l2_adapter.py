@@ -98,6 +98,8 @@ class InnetL2Adapter(L2AdapterInterface):
             "type": type(self).__name__,
             "hits": {place.value: count for place, count in statistics.hits.items()},
             "misses": {cause.value: count for cause, count in statistics.misses.items()},
+            "looked_up": statistics.looked_up,
+            "found": statistics.found,
             "stored_object_count": statistics.puts,
         }
 
