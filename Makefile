@@ -15,7 +15,7 @@ PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: more at once than there are cores.
 PYTEST_WORKERS ?= 4
 
-.PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint format demo bench clean \
+.PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint audit format demo bench clean \
     soak swarm swarm-mutations kv-adapters fuzz interop ndnts-where-npm-is
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
 	@echo "make sanitize-threads  the same under ThreadSanitizer"
+	@echo "make audit         known vulnerabilities; bugprone and cert checks of clang-tidy"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
 	@echo "make format        let ruff and clang-format rewrite the sources"
 	@echo "make bench         every benchmark in its quick mode"
@@ -143,6 +144,9 @@ sanitize-threads: $(VENV)/.ready
 
 lint: build
 	@scripts/lint.sh
+
+audit: build
+	@scripts/audit.sh
 
 format: $(VENV)/.ready
 	@ruff check --fix-only --quiet .

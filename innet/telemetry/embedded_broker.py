@@ -12,7 +12,7 @@ from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.mqtt_broker import Broker, BrokerLimits
 from innet.telemetry.mqtt_session import Listener
 
-PASSWORD_NAME = "broker.password"
+PASSWORD_NAME = "broker.password"  # noqa: S105  # a file name
 """File in the run directory with the password of the port; only its owner can read it."""
 _LOOPBACK = "127.0.0.1"
 _USER = "innet"
