@@ -1,6 +1,7 @@
 #include "transport/endpoint/operation_streams.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace innet {
@@ -27,8 +28,10 @@ bool OperationStreams::Stream::claim(std::uint64_t seq, std::uint32_t reserves) 
 
 /// A reserved one goes before those that were called after it.
 void OperationStreams::Stream::wait(Waiting&& later) {
-    const auto behind = std::ranges::find_if(
-        waiting, [&](const Waiting& other) { return other.operation.seq > later.operation.seq; });
+    auto behind = waiting.end();  // the place of nearly all: numbers ascend
+    while (behind != waiting.begin() && std::prev(behind)->operation.seq > later.operation.seq) {
+        --behind;
+    }
     waiting.insert(behind, std::move(later));
 }
 

@@ -77,18 +77,41 @@ struct Exchanges {
         });
     }
 
+    void fail(std::uint64_t seq, const std::string& why) {
+        FailureSpec failure;
+        failure.seq = seq;
+        failure.why = why;
+        streams.fail(kStream, failure, network.now());
+        pass(1ms);
+    }
+
+    /// What others get instead of rank 0's tensor, once its call has failed.
+    std::string failure(std::uint64_t seq) {
+        const PacketRef packet = answer(seq);
+        const auto data = packet ? wire::DataView::parse(packet.bytes()) : std::nullopt;
+        if (!data || !data->tensor_error()) return "";
+        return {data->content().begin(), data->content().end()};
+    }
+
     /// What others get of rank 0's tensor; empty while there is none.
     std::vector<std::uint8_t> content(std::uint64_t seq) {
+        const PacketRef packet = answer(seq);
+        if (!packet) return {};
+        const wire::ByteView found = wire::DataView::parse(packet.bytes())->content();
+        return {found.begin(), found.end()};
+    }
+
+    /// The packet that others get for the first segment of rank 0's tensor, if any.
+    PacketRef answer(std::uint64_t seq) {
         const wire::Name segment = name(tensor_uri(0, seq) + "/seg=0");
         wire::InterestFields fields;
         fields.name = segment.view();
         std::vector<std::uint8_t> packet(256);
         packet.resize(wire::encode_interest(fields, packet));
         const auto interest = wire::InterestView::parse(packet);
-        const Production production = first.endpoint().produce(*interest, true, network.now());
-        if (production.kind != Production::Kind::kData) return {};
-        const wire::ByteView found = wire::DataView::parse(production.data.bytes())->content();
-        return {found.begin(), found.end()};
+        Production production = first.endpoint().produce(*interest, true, network.now());
+        return production.kind == Production::Kind::kData ? std::move(production.data)
+                                                          : PacketRef();
     }
 
     /// Whether others still get rank 0's tensor.
@@ -400,4 +423,73 @@ TEST_CASE("a closed stream cancels what waits, lets go on what started, and take
     x.streams.release(kStream, 5, x.network.now());
     x.streams.cancel(4, x.network.now());
     CHECK(x.ended.size() == 5);
+}
+
+TEST_CASE("a failed call is published at its turn, and delays no other call") {
+    Exchanges x;
+    x.fail(0, "rank 0 failed");
+    CHECK(x.failure(0) == "rank 0 failed");
+    for (std::uint64_t seq = 1; seq < 3; ++seq) x.submit(seq);
+    x.fail(3, "rank 0 failed again");
+    x.submit(4);
+    CHECK(x.started(2));
+    // Not earlier: rank 1 could end call 3, and drop its tensor of call 1.
+    CHECK(x.failure(3) == "");
+    x.peer_publishes(1);
+    CHECK(x.failure(3) == "rank 0 failed again");
+    CHECK(!x.started(4));
+    x.peer_publishes(2);
+    CHECK(x.started(4));
+}
+
+TEST_CASE("a number belongs to the call or to its failure, whichever used it first") {
+    Exchanges x;
+    x.submit(0);
+    x.fail(0, "too late");
+    CHECK(x.failure(0) == "");
+    CHECK(x.retained(0));
+    x.fail(1, "first");
+    x.fail(1, "second");
+    CHECK(x.failure(1) == "first");
+    x.submit(1);
+    REQUIRE(x.completion(1));
+    CHECK(x.completion(1)->status == OperationStatus::kCancelled);
+    CHECK(!x.started(1));
+    x.peer_publishes(0);
+    CHECK(x.completion(0)->status == OperationStatus::kDone);
+}
+
+TEST_CASE("numbers of a call that failed in the middle keep their order among those that wait") {
+    Exchanges x;
+    x.submit(0);
+    x.submit(1);
+    x.submit(2, true, 1h, 2);  // and 3 and 4
+    x.submit(5);
+    x.submit(6);
+    x.fail(4, "the second half failed");
+    x.fail(3, "the first half failed");
+    x.peer_publishes(0);
+    x.peer_publishes(1);
+    x.peer_publishes(2);
+    CHECK(x.failure(3) == "the first half failed");
+    CHECK(x.failure(4) == "the second half failed");
+    CHECK(x.started(5));
+    x.peer_publishes(5);
+    x.peer_publishes(6);
+    for (const OperationId id : {0U, 1U, 2U, 5U, 6U}) {
+        REQUIRE(x.completion(id));
+        CHECK(x.completion(id)->status == OperationStatus::kDone);
+    }
+    CHECK(x.ended.size() == 5);
+}
+
+TEST_CASE("a failure is dropped when a call that is the depth later has ended on all ranks") {
+    Exchanges x;
+    x.fail(0, "rank 0 failed");
+    for (std::uint64_t seq = 1; seq <= kDepth; ++seq) {
+        CHECK(x.failure(0) == "rank 0 failed");
+        x.submit(seq);
+        x.peer_publishes(seq);
+    }
+    CHECK(x.failure(0) == "");
 }
