@@ -13,13 +13,16 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from innet.errors import InnetError, PeerError, SecurityError
-from innet.masking import MaskedSum
+from innet.masking import MaskedSum, MaskedTotal
 from innet.masking.masked_round import MaskedRound
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 from tests.masking.adversary import watching
+from tests.masking.dying_ranks import Death, Died, World
 
 RANKS = 3
 FAILED = 1
@@ -167,3 +170,42 @@ def test_a_failure_after_all_is_revealed_leaves_the_others_their_sum(run, step, 
     for error in second:
         assert isinstance(error, InnetError)
         assert "no masked sums any more" in str(error)
+
+
+NODES = ("h0", "h1", "h2", "h3", "h4")
+THRESHOLD = 4
+STEPS = ["advertise", "deal", "mask", "sign", "reveal", "unmask"]
+
+
+@st.composite
+def deaths(draw: st.DrawFn) -> list[Death]:
+    some = st.sets(st.sampled_from(NODES))
+    node = draw(st.sampled_from(["h0", "h2", "h3", "h4"]))
+    return [Death(node, draw(st.integers(0, 20)), draw(st.booleans()), draw(some))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(deaths(), st.sampled_from(STEPS))
+def test_a_failure_beside_a_death_gives_no_wrong_sum_and_reveals_one_set_at_most(dying, step):
+    def two_sums(comm: Any) -> list[Any]:
+        sums = MaskedSum(comm, limit=1e5, threshold=THRESHOLD)
+        value = 10 ** NODES.index(comm.nodes[comm.rank])
+        outcomes = []
+        for _ in range(2):
+            try:
+                outcomes.append(sums.allreduce(np.array([value])))
+            except (InnetError, MemoryError) as error:
+                outcomes.append(error)
+        return outcomes
+
+    with watching() as rounds, failing_step(step, MemoryError):
+        results = World(NODES, dying).run(two_sums)
+    for result in results.values():
+        if isinstance(result, Died):
+            continue
+        for outcome in result:
+            if isinstance(outcome, MaskedTotal):
+                added = sum(10 ** NODES.index(node) for node in outcome.contributors)
+                assert outcome.total.tolist() == [added]
+    for seen in rounds.values():
+        assert len({included for _, _, included, _ in seen.revealed}) <= 1
