@@ -6,12 +6,15 @@ import asyncio
 import json
 import random
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from innet.collectives.one_sided import array_server
 from innet.collectives.one_sided.records import decode_reply
+from innet.collectives.one_sided.registered_array import RegisteredArray
 from innet.errors import (
     Cancelled,
     CollectiveError,
@@ -216,6 +219,29 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
         other.get("x" * 900, 0)
     assert registered.version == 0
     assert set(other.get("small", 0).array) == {250}
+
+
+@pytest.mark.parametrize("place", ["memory for what comes", "the write"])
+def test_a_put_that_fails_at_its_owner_is_refused_with_the_cause(trio, monkeypatch, place):
+    """The owner serves the next request all the same."""
+    owner, asker, _ = trio.communicators
+    memory = np.zeros(4, np.float32)
+    name = f"fails at its owner: {place}"
+    owner.register(name, memory)
+
+    def fail(*_):
+        raise MemoryError("no room for 4 elements")
+
+    with monkeypatch.context() as patched:
+        if place == "the write":
+            patched.setattr(RegisteredArray, "write", fail)
+        else:
+            patched.setattr(array_server, "np", SimpleNamespace(empty=fail))
+        with pytest.raises(CollectiveError, match="MemoryError: no room for 4 elements") as caught:
+            asker.put(name, 0, np.ones(4, np.float32))
+    assert f"rank 0 could not write '{name}'" in str(caught.value)
+    asker.put(name, 0, np.full(4, 2, np.float32))
+    assert memory.tolist() == [2, 2, 2, 2]
 
 
 def test_a_put_of_rows_into_an_array_without_rows_is_refused_at_once(trio):

@@ -17,6 +17,7 @@ from innet.collectives.one_sided.records import (
     GetRequest,
     Located,
     PutRequest,
+    Refused,
     Release,
     Reply,
     Written,
@@ -203,10 +204,10 @@ class ArrayServer:
     def _fetch_put(self, waiting: _Waiting, request: PutRequest, array: RegisteredArray) -> None:
         try:
             array.require_fit(request.dtype, request.shape, request.rows)
-        except MismatchError as error:
-            self._reply(waiting.client, waiting.number, refusal("mismatch", str(error)))
+            incoming = np.empty(request.shape, array.memory.dtype)
+        except Exception as error:
+            self._reply(waiting.client, waiting.number, self._refusal_of_put(request, error))
             return
-        incoming = np.empty(request.shape, array.memory.dtype)
 
         def ended(status: int, detail: str) -> None:
             self._background.post(
@@ -239,9 +240,18 @@ class ArrayServer:
             try:
                 version = array.write(incoming, request.rows, request.combine)
                 reply = Written(version=version)
-            except ReductionOverflow as error:
-                reply = refusal("overflow", str(error))
+            except Exception as error:
+                reply = self._refusal_of_put(request, error)
         self._reply(waiting.client, waiting.number, reply)
+
+    def _refusal_of_put(self, request: PutRequest, error: Exception) -> Refused:
+        """What the requester is told of a put that ended here with ``error``."""
+        if isinstance(error, MismatchError):
+            return refusal("mismatch", str(error))
+        if isinstance(error, ReductionOverflow):
+            return refusal("overflow", str(error))
+        cause = f"{type(error).__name__}: {error}"
+        return refusal("failed", f"rank {self._rank} could not write {request.name!r}: {cause}")
 
     def _reply(self, client: int, number: int, reply: Reply) -> None:
         kind = f"/reply/{client}"
