@@ -278,6 +278,27 @@ TEST_CASE("another operation under the same number is a mismatch that says what 
     }
 }
 
+TEST_CASE("who fetches what a failed call was to publish ends with its cause, early or late") {
+    for (const bool failed_first : {true, false}) {
+        CAPTURE(failed_first);
+        Pair pair;
+        const FailureSpec failure{
+            {name("/job/g0/1")}, {}, 0, wire::TensorErrorCode::kFailed, "rank 1 (h1): no memory"};
+        std::vector<std::uint8_t> into(100);
+        if (failed_first) pair.second.endpoint().fail(failure);
+        pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());
+        pair.network.run_for(10ms);
+        if (!failed_first) {
+            CHECK(pair.first.completion(1) == nullptr);
+            pair.second.endpoint().fail(failure);
+        }
+        REQUIRE(pair.run_until_complete(pair.first, 1));
+        CHECK(pair.first.completion(1)->status == OperationStatus::kPeerFailed);
+        CHECK(pair.first.completion(1)->detail == "rank 1 (h1): no memory");
+        CHECK(pair.first.pending() == 0);
+    }
+}
+
 TEST_CASE("a shorter or longer tensor elsewhere is a mismatch that names both lengths") {
     for (const std::size_t theirs : {500U, 1500U, 40'000U}) {
         CAPTURE(theirs);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr StreamId kStream = 7;
 constexpr std::uint32_t kDepth = 2;
+constexpr const char* kWhy = "rank 0 (h0): its call failed";
 
 /// Rank 0 with a stream of exchanges: operation `seq` publishes rank 0's tensor and fetches rank
 /// 1's, so it ends when rank 1 publishes. An operation's id is its sequence number.
@@ -112,6 +113,17 @@ struct Exchanges {
         Production production = first.endpoint().produce(*interest, true, network.now());
         return production.kind == Production::Kind::kData ? std::move(production.data)
                                                           : PacketRef();
+    }
+
+    void fail(std::uint64_t seq) {
+        streams.fail(kStream, {{}, {}, seq, wire::TensorErrorCode::kFailed, kWhy}, network.now());
+        pass(10ms);
+    }
+
+    /// Whether others are told that rank 0's call failed.
+    bool told_of_failure(std::uint64_t seq) {
+        const std::vector<std::uint8_t> told = content(seq);
+        return std::string(told.begin(), told.end()) == kWhy;
     }
 
     /// Whether others still get rank 0's tensor.
@@ -264,6 +276,59 @@ TEST_CASE("a reserved number that is given up holds nobody back") {
     x.streams.release(kStream, 2, x.network.now());
     x.pass(10ms);
     CHECK(x.started(4));
+}
+
+TEST_CASE("a call that failed is told to others at its turn, and keeps no place") {
+    Exchanges x;
+    x.submit(0);
+    x.submit(1);
+    x.fail(2);
+    x.submit(3);
+    CHECK(!x.told_of_failure(2));  // its turn comes when 0 has ended
+    x.peer_publishes(0);
+    CHECK(x.told_of_failure(2));
+    CHECK(!x.started(3));
+    x.peer_publishes(1);
+    CHECK(x.started(3));
+    CHECK(x.completion(2) == nullptr);  // its caller knows
+    x.peer_publishes(3);
+    CHECK(x.completion(3)->status == OperationStatus::kDone);
+    CHECK(!x.told_of_failure(1));
+}
+
+TEST_CASE("a number is used once, by an operation or by a failure, whichever comes first") {
+    Exchanges x;
+    x.submit(0);
+    x.fail(0);
+    CHECK(x.content(0) == x.tensor);
+    x.fail(1);
+    x.submit(1);
+    CHECK(x.told_of_failure(1));
+    REQUIRE(x.completion(1) != nullptr);
+    CHECK(x.completion(1)->status == OperationStatus::kCancelled);
+    x.peer_publishes(0);
+    CHECK(x.completion(0)->status == OperationStatus::kDone);
+}
+
+TEST_CASE("a reserved operation fails at once, one that was released never does") {
+    Exchanges x;
+    x.submit(0, true, 1h, 2);
+    x.submit(3);
+    x.peer_publishes(0);
+    x.fail(1);
+    CHECK(x.told_of_failure(1));
+    x.streams.release(kStream, 2, x.network.now());
+    x.fail(2);
+    CHECK(!x.told_of_failure(2));
+    CHECK(x.started(3));
+}
+
+TEST_CASE("a failure in a closed stream, or in none, changes nothing") {
+    Exchanges x;
+    x.streams.close(kStream);
+    x.fail(0);
+    x.streams.fail(kStream + 1, {{}, {}, 0, wire::TensorErrorCode::kFailed, kWhy}, x.network.now());
+    CHECK(!x.retained(0));
 }
 
 TEST_CASE("an operation that waits for its turn ends at its own deadline, and says for whom") {

@@ -161,6 +161,49 @@ TEST_CASE("who waits for what an ended producer never publishes gets an error, e
     CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=6/seg=0") == Kind::kPending);
 }
 
+TEST_CASE("a call that failed answers who waits and who asks later, whatever the type") {
+    Fixture fixture;
+    fixture.ask("/job/g0/3/sum.u8/seq=4/seg=0");
+    fixture.ask("/job/g0/3/max.f32/seq=4/seg=1");
+    fixture.ask("/job/g0/3/sum.u8/seq=5/seg=0");
+    fixture.ask("/job/g0/3/p2p.u8/0/7/seq=4/seg=0");
+    fixture.publisher.fail({{name("/job/g0/3"), name("/job/other/3")},
+                            {},
+                            4,
+                            wire::TensorErrorCode::kOverflow,
+                            "rank 3 (h3): no room"});
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=4/seg=0",
+                                                            "/job/g0/3/max.f32/seq=4/seg=1"});
+    CHECK(fixture.publisher.waiting_count() == 2);
+    const Production late = fixture.ask("/job/g0/3/prod.i64/seq=4/seg=9");
+    REQUIRE(late.kind == Kind::kData);
+    const auto error = wire::DataView::parse(late.data.bytes());
+    CHECK(error->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kOverflow));
+    const wire::ByteView why = error->content();
+    CHECK(std::string(why.begin(), why.end()) == "rank 3 (h3): no room");
+    fixture.publisher.publish(fixture.spec("/sum.u8", 5));
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=5/seg=0") == Kind::kData);
+    fixture.publisher.retire(name("/job/g0/3"), 4);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=4/seg=0") != Kind::kData);
+}
+
+TEST_CASE("the failure of a message is no failure of a collective or of another message") {
+    Fixture fixture;
+    const FailureSpec failure{
+        {name("/job/g0/3")}, name("/0/7"), 1, wire::TensorErrorCode::kFailed, "no message"};
+    fixture.ask("/job/g0/3/f32/0/7/seq=1/seg=0");
+    fixture.publisher.fail(failure);
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/f32/0/7/seq=1/seg=0"});
+    CHECK(fixture.kind("/job/g0/3/i8/0/7/seq=1/seg=0") == Kind::kData);
+    CHECK(fixture.kind("/job/g0/3/f32/seq=1/seg=0") == Kind::kPending);
+    CHECK(fixture.kind("/job/g0/3/f32/0/8/seq=1/seg=0") == Kind::kPending);
+    CHECK(fixture.kind("/job/g0/3/f32/0/7/seq=2/seg=0") == Kind::kPending);
+    fixture.publisher.retire(name("/job/g0/3"), 9);
+    CHECK(fixture.kind("/job/g0/3/f32/0/7/seq=1/seg=0") == Kind::kData);
+    fixture.publisher.retire(name("/job/g0/3/f32/0/7"), 1);
+    CHECK(fixture.kind("/job/g0/3/f32/0/7/seq=1/seg=0") != Kind::kData);
+}
+
 TEST_CASE("messages are retired by their own name") {
     Fixture fixture;
     PublicationSpec message = fixture.spec("/p2p.u8/0/7", 1);
