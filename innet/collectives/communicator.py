@@ -317,6 +317,20 @@ class Communicator(
         """
         return self._calls.call(what, numbers, synchronising, on_failure)
 
+    def fail(self, what: str, error: BaseException) -> None:
+        """In place of a collective call that cannot be made: fails it on every rank that needs it.
+
+        Args:
+            what: names the call for people.
+            error: why; the error of the others tells it.
+        """
+        try:
+            with self.collective(what):
+                raise error
+        except BaseException as raised:
+            if raised is not error:
+                raise
+
     # About the group.
 
     def explain(self, size_bytes: int) -> str:

@@ -68,6 +68,17 @@ class MessageCalls:
         """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
         self.isend(array, to, tag).wait_or_cancel()
 
+    def fail_send(self, to: int, tag: int, error: BaseException) -> None:
+        """In place of a :meth:`send` that cannot be made: the receive of it raises ``error``."""
+        self._check_peer(to)
+        self._messages.fail(to, tag, error)
+
+    def skip_recv(self, source: int, tag: int) -> None:
+        """In place of a :meth:`recv` that cannot be made: drops the message that is its."""
+        self._check_peer(source)
+        if not self._any_source.knows(tag):
+            self._messages.confirm(source, tag, self._messages.next_incoming(source, tag))
+
     def irecv(
         self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
     ) -> Work[Array]:

@@ -165,17 +165,14 @@ class PointToPoint:
         The receive that belongs to a send that fails ends with an error that says so: it would
         take the next message for this one.
         """
-        with self._lock:
-            channel = self._outgoing.setdefault((to, tag), Channel(to, tag))
+        channel = self._channel(to, tag)
         try:
             contribution = as_input(array)
             type_name = copied_type(array)
             what = f"send({type_name}, shape {tuple(array.shape)}, to={to}, tag={tag})"
             kind = _core.Name(f"/{type_name}/{to}/{tag}")
         except BaseException as error:
-            with channel.lock:
-                channel.queue.append(error)
-                self._start_waiting(channel)
+            self.fail(to, tag, error)
             raise
 
         def start() -> int:
@@ -202,6 +199,17 @@ class PointToPoint:
             )
             channel.queue.append(_QueuedSend(start, posted))
         return 0, posted, what
+
+    def fail(self, to: int, tag: int, error: BaseException) -> None:
+        """Take the place of a message to rank ``to`` that failed; its receive ends with why."""
+        channel = self._channel(to, tag)
+        with channel.lock:
+            channel.queue.append(error)
+            self._start_waiting(channel)
+
+    def _channel(self, to: int, tag: int) -> Channel:
+        with self._lock:
+            return self._outgoing.setdefault((to, tag), Channel(to, tag))
 
     def _start_waiting(self, channel: Channel) -> None:
         while channel.queue and channel.has_room:

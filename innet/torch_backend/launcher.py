@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from innet.collectives import Communicator
 from innet.torch_backend.work import CollectiveWork, Copy, Part, Pending, Together
 
 _CALLBACK_THREADS = 16
 """Futures whose callbacks may wait for other operations at once; threads start when needed."""
+
+
+Fail = Callable[[BaseException], None]
+"""Tells the other ranks of an error in place of a contribution to them."""
+
+
+class CalledOff(Exception):
+    """No rank makes the steps that are left: all of them know ``cause``."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +40,25 @@ class Step:
         submit: starts it.
         finish: puts the result where the caller wants it, as far as the network has not.
         ready: returns when what ``submit`` needs is there; ``None`` when it is there already.
+        fail: in place of ``submit``; ``None`` for a collective, which the communicator fails.
     """
 
     submit: Callable[[], Pending]
     finish: Callable[[], None] | None = None
     ready: Callable[[], None] | None = None
+    fail: Fail | None = None
 
 
-def submit_all(steps: Sequence[Step]) -> Together:
-    """Start steps that are ready, one after the other."""
-    return Together([Part(step.submit(), step.finish) for step in steps])
+class _CurrentCall(threading.local):
+    """The call that a thread makes.
+
+    Attributes:
+        what: names it for people.
+        is_started: whether its steps, or their failures, are in their place among others'.
+    """
+
+    what = "a call"
+    is_started = False
 
 
 class Launcher:
@@ -43,15 +67,42 @@ class Launcher:
     An operation starts in the caller's thread. One that has to wait for something first (the copy
     of a tensor from a device, or what another operation brings) starts in a thread of its own, and
     what is called after it starts after it.
+
+    A call uses up its place in the order whatever becomes of it: what fails here before it was
+    started fails on the other ranks as well.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+        self._current = _CurrentCall()
         self.callbacks = ThreadPoolExecutor(_CALLBACK_THREADS, "innet-callbacks")
         self._thread = ThreadPoolExecutor(1, "innet-launcher")
         self._order = threading.Lock()
         self._deferred = 0
         self._unended: set[_Deferred] = set()
         self._batch: list[CollectiveWork] | None = None
+
+    @property
+    def what(self) -> str:
+        """The call that this thread makes, in words."""
+        return self._current.what
+
+    @contextmanager
+    def call(self, what: str, fail: Fail | None = None) -> Iterator[None]:
+        """A block that starts one operation, or fails it on every rank.
+
+        Args:
+            what: names it for people.
+            fail: fails it; by default it is a collective.
+        """
+        self._current.what, self._current.is_started = what, False
+        try:
+            yield
+        except BaseException as error:
+            if not self._current.is_started:
+                fail = fail or functools.partial(self._communicator.fail, what)
+                self._in_order(functools.partial(fail, error))
+            raise
 
     def start(
         self,
@@ -60,16 +111,31 @@ class Launcher:
         stored: Sequence[Copy] = (),
         source_of: Callable[[], int] | None = None,
     ) -> CollectiveWork:
-        """Start the steps one after the other; the work ends when all have ended."""
+        """Start the steps one after the other; the work ends when all have ended.
+
+        Called within :meth:`call`.
+        """
         with self._order:
+            self._current.is_started = True
             if self._deferred == 0 and all(step.ready is None for step in steps):
-                parts = submit_all(steps).parts
+                parts = self.submit(self._current.what, steps).parts
             else:
                 parts = self._defer(steps)
         work = CollectiveWork(parts, result, self.callbacks, source_of, stored)
         if self._batch is not None:
             self._batch.append(work)
         return work
+
+    def submit(self, what: str, steps: Sequence[Step]) -> Together:
+        """Start steps one after the other, each when it is ready; not to be called elsewhere.
+
+        After an error of one, those behind it fail on every rank.
+        """
+        parts = [
+            Part(self._submit_first(what, steps[place:]), step.finish)
+            for place, step in enumerate(steps)
+        ]
+        return Together(parts)
 
     def start_batch(self) -> None:
         """From now on, remember what is started."""
@@ -99,20 +165,60 @@ class Launcher:
         parts = [Part(pending, step.finish) for pending, step in zip(deferred, steps, strict=True)]
         self._deferred += 1
         self._unended.update(deferred)
-        self._thread.submit(self._launch, steps, deferred)
+        self._thread.submit(self._launch, self._current.what, steps, deferred)
         return parts
 
-    def _launch(self, steps: Sequence[Step], deferred: Sequence[_Deferred]) -> None:
-        for step, pending in zip(steps, deferred, strict=True):
+    def _launch(self, what: str, steps: Sequence[Step], deferred: Sequence[_Deferred]) -> None:
+        for place, pending in enumerate(deferred):
             try:
-                if step.ready is not None:
-                    step.ready()
-                pending.begin(step.submit())
+                pending.begin(self._submit_first(what, steps[place:]))
             except Exception as problem:
+                cause = problem.cause if isinstance(problem, CalledOff) else problem
                 # What follows depends on what failed.
-                for rest in deferred[deferred.index(pending) :]:
-                    rest.fail(problem)
+                for rest in deferred[place:]:
+                    rest.fail(cause)
                 break
+        self._no_longer_deferred(deferred)
+
+    def _submit_first(self, what: str, steps: Sequence[Step]) -> Pending:
+        """Start the first of the steps that are left of a call; after an error, all of them fail.
+
+        Raises:
+            CalledOff: no rank starts any of them.
+        """
+        first, unstarted = steps[0], steps
+        try:
+            if first.ready is not None:
+                first.ready()
+            unstarted = steps[1:]
+            if first.fail is not None:
+                return first.submit()
+            with self._communicator.collective(what):
+                return first.submit()
+        except BaseException as error:
+            is_called_off = isinstance(error, CalledOff) and len(unstarted) == len(steps)
+            for step in () if is_called_off else unstarted:
+                if step.fail is not None:
+                    step.fail(error)
+                else:
+                    self._communicator.fail(what, error)
+            raise
+
+    def _in_order(self, fail: Callable[[], None]) -> None:
+        """Run ``fail`` after what was called before has started."""
+
+        def run() -> None:
+            fail()
+            self._no_longer_deferred(())
+
+        with self._order:
+            if self._deferred == 0:
+                fail()
+            else:
+                self._deferred += 1
+                self._thread.submit(run)
+
+    def _no_longer_deferred(self, deferred: Sequence[_Deferred]) -> None:
         with self._order:
             self._deferred -= 1
             self._unended.difference_update(deferred)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -25,7 +26,8 @@ from torch.distributed import ProcessGroup, ReduceOp
 
 from innet.collectives import Communicator, init
 from innet.torch_backend import short_forms
-from innet.torch_backend.launcher import Launcher, Step
+from innet.torch_backend.agreement import agreed
+from innet.torch_backend.launcher import Fail, Launcher, Step
 from innet.torch_backend.monitored_barrier import monitored_barrier
 from innet.torch_backend.operation import operation
 from innet.torch_backend.options import Options
@@ -33,7 +35,7 @@ from innet.torch_backend.reductions import reduction_of
 from innet.torch_backend.registration import BACKEND_NAME
 from innet.torch_backend.sparse import SparseSum
 from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
-from innet.torch_backend.steps import StepBuilder
+from innet.torch_backend.steps import StepBuilder, fail_nothing
 from innet.torch_backend.tensors import only, only_list, split_sizes
 from innet.torch_backend.work import CollectiveWork, Pending
 from innet.worker.exit_hooks import before_close, no_more_before_close
@@ -50,6 +52,33 @@ _ALLTOALL = AllToAllOptions()
 _BARRIER = BarrierOptions()
 
 
+def _fail_send(
+    group: InnetProcessGroup, tensors: Sequence[torch.Tensor], dst: int, tag: int
+) -> Fail:
+    return lambda error: group.communicator.fail_send(dst, tag, error)
+
+
+def _fail_recv(
+    group: InnetProcessGroup, tensors: Sequence[torch.Tensor], src: int, tag: int
+) -> Fail:
+    return lambda _error: group.communicator.skip_recv(src, tag)
+
+
+def _fail_alltoall(group: InnetProcessGroup, *_: object) -> Fail:
+    return group.steps.fail_alltoall
+
+
+def _fail_alltoall_single(
+    group: InnetProcessGroup,
+    output: torch.Tensor,
+    input: torch.Tensor,
+    output_split_sizes: Sequence[int],
+    input_split_sizes: Sequence[int],
+    *_: object,
+) -> Fail | None:
+    return group.steps.fail_alltoall if output_split_sizes or input_split_sizes else None
+
+
 class InnetProcessGroup(ProcessGroup):
     """A process group of some of the job's ranks.
 
@@ -64,6 +93,8 @@ class InnetProcessGroup(ProcessGroup):
         communicator: what carries it out; its :meth:`~Communicator.stats` and
             :meth:`~Communicator.explain` tell more.
         options: what it was made with.
+        launcher: what starts its operations.
+        steps: what these are made of.
     """
 
     supports_splitting = True
@@ -92,9 +123,9 @@ class InnetProcessGroup(ProcessGroup):
         self._splits = 0
         self._name = ""
         self._description = "undefined"
-        self._steps = StepBuilder(communicator)
+        self.steps = StepBuilder(communicator)
         self._staging = Staging(device or Cuda())
-        self._launcher = Launcher()
+        self.launcher = Launcher(communicator)
         before_close(self.shutdown)
 
     # About the group.
@@ -199,7 +230,7 @@ class InnetProcessGroup(ProcessGroup):
         """Leave the group; ``destroy_process_group`` calls it. Safe to call twice."""
         no_more_before_close(self.shutdown)
         self.communicator.close()
-        self._launcher.close()
+        self.launcher.close()
 
     def abort(self) -> None:
         """End all operations under way here with an error and leave the group, waiting for nobody.
@@ -207,7 +238,7 @@ class InnetProcessGroup(ProcessGroup):
         Those who wait for them, in whichever thread, hear of it.
         """
         self.communicator.abort("the process group was aborted in this process")
-        self._launcher.close()
+        self.launcher.close()
 
     # Reductions.
 
@@ -220,7 +251,7 @@ class InnetProcessGroup(ProcessGroup):
         if tensor.layout is not torch.strided:
             reduction = reduction_of(opts.reduceOp, tensor.dtype)
             steps = SparseSum(self.communicator, tensor, reduction).steps()
-            return self._launcher.start(steps, [tensor])
+            return self.launcher.start(steps, [tensor])
         return self._start(self._allreduce_calls([tensor], opts.reduceOp), [tensor])
 
     @operation("all_reduce")
@@ -241,12 +272,12 @@ class InnetProcessGroup(ProcessGroup):
         root, op = opts.rootRank, opts.reduceOp
         if root == self.rank():
             call = Call(
-                lambda host: [self._steps.reduce(host(tensor), host(tensor), root, op)],
+                lambda host: [self.steps.reduce(host(tensor), host(tensor), root, op)],
                 [tensor],
                 [tensor],
             )
         else:
-            call = Call(lambda host: [self._steps.reduce(host(tensor), None, root, op)], [tensor])
+            call = Call(lambda host: [self.steps.reduce(host(tensor), None, root, op)], [tensor])
         return self._start([call], [tensor])
 
     @operation("reduce_scatter", inputs=1, short_form=short_forms.reduce_scatter)
@@ -261,7 +292,7 @@ class InnetProcessGroup(ProcessGroup):
         inputs = only_list(input_tensors, "reduce_scatter")
         op = opts.reduceOp
         call = Call(
-            lambda host: self._steps.reduce_scatter(host(output), _all(host, inputs), op),
+            lambda host: self.steps.reduce_scatter(host(output), _all(host, inputs), op),
             inputs,
             [output],
         )
@@ -306,7 +337,7 @@ class InnetProcessGroup(ProcessGroup):
 
         def call(part: torch.Tensor) -> Call:
             return Call(
-                lambda host: [self._steps.broadcast(host(part), root)],
+                lambda host: [self.steps.broadcast(host(part), root)],
                 reads=[part] if at_root else [],
                 writes=[] if at_root else [part],
             )
@@ -373,7 +404,7 @@ class InnetProcessGroup(ProcessGroup):
         outputs = only_list(output_tensors, "gather") if at_root else []
         root = opts.rootRank
         call = Call(
-            lambda host: [self._steps.gather(_all(host, outputs), host(tensor), root)],
+            lambda host: [self.steps.gather(_all(host, outputs), host(tensor), root)],
             [tensor],
             outputs,
         )
@@ -392,13 +423,13 @@ class InnetProcessGroup(ProcessGroup):
         inputs = only_list(input_tensors, "scatter") if at_root else []
         root = opts.rootRank
         call = Call(
-            lambda host: [self._steps.scatter(host(output), _all(host, inputs), root)],
+            lambda host: [self.steps.scatter(host(output), _all(host, inputs), root)],
             inputs,
             [output],
         )
         return self._start([call], [output])
 
-    @operation("all_to_all", inputs=1)
+    @operation("all_to_all", inputs=1, fails=_fail_alltoall)
     def alltoall(
         self,
         output_tensors: Sequence[torch.Tensor],
@@ -407,15 +438,14 @@ class InnetProcessGroup(ProcessGroup):
     ) -> CollectiveWork:
         """Tensor s of rank r's output list becomes tensor r of rank s's input list."""
         call = Call(
-            lambda host: self._steps.alltoall(
-                _all(host, output_tensors), _all(host, input_tensors)
-            ),
+            lambda host: self.steps.alltoall(_all(host, output_tensors), _all(host, input_tensors)),
             input_tensors,
             output_tensors,
+            self.steps.fail_alltoall,
         )
         return self._start([call], output_tensors)
 
-    @operation("all_to_all", inputs=1)
+    @operation("all_to_all", inputs=1, fails=_fail_alltoall_single)
     def all_to_all_single(
         self,
         output: torch.Tensor,
@@ -430,7 +460,7 @@ class InnetProcessGroup(ProcessGroup):
         """
         if not output_split_sizes and not input_split_sizes:
             whole = Call(
-                lambda host: [self._steps.alltoall_single(host(output), host(input))],
+                lambda host: [self.steps.alltoall_single(host(output), host(input))],
                 [input],
                 [output],
             )
@@ -438,12 +468,13 @@ class InnetProcessGroup(ProcessGroup):
         incoming = split_sizes(output, output_split_sizes, self.size(), "output")
         outgoing = split_sizes(input, input_split_sizes, self.size(), "input")
         parts = Call(
-            lambda host: self._steps.alltoall(
+            lambda host: self.steps.alltoall(
                 torch.split(host(output).detach(), incoming),
                 torch.split(host(input).detach(), outgoing),
             ),
             [input],
             [output],
+            self.steps.fail_alltoall,
         )
         return self._start([parts], [output])
 
@@ -451,8 +482,8 @@ class InnetProcessGroup(ProcessGroup):
     def barrier(self, opts: BarrierOptions = _BARRIER) -> CollectiveWork:
         """Ends when every rank has called it; devices do not matter."""
         timeout_s = opts.timeout.total_seconds()
-        step = self._steps.barrier(None if timeout_s < 0 else timeout_s)
-        return self._launcher.start([step], [])
+        step = self.steps.barrier(None if timeout_s < 0 else timeout_s)
+        return self.launcher.start([step], [])
 
     def monitored_barrier(
         self, timeout: timedelta | None = None, wait_all_ranks: bool = False
@@ -479,28 +510,37 @@ class InnetProcessGroup(ProcessGroup):
 
     # Messages.
 
-    @operation("send")
+    @operation("send", fails=_fail_send)
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int) -> CollectiveWork:
         """Send to rank ``dst``; ends when the tensor may be changed."""
         tensor = only(tensors, "send")
-        call = Call(lambda host: [self._steps.send(host(tensor), dst, tag)], reads=[tensor])
+        call = Call(
+            lambda host: [self.steps.send(host(tensor), dst, tag)],
+            reads=[tensor],
+            fail=_fail_send(self, tensors, dst, tag),
+        )
         return self._start([call], [])
 
-    @operation("recv")
+    @operation("recv", fails=_fail_recv)
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int) -> CollectiveWork:
         """Receive the next message of rank ``src`` with that tag."""
         tensor = only(tensors, "recv")
-        call = Call(lambda host: [self._steps.receive(host(tensor), src, tag)], writes=[tensor])
+        call = Call(
+            lambda host: [self.steps.receive(host(tensor), src, tag)],
+            writes=[tensor],
+            fail=_fail_recv(self, tensors, src, tag),
+        )
         return self._start([call], [tensor], lambda: src)
 
-    @operation("recvAnySource")
+    @operation("recvAnySource", fails=lambda *_: fail_nothing)
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> CollectiveWork:
         """Receive the next message that any rank sends with that tag."""
         tensor = only(tensors, "recv")
         sender: list[int] = []
         call = Call(
-            lambda host: [self._steps.receive_any(host(tensor), tag, sender.append)],
+            lambda host: [self.steps.receive_any(host(tensor), tag, sender.append)],
             writes=[tensor],
+            fail=fail_nothing,
         )
         return self._start([call], [tensor], lambda: sender[0] if sender else -1)
 
@@ -508,15 +548,15 @@ class InnetProcessGroup(ProcessGroup):
 
     def stop_recording(self) -> None:
         """Forget what was started since :meth:`_start_coalescing`; it goes on."""
-        self._launcher.end_batch()
+        self.launcher.end_batch()
 
     def _start_coalescing(self, device: torch.device) -> None:
         """Operations start as they are called; remember them for :meth:`_end_coalescing`."""
-        self._launcher.start_batch()
+        self.launcher.start_batch()
 
     def _end_coalescing(self, device: torch.device) -> CollectiveWork:
         """The work of all operations since :meth:`_start_coalescing`."""
-        return self._launcher.end_batch()
+        return self.launcher.end_batch()
 
     def run(
         self,
@@ -541,11 +581,12 @@ class InnetProcessGroup(ProcessGroup):
             if finish is not None:
                 finish(started[0].wait())
 
-        return self._launcher.start([Step(submit, take_result)], result)
+        with self.launcher.call("a call of innet"):
+            return self.launcher.start([Step(submit, take_result)], result)
 
     def _allreduce_calls(self, tensors: Sequence[torch.Tensor], op: ReduceOp) -> list[Call]:
         def call(part: torch.Tensor) -> Call:
-            return Call(lambda host: [self._steps.allreduce(host(part), op)], [part], [part])
+            return Call(lambda host: [self.steps.allreduce(host(part), op)], [part], [part])
 
         return [call(part) for tensor in tensors for part in self._staging.chunks(tensor)]
 
@@ -553,21 +594,21 @@ class InnetProcessGroup(ProcessGroup):
         self, output: torch.Tensor, tensor: torch.Tensor, op: ReduceOp
     ) -> Call:
         return Call(
-            lambda host: [self._steps.reduce_scatter_single(host(output), host(tensor), op)],
+            lambda host: [self.steps.reduce_scatter_single(host(output), host(tensor), op)],
             [tensor],
             [output],
         )
 
     def _allgather_call(self, outputs: Sequence[torch.Tensor], tensor: torch.Tensor) -> Call:
         return Call(
-            lambda host: self._steps.allgather(_all(host, outputs), host(tensor)),
+            lambda host: self.steps.allgather(_all(host, outputs), host(tensor)),
             [tensor],
             outputs,
         )
 
     def _allgather_single_call(self, output: torch.Tensor, tensor: torch.Tensor) -> Call:
         return Call(
-            lambda host: [self._steps.allgather_single(host(output), host(tensor))],
+            lambda host: [self.steps.allgather_single(host(output), host(tensor))],
             [tensor],
             [output],
         )
@@ -578,8 +619,11 @@ class InnetProcessGroup(ProcessGroup):
         result: Sequence[torch.Tensor],
         source_of: Callable[[], int] | None = None,
     ) -> CollectiveWork:
-        steps, stored = self._staging.steps(calls)
-        return self._launcher.start(steps, result, stored, source_of)
+        submit = functools.partial(self.launcher.submit, self.launcher.what)
+        steps, stored = self._staging.steps(calls, submit)
+        if len(calls) != 1:
+            steps = agreed(self.communicator, steps)
+        return self.launcher.start(steps, result, stored, source_of)
 
 
 def _all(host: HostOf, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -8,7 +8,8 @@ import torch
 from innet.collectives import Communicator, Work
 from innet.collectives.arrays import Array
 from innet.errors import CollectiveError, MismatchError
-from innet.torch_backend.launcher import Step
+from innet.torch_backend.agreement import Agreement
+from innet.torch_backend.launcher import CalledOff, Step
 from innet.torch_backend.reductions import Reduction
 from innet.torch_backend.tensors import as_array, as_source
 
@@ -46,30 +47,27 @@ class SparseSum:
         self._indices = as_source(mine.indices())
         self._values = as_source(mine.values())
         self._header = np.array([mine._nnz(), mine.sparse_dim(), *mine.shape], np.int64)
-        self._headers: Work[Array] | None = None
+        self._agreement = Agreement(communicator, self._header)
         self._all_indices: Array = np.empty(0, np.int64)
         self._all_values: Array = np.empty(0, np.int64)
 
     def steps(self) -> list[Step]:
         """In order; they fill the tensor."""
         return [
-            Step(self._gather_headers),
+            Step(self._agreement.start),
             Step(self._gather_indices, ready=self._read_headers),
             Step(self._gather_values, self._finish),
         ]
 
-    def _gather_headers(self) -> Work[Array]:
-        self._headers = self._communicator.iallgather(self._header)
-        return self._headers
-
     def _read_headers(self) -> None:
-        assert self._headers is not None
-        headers = self._headers.wait()
+        headers = self._agreement.headers()
         for rank, header in enumerate(headers):
             if not np.array_equal(header[1:], self._header[1:]):
-                raise MismatchError(
-                    f"all_reduce of sparse tensors: this rank, {self._communicator.rank}, has "
-                    f"{_shape(self._header)}, rank {rank} has {_shape(header)}"
+                raise CalledOff(
+                    MismatchError(
+                        f"all_reduce of sparse tensors: this rank, {self._communicator.rank}, has "
+                        f"{_shape(self._header)}, rank {rank} has {_shape(header)}"
+                    )
                 )
         self._counts = [int(count) for count in headers[:, 0]]
         size, largest = self._communicator.size, max(self._counts)

@@ -14,11 +14,14 @@ from typing import Protocol
 
 import torch
 
-from innet.torch_backend.launcher import Step, submit_all
+from innet.torch_backend.launcher import Fail, Step
 from innet.torch_backend.work import Copy, Together
 
 CHUNK_BYTES = 8 << 20
 """Of a large tensor: small beside it, large beside what an operation costs."""
+
+Submit = Callable[[Sequence[Step]], Together]
+"""Starts steps one after the other."""
 
 HostOf = Callable[[torch.Tensor], torch.Tensor]
 """The host's twin of a tensor: of the same shape and type, itself if it is on the host."""
@@ -95,11 +98,13 @@ class Call:
         build: makes its steps; called when what it reads is on the host.
         reads: the tensors that it reads.
         writes: those that it writes, all of them.
+        fail: in place of its steps, when these are no collectives.
     """
 
     build: Callable[[HostOf], Sequence[Step]]
     reads: Sequence[torch.Tensor] = ()
     writes: Sequence[torch.Tensor] = ()
+    fail: Fail | None = None
 
 
 class Staging:
@@ -115,18 +120,21 @@ class Staging:
         else:
             yield tensor
 
-    def steps(self, calls: Sequence[Call]) -> tuple[list[Step], list[Copy]]:
-        """The steps of all calls, and where the copies to the device stand once they have ended."""
+    def steps(self, calls: Sequence[Call], submit: Submit) -> tuple[list[Step], list[Copy]]:
+        """The steps of all calls, and where the copies to the device stand once they have ended.
+
+        ``submit`` starts the steps that a call on tensors of a device has when it is its turn.
+        """
         steps: list[Step] = []
         stored: list[Copy] = []
         for call in calls:
             if any(self._device.holds(tensor) for tensor in (*call.reads, *call.writes)):
-                steps.append(self._staged(call, stored))
+                steps.append(self._staged(call, stored, submit))
             else:
                 steps += call.build(_itself)
         return steps, stored
 
-    def _staged(self, call: Call, stored: list[Copy]) -> Step:
+    def _staged(self, call: Call, stored: list[Copy], submit_all: Submit) -> Step:
         twins = {
             id(tensor): self._device.host_like(tensor)
             for tensor in (*call.reads, *call.writes)
@@ -145,14 +153,20 @@ class Staging:
                 copy.wait()
 
         def submit() -> Together:
-            return submit_all(call.build(lambda tensor: twins.get(id(tensor), tensor)))
+            try:
+                steps = call.build(lambda tensor: twins.get(id(tensor), tensor))
+            except BaseException as error:
+                if call.fail is not None:
+                    call.fail(error)
+                raise
+            return submit_all(steps)
 
         def store() -> None:
             stored.extend(
                 self._device.store(tensor, twins[id(tensor)]) for tensor in on_device(call.writes)
             )
 
-        return Step(submit, store, ready)
+        return Step(submit, store, ready, call.fail)
 
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:

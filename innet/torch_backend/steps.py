@@ -9,6 +9,7 @@ from torch.distributed import ReduceOp
 
 from innet.collectives import Communicator, Work
 from innet.errors import CollectiveError
+from innet.torch_backend.agreement import agreed
 from innet.torch_backend.launcher import Step
 from innet.torch_backend.reductions import Reduction, reduction_of
 from innet.torch_backend.tensors import (
@@ -33,7 +34,8 @@ class StepBuilder:
     The ranks of a group must come to the same number of steps, so what decides it (whether the
     parts of a list are uneven) is something that PyTorch's semantics make equal on all of them.
     No step asks for sizes beforehand: an operation returns at once, and what a rank does not know
-    it does not need.
+    it does not need. Where a call has several steps, the ranks agree on their number first, so that
+    a rank whose arguments are wrong has one operation to fail, whatever the others' arguments are.
     """
 
     def __init__(self, communicator: Communicator) -> None:
@@ -86,10 +88,11 @@ class StepBuilder:
         if hold_alike(inputs):
             rows = torch.cat([tensor.detach().reshape(-1) for tensor in inputs])
             return [self.reduce_scatter_single(output, rows, op)]
-        return [
+        steps = [
             self.reduce(tensor, output if root == self._rank else None, root, op)
             for root, tensor in enumerate(inputs)
         ]
+        return agreed(self._communicator, steps)
 
     def reduce_scatter_single(
         self, output: torch.Tensor, tensor: torch.Tensor, op: ReduceOp
@@ -125,7 +128,8 @@ class StepBuilder:
             step = self.allgather_single(rows, tensor)
             return [Step(step.submit, lambda: _copy_rows(rows, outputs))]
         copy_into(outputs[self._rank], tensor.detach().reshape(outputs[self._rank].shape))
-        return [self.broadcast(output, root) for root, output in enumerate(outputs)]
+        steps = [self.broadcast(output, root) for root, output in enumerate(outputs)]
+        return agreed(self._communicator, steps)
 
     def allgather_single(self, output: torch.Tensor, tensor: torch.Tensor) -> Step:
         """``output`` holds everyone's ``tensor``, in the order of the ranks."""
@@ -195,6 +199,13 @@ class StepBuilder:
             self.receive(outputs[peer], peer, ALLTOALL_TAG) for peer in peers
         ]
 
+    def fail_alltoall(self, error: BaseException) -> None:
+        """In place of the messages of :meth:`alltoall`."""
+        for peer in range(self._size):
+            if peer != self._rank:
+                self._communicator.fail_send(peer, ALLTOALL_TAG, error)
+                self._communicator.skip_recv(peer, ALLTOALL_TAG)
+
     def barrier(self, timeout_s: float | None) -> Step:
         """Ends when every rank has come."""
         return Step(lambda: self._communicator.ibarrier(timeout_s=timeout_s))
@@ -204,12 +215,19 @@ class StepBuilder:
     def send(self, tensor: torch.Tensor, to: int, tag: int) -> Step:
         """Ends when the message is buffered and the tensor may be changed."""
         array = as_source(tensor)
-        return Step(lambda: self._communicator.isend(array, to, tag))
+        return Step(
+            lambda: self._communicator.isend(array, to, tag),
+            fail=lambda error: self._communicator.fail_send(to, tag, error),
+        )
 
     def receive(self, tensor: torch.Tensor, source: int, tag: int) -> Step:
         """``tensor`` becomes the next message of rank ``source`` with that tag."""
         memory = as_target(tensor)
-        return Step(lambda: self._communicator.irecv(memory.array, source, tag), memory.finish)
+        return Step(
+            lambda: self._communicator.irecv(memory.array, source, tag),
+            memory.finish,
+            fail=lambda _error: self._communicator.skip_recv(source, tag),
+        )
 
     def receive_any(
         self, tensor: torch.Tensor, tag: int, tell_sender: Callable[[int], None]
@@ -227,7 +245,7 @@ class StepBuilder:
             if memory.finish is not None:
                 memory.finish()
 
-        return Step(submit, finish)
+        return Step(submit, finish, fail=fail_nothing)
 
     def _finish(
         self, memory: HostMemory, reduction: Reduction, tensor: torch.Tensor
@@ -241,6 +259,10 @@ class StepBuilder:
             reduction.finish(tensor, self._size)
 
         return finish
+
+
+def fail_nothing(_error: BaseException) -> None:
+    """No other rank waits for a receive of any rank's message."""
 
 
 def _flat_target(tensor: torch.Tensor) -> HostMemory:
