@@ -19,10 +19,6 @@ import numpy as np
 import torch
 from gpt.command_line import options_of, ranks_of_job, refuse, unusable_output
 from rich.console import Console
-from serving.inference import DTYPES, Inference, Shape, random_llama
-from serving.prompts import Workload
-from serving.record import Record
-from serving.workers import DecodeOptions, DecodeWorker, Served, prefill_documents
 
 import innet
 from innet.errors import KVError
@@ -31,6 +27,17 @@ from innet.kv.pool import Cause, Place
 from innet.topology.quantities import parse_size_bytes
 
 _PROGRAM = "kv_serving.py"
+
+try:
+    from serving.inference import DTYPES, Inference, Shape, random_llama
+    from serving.prompts import Workload
+    from serving.record import Record
+    from serving.workers import DecodeOptions, DecodeWorker, Served, prefill_documents
+except ModuleNotFoundError as error:
+    if error.name != "transformers":
+        raise
+    refuse(_PROGRAM, str(error))
+
 _BAR = 20
 _TABLE_WIDTH = 110
 _AT_LEAST_ONE = (

@@ -30,7 +30,7 @@ def ranks_of_job(program: str, other_launchers: str = "") -> int:
 def refuse(program: str, why: str) -> NoReturn:
     """End this rank because of its command line, which all ranks have."""
     # All ranks find the same; one says it, and is the one that the launcher reports.
-    if os.environ["RANK"] != "0":
+    if os.environ.get("RANK", "0") != "0":
         sys.exit()
     _end(program, why)
 

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 if find_spec("transformers") is None:
     raise ModuleNotFoundError(
-        "the models are those of the library transformers, which is not installed. Install it: "
-        "pip install 'innet[serving]'",
+        "this app needs the library transformers for its models, which is not installed. Install "
+        "it: pip install 'innet[serving]'",
         name="transformers",
     )

@@ -85,6 +85,23 @@ def test_recorded_requests_are_replayed_by_policy_and_memory(
     assert "every block from its home (policy=lfu)" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("sizes", ["1B", "65535", "1MiB,1KiB"])
+def test_memory_that_holds_no_block_is_refused_before_the_replay(
+    cli: CliRunner, tmp_path: Path, sizes: str
+) -> None:
+    trace = tmp_path / "requests.jsonl"
+    trace.write_text(
+        '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]}'
+    )
+    arguments = [str(trace), "--block", "64KiB", "--cache", sizes, "--output", str(tmp_path)]
+    done = cli.invoke(app, ["kv", "replay", *arguments])
+    assert done.exit_code in (1, 2)
+    said = " ".join(done.output.split())
+    assert "holds no block, of which each has 65536 bytes" in said
+    assert "such as 64MiB" in said
+    assert not (tmp_path / "comparison.json").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -11,6 +11,7 @@ from innet.kv.prefill import PrefillCost
 from innet.simulation.workload.job import JobFields
 from innet.simulation.workload.sizes import PositiveSize
 from innet.topology.event_document import Duration, PositiveDuration
+from innet.topology.quantities import format_size
 from innet.topology.specification import Specification, optional
 
 _DEFAULT = PrefillCost()
@@ -80,3 +81,19 @@ class KvSpecification(JobFields):
         if (self.worker_share or 0.0) + (self.switch_share or 0.0) > 1:
             raise ValueError("worker-share and switch-share are more than all memory")
         return self
+
+    @model_validator(mode="after")
+    def _cache_holds_a_block(self) -> KvSpecification:
+        if (why := self.why_no_cache_of(self.cache)) is not None:
+            raise ValueError(why)
+        return self
+
+    def why_no_cache_of(self, cache_bytes: int | None) -> str | None:
+        """Why the cluster's memory cannot be so large; ``None`` if it can."""
+        if cache_bytes is None or cache_bytes >= self.block:
+            return None
+        return (
+            f"a cache of {cache_bytes} bytes holds no block, of which each has {self.block} bytes: "
+            f"give all hosts together room for some, such as {format_size(1024 * self.block)}, or "
+            "make blocks smaller"
+        )

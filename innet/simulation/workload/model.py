@@ -81,7 +81,7 @@ class Workload:
         """The same with another size of its collective, or of its cluster's memory for blocks.
 
         Raises:
-            WorkloadError: it is no single job of these kinds.
+            WorkloadError: it is no single job of these kinds, or the memory holds no block.
         """
         job = self.jobs[0]
         if len(self.jobs) != 1 or not isinstance(job, CollectiveJob | KvJob):
@@ -91,6 +91,8 @@ class Workload:
                 "Leave --sizes out, or give a workload such as allreduce:16MiB"
             )
         if isinstance(job, KvJob):
+            if (why := job.written.why_no_cache_of(size_bytes)) is not None:
+                raise WorkloadError(f"{self.name}: {why}")
             cached = job.written.model_copy(update={"cache": size_bytes})
             return replace(self, jobs=(replace(job, written=cached),))
         written = job.written.model_copy(update={"size": size_bytes})
