@@ -15,9 +15,9 @@ void WaitingTensors::add(wire::NameView tensor, std::uint64_t seq, std::uint64_t
                          TimePoint expires, TimePoint now) {
     drop_expired(now);
     const Key key{seq, tensor.hash()};
+    make_room(key);
     auto entry = by_seq_.find(key);
     if (entry == by_seq_.end()) {
-        if (segments_ >= kMaxSegments) return;
         entry = by_seq_.emplace(key, Entry{{wire::Name(tensor), seq, expires, {}}, {}}).first;
         entry->second.turn = turns_.insert(turns_.end(), key);
     }
@@ -54,9 +54,21 @@ void WaitingTensors::drop_expired(TimePoint now) {
             turns_.splice(turns_.end(), turns_, turns_.begin());
             continue;
         }
-        segments_ -= entry->second.tensor.segments.size();
-        erase(entry);
+        drop(entry);
     }
+}
+
+// The old one goes, not the new one: a peer that connects, asks and hangs up again and again leaves
+// entries behind, and must not keep everybody else from being remembered.
+void WaitingTensors::make_room(const Key& added) {
+    if (segments_ < kMaxSegments) return;
+    if (turns_.front() == added) turns_.splice(turns_.end(), turns_, turns_.begin());
+    if (turns_.front() != added) drop(by_seq_.find(turns_.front()));
+}
+
+void WaitingTensors::drop(Entries::iterator entry) {
+    segments_ -= entry->second.tensor.segments.size();
+    erase(entry);
 }
 
 }  // namespace innet

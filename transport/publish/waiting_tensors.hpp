@@ -27,7 +27,8 @@ struct WaitingTensor {
 /// not pile up, and no addition looks at all of them.
 class WaitingTensors {
   public:
-    /// Segments remembered. One more is not: its asker's refresh finds the tensor.
+    /// Segments remembered. One more takes the place of another tensor's, whose requesters repeat
+    /// their Interests and find the tensor then. Without another tensor it is not remembered.
     static constexpr std::size_t kMaxSegments = 65536;
 
     void add(wire::NameView tensor, std::uint64_t seq, std::uint64_t segment, TimePoint expires,
@@ -77,6 +78,8 @@ class WaitingTensors {
     }
     static void remove_repeated(std::vector<std::uint64_t>& segments);
     void drop_expired(TimePoint now);
+    void make_room(const Key& added);
+    void drop(Entries::iterator entry);
     void remember(std::vector<std::uint64_t>& segments, std::uint64_t segment);
 
     Entries by_seq_;

@@ -116,6 +116,27 @@ TEST_CASE(
     CHECK(fixture.publisher.waiting_count() == kFlood);
 }
 
+TEST_CASE(
+    "whoever asks after a flood that filled the memory gets the tensor when it is published") {
+    Fixture fixture;
+    for (std::size_t seq = 10; seq < 10 + WaitingTensors::kMaxSegments + 5; ++seq) {
+        fixture.ask("/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0");
+    }
+    CHECK(fixture.publisher.waiting_count() == WaitingTensors::kMaxSegments);
+    fixture.ask("/job/g0/3/sum.u8/seq=1/seg=0");
+    CHECK(fixture.publisher.waiting_count() == WaitingTensors::kMaxSegments);
+    fixture.publisher.publish(fixture.spec("/sum.u8", 1));
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=1/seg=0"});
+}
+
+TEST_CASE("segments of one tensor beyond the bound are not remembered, and push out none of it") {
+    Fixture fixture;
+    for (std::size_t segment = 0; segment < WaitingTensors::kMaxSegments + 5; ++segment) {
+        fixture.ask("/job/g0/3/sum.u8/seq=1/seg=" + std::to_string(segment));
+    }
+    CHECK(fixture.publisher.waiting_count() == WaitingTensors::kMaxSegments);
+}
+
 TEST_CASE("what the node does not keep leaves nothing behind") {
     Fixture fixture;
     const wire::Name asked = name("/job/g0/3/sum.u8/seq=1/seg=0");
