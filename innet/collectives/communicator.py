@@ -317,15 +317,16 @@ class Communicator(
         """
         return self._calls.call(what, numbers, synchronising, on_failure)
 
-    def fail(self, what: str, error: BaseException) -> None:
+    def fail(self, what: str, error: BaseException, *, synchronising: bool = True) -> None:
         """In place of a collective call that cannot be made: fails it on every rank that needs it.
 
         Args:
             what: names the call for people.
             error: why; the error of the others tells it.
+            synchronising: of the call that the others make, as :meth:`collective` says.
         """
         try:
-            with self.collective(what):
+            with self.collective(what, synchronising=synchronising):
                 raise error
         except BaseException as raised:
             if raised is not error:

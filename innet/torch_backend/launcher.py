@@ -41,12 +41,14 @@ class Step:
         finish: puts the result where the caller wants it, as far as the network has not.
         ready: returns when what ``submit`` needs is there; ``None`` when it is there already.
         fail: in place of ``submit``; ``None`` for a collective, which the communicator fails.
+        synchronising: what :meth:`Communicator.collective` says of a collective.
     """
 
     submit: Callable[[], Pending]
     finish: Callable[[], None] | None = None
     ready: Callable[[], None] | None = None
     fail: Fail | None = None
+    synchronising: bool = True
 
 
 class _CurrentCall(threading.local):
@@ -88,20 +90,25 @@ class Launcher:
         return self._current.what
 
     @contextmanager
-    def call(self, what: str, fail: Fail | None = None) -> Iterator[None]:
+    def call(
+        self, what: str, fail: Fail | None = None, *, synchronising: bool = True
+    ) -> Iterator[None]:
         """A block that starts one operation, or fails it on every rank.
 
         Args:
             what: names it for people.
             fail: fails it; by default it is a collective.
+            synchronising: what :meth:`Communicator.collective` says of a collective.
         """
         self._current.what, self._current.is_started = what, False
         try:
             yield
         except BaseException as error:
             if not self._current.is_started:
-                fail = fail or functools.partial(self._communicator.fail, what)
-                self._in_order(functools.partial(fail, error))
+                failing = fail or functools.partial(
+                    self._communicator.fail, what, synchronising=synchronising
+                )
+                self._in_order(functools.partial(failing, error))
             raise
 
     def start(
@@ -193,7 +200,7 @@ class Launcher:
             unstarted = steps[1:]
             if first.fail is not None:
                 return first.submit()
-            with self._communicator.collective(what):
+            with self._communicator.collective(what, synchronising=first.synchronising):
                 return first.submit()
         except BaseException as error:
             is_called_off = isinstance(error, CalledOff) and len(unstarted) == len(steps)
@@ -201,7 +208,7 @@ class Launcher:
                 if step.fail is not None:
                     step.fail(error)
                 else:
-                    self._communicator.fail(what, error)
+                    self._communicator.fail(what, error, synchronising=step.synchronising)
             raise
 
     def _in_order(self, fail: Callable[[], None]) -> None:

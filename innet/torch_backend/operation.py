@@ -24,6 +24,7 @@ def operation(
     inputs: int | None = 0,
     short_form: ShortForm | None = None,
     fails: Callable[..., Fail | None] | None = None,
+    synchronising: bool = True,
 ) -> Callable[[Method], Method]:
     """Decorator of a method that starts an operation.
 
@@ -36,6 +37,7 @@ def operation(
         short_form: gives the arguments of the long form for those of the short one.
         fails: takes what the method takes, and gives what fails the operation on the other ranks;
             ``None`` in its place, or given by it, for a collective.
+        synchronising: what :meth:`Communicator.collective` says of a collective.
     """
 
     def decorate(method: Method) -> Method:
@@ -44,7 +46,7 @@ def operation(
         def start(self: Any, *args: Any, **kwargs: Any) -> CollectiveWork:
             try:
                 fail = None if fails is None else fails(self, *args, **kwargs)
-                with self.launcher.call(title, fail):
+                with self.launcher.call(title, fail, synchronising=synchronising):
                     return begin(self, *args, **kwargs)
             except BaseException:
                 stop_recording(self)

@@ -263,7 +263,7 @@ class InnetProcessGroup(ProcessGroup):
         """:meth:`allreduce` of each tensor, as one work."""
         return self._start(self._allreduce_calls(tensors, opts.reduceOp), tensors)
 
-    @operation("reduce", short_form=short_forms.reduce)
+    @operation("reduce", short_form=short_forms.reduce, synchronising=False)
     def reduce(
         self, tensors: Sequence[torch.Tensor], opts: ReduceOptions = _REDUCE
     ) -> CollectiveWork:
@@ -275,9 +275,14 @@ class InnetProcessGroup(ProcessGroup):
                 lambda host: [self.steps.reduce(host(tensor), host(tensor), root, op)],
                 [tensor],
                 [tensor],
+                synchronising=False,
             )
         else:
-            call = Call(lambda host: [self.steps.reduce(host(tensor), None, root, op)], [tensor])
+            call = Call(
+                lambda host: [self.steps.reduce(host(tensor), None, root, op)],
+                [tensor],
+                synchronising=False,
+            )
         return self._start([call], [tensor])
 
     @operation("reduce_scatter", inputs=1, short_form=short_forms.reduce_scatter)
@@ -326,7 +331,7 @@ class InnetProcessGroup(ProcessGroup):
 
     # Copies.
 
-    @operation("broadcast", short_form=short_forms.broadcast)
+    @operation("broadcast", short_form=short_forms.broadcast, synchronising=False)
     def broadcast(
         self, tensors: Sequence[torch.Tensor], opts: BroadcastOptions = _BROADCAST
     ) -> CollectiveWork:
@@ -340,6 +345,7 @@ class InnetProcessGroup(ProcessGroup):
                 lambda host: [self.steps.broadcast(host(part), root)],
                 reads=[part] if at_root else [],
                 writes=[] if at_root else [part],
+                synchronising=False,
             )
 
         return self._start([call(part) for part in self._staging.chunks(tensor)], [tensor])
@@ -391,7 +397,7 @@ class InnetProcessGroup(ProcessGroup):
         ]
         return self._start(calls, outputs)
 
-    @operation("gather", inputs=1, short_form=short_forms.gather)
+    @operation("gather", inputs=1, short_form=short_forms.gather, synchronising=False)
     def gather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
@@ -407,10 +413,11 @@ class InnetProcessGroup(ProcessGroup):
             lambda host: [self.steps.gather(_all(host, outputs), host(tensor), root)],
             [tensor],
             outputs,
+            synchronising=False,
         )
         return self._start([call], outputs)
 
-    @operation("scatter", inputs=1, short_form=short_forms.scatter)
+    @operation("scatter", inputs=1, short_form=short_forms.scatter, synchronising=False)
     def scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
@@ -426,6 +433,7 @@ class InnetProcessGroup(ProcessGroup):
             lambda host: [self.steps.scatter(host(output), _all(host, inputs), root)],
             inputs,
             [output],
+            synchronising=False,
         )
         return self._start([call], [output])
 

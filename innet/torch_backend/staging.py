@@ -99,12 +99,14 @@ class Call:
         reads: the tensors that it reads.
         writes: those that it writes, all of them.
         fail: in place of its steps, when these are no collectives.
+        synchronising: as of its first step.
     """
 
     build: Callable[[HostOf], Sequence[Step]]
     reads: Sequence[torch.Tensor] = ()
     writes: Sequence[torch.Tensor] = ()
     fail: Fail | None = None
+    synchronising: bool = True
 
 
 class Staging:
@@ -166,7 +168,7 @@ class Staging:
                 self._device.store(tensor, twins[id(tensor)]) for tensor in on_device(call.writes)
             )
 
-        return Step(submit, store, ready, call.fail)
+        return Step(submit, store, ready, call.fail, call.synchronising)
 
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:

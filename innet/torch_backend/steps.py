@@ -65,7 +65,10 @@ class StepBuilder:
         array = as_source(reduction.prepared(tensor))
         require_reducible(tensor, array, reduction.name)
         if output is None:
-            return Step(lambda: self._communicator.ireduce(array, root, reduction.name))
+            return Step(
+                lambda: self._communicator.ireduce(array, root, reduction.name),
+                synchronising=False,
+            )
         if output is tensor:
             memory = as_target(output)
             out = memory.array
@@ -77,6 +80,7 @@ class StepBuilder:
         return Step(
             lambda: self._communicator.ireduce(array, root, reduction.name, out=out),
             self._finish(memory, reduction, output),
+            synchronising=False,
         )
 
     def reduce_scatter(
@@ -115,9 +119,13 @@ class StepBuilder:
         """Everyone's ``tensor`` becomes the root's."""
         if root == self._rank:
             array = as_source(tensor)
-            return Step(lambda: self._communicator.ibroadcast(array, root))
+            return Step(lambda: self._communicator.ibroadcast(array, root), synchronising=False)
         memory = as_target(tensor)
-        return Step(lambda: self._communicator.ibroadcast(memory.array, root), memory.finish)
+        return Step(
+            lambda: self._communicator.ibroadcast(memory.array, root),
+            memory.finish,
+            synchronising=False,
+        )
 
     def allgather(self, outputs: Sequence[torch.Tensor], tensor: torch.Tensor) -> list[Step]:
         """Tensor r of ``outputs`` becomes rank r's ``tensor``."""
@@ -143,7 +151,7 @@ class StepBuilder:
         """Tensor r of the root's ``outputs`` becomes rank r's ``tensor``."""
         array = as_source(tensor).reshape(-1)
         if root != self._rank:
-            return Step(lambda: self._communicator.igather(array, root))
+            return Step(lambda: self._communicator.igather(array, root), synchronising=False)
         require_one_each(outputs, tensor.dtype, self._size, "gather")
         for output in outputs:
             require_elements(output, tensor.numel(), "gather", "each output")
@@ -152,6 +160,7 @@ class StepBuilder:
         return Step(
             lambda: self._communicator.igather(array, root, out=out),
             lambda: _copy_rows(rows, outputs),
+            synchronising=False,
         )
 
     def scatter(self, output: torch.Tensor, inputs: Sequence[torch.Tensor], root: int) -> Step:
@@ -165,7 +174,11 @@ class StepBuilder:
             array = as_source(rows)
         memory = _flat_target(output)
         out = memory.array[None]
-        return Step(lambda: self._communicator.iscatter(array, root, out=out), memory.finish)
+        return Step(
+            lambda: self._communicator.iscatter(array, root, out=out),
+            memory.finish,
+            synchronising=False,
+        )
 
     def alltoall_single(self, output: torch.Tensor, tensor: torch.Tensor) -> Step:
         """Part s of rank r's ``output`` becomes part r of rank s's ``tensor``; equal parts."""

@@ -324,3 +324,17 @@ def test_a_message_that_fails_is_an_error_of_its_receiver_alone(ranks: Ranks) ->
     assert "rank 0 (h0): send(to=1, tag=5) failed" in str(received[0])
     assert isinstance(received[2], RuntimeError)
     assert [tensor[0].item() for tensor in (received[1], received[3])] == [0.0, 2.0]
+
+
+def test_failed_broadcasts_count_among_those_that_a_barrier_ends(ranks: Ranks) -> None:
+    """After so many in a row that all ranks start a barrier for which nobody waits."""
+
+    def program(group: InnetProcessGroup) -> list[object]:
+        failing = COLLECTIVES["broadcast"].failing[0] if group.rank() == FAILED else broadcast
+        failed = [outcome(failing, group) for _ in range(20)]
+        return [*failed, *(outcome(broadcast, group) for _ in range(40)), allreduce(group)]
+
+    for results in ranks.run(program):
+        assert all(isinstance(result, RuntimeError) for result in results[:20])
+        assert all(torch.equal(right, torch.full((8,), FAILED + 1.0)) for right in results[20:-1])
+        assert torch.equal(results[-1], TOTAL)
