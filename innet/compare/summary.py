@@ -9,6 +9,8 @@ from innet.compare.quantities import format_bytes, format_seconds
 _IN_NETWORK = "inc"
 _INCAST = ("ps", "gloo-push", "tcp-ps")
 _PUSHED = (*BASELINES, "tcp-ps")
+_OVERLOADED_RATIO = 3
+"""Times its bound from which a figure at the largest size says nothing of its algorithm."""
 
 
 def summary_sentences(comparison: Comparison) -> list[str]:
@@ -42,6 +44,7 @@ def summary_sentences(comparison: Comparison) -> list[str]:
             f"The machine was busy before ({comparison.machine.load:g} processes wanted its "
             f"{comparison.machine.cores} cores): times may be too long."
         )
+    sentences += _overloads(comparison)
     wrong = [m for m in comparison.measurements if not m.correct]
     sentences += [f"WRONG RESULTS: {m.title} at {format_bytes(m.size_bytes)}." for m in wrong]
     sentences += [
@@ -125,6 +128,34 @@ def _incast(measurements: list[Measurement]) -> list[str]:
             f"{len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
         )
     return sentences
+
+
+def _overloads(comparison: Comparison) -> list[str]:
+    """A warning for each figure that is not its algorithm's.
+
+    Latency alone makes small operations many times as long as their bytes: only the largest size
+    is held against its bound. TCP drops packets to find its rate; innet's methods should drop none.
+    """
+    largest = comparison.largest
+    sentences = []
+    for m in comparison.measurements:
+        found = []
+        ratio = m.ratio_to_bound
+        if m.drops and m.blocks is None and not _is_tcp(m):
+            found.append(f"dropped {m.drops} {'packet' if m.drops == 1 else 'packets'}")
+        if ratio is not None and ratio >= _OVERLOADED_RATIO and m in largest:
+            found.append(f"took {ratio:.1f} times its bound")
+        if found:
+            sentences.append(
+                f"Warning: {m.title} at {format_bytes(m.size_bytes)} {' and '.join(found)}: "
+                "this figure shows a defect or an overload, not the algorithm."
+            )
+    return sentences
+
+
+def _is_tcp(m: Measurement) -> bool:
+    name = m.method.partition(":")[0]
+    return name in BASELINES or name.startswith("tcp-")
 
 
 def _small(comparison: Comparison) -> list[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
 from rich.console import Console
 
-from innet.compare.measurement import Comparison
+from innet.compare.measurement import Comparison, Measurement
 from innet.compare.plots import plot_ratios
 from innet.compare.report import render_report, write_report
 from innet.compare.summary import summary_sentences
 from innet.compare.table import render_table
 
+MeasurementFactory = Callable[..., Measurement]
 _VOID = {"meta", "br", "hr", "link", "img", "input"}
 
 
@@ -80,6 +82,38 @@ def test_absent_foreign_libraries_are_explained(comparison: Comparison) -> None:
     local = comparison.model_copy(update={"mode": "local"})
     assert any("--mode netns" in sentence for sentence in summary_sentences(local))
     assert not any("--mode netns" in sentence for sentence in summary_sentences(comparison))
+
+
+def warnings_of(comparison: Comparison, *measurements: Measurement) -> list[str]:
+    shown = comparison.model_copy(update={"measurements": list(measurements)})
+    return [line for line in summary_sentences(shown) if line.startswith("Warning: ")]
+
+
+def test_a_figure_of_an_overload_is_not_taken_for_the_algorithm(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    clean: dict[str, object] = {"links": [], "deepest_queue": None}
+    dropped = measurement(method="ring", title="ring (innet)")
+    assert warnings_of(comparison, dropped) == [
+        "Warning: ring (innet) at 1 MiB dropped 7 packets: "
+        "this figure shows a defect or an overload, not the algorithm."
+    ]
+    slow = measurement(method="gloo", title="Gloo: ring", samples_s=[1.3], **clean)
+    assert warnings_of(comparison, slow) == [
+        "Warning: Gloo: ring at 1 MiB took 3.2 times its bound: "
+        "this figure shows a defect or an overload, not the algorithm."
+    ]
+    page = render_report(comparison.model_copy(update={"measurements": [dropped]}))
+    assert "a defect or an overload" in page
+
+
+def test_latency_and_the_drops_by_which_tcp_finds_its_rate_are_no_overload(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    clean: dict[str, object] = {"links": [], "deepest_queue": None}
+    small = measurement(size_bytes=1024, samples_s=[0.004], bound_s=0.001, **clean)
+    tcp = measurement(method="tcp-ring", title="ring over TCP")
+    assert warnings_of(comparison, small, tcp, measurement(**clean)) == []
 
 
 def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:
