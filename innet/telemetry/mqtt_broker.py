@@ -31,7 +31,7 @@ class BrokerLimits:
         clients: clients that have logged in.
         clients_of_process: those of one process, which only a Unix socket tells.
         silent: connections of each listener that have not sent CONNECT; one more closes the oldest.
-        retained_bytes: topics and payloads of retained messages.
+        retained_bytes: memory of retained messages.
         session: of each client.
     """
 

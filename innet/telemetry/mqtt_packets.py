@@ -13,6 +13,8 @@ from typing import NoReturn
 
 _MAX_LENGTH_BYTES = 4
 """Bytes of the remaining length field (2.2.3)."""
+_OBJECT_BYTES = 256
+"""What a message takes beside its contents: three objects, and its place in a table."""
 _PROTOCOL_NAME = "MQTT"
 _PROTOCOL_LEVEL = 4
 
@@ -70,7 +72,7 @@ class Message:
     @property
     def size_bytes(self) -> int:
         """Memory that the message is charged for."""
-        return len(self.topic) + len(self.payload)
+        return _OBJECT_BYTES + len(self.topic.encode()) + len(self.payload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ class ClientSession(asyncio.Protocol):
         self._send_queued()
 
     def abort(self) -> None:
-        """End the connection at once, and publish the client's will."""
+        """End the connection at once, and publish the client's will if it has one."""
         self._transport.abort()
         self._end()
 
@@ -177,10 +177,13 @@ class ClientSession(asyncio.Protocol):
             self._broker.publish(self._will)
 
     def _part(self) -> None:
-        """The client has said that it goes: its will does not count (3.14)."""
+        """The client has said that it goes: its will does not count (3.14).
+
+        What it has not read is dropped: otherwise a client that parts and does not read would keep
+        its connection, which no limit counts any more.
+        """
         self._will = None
-        self._transport.close()
-        self._end()
+        self.abort()
 
     def _expect_packet(self) -> None:
         """Close the connection unless a packet comes in time."""

@@ -17,12 +17,13 @@ from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.mqtt_session import SessionLimits
 from innet.telemetry.relay import Relay
 from tests.telemetry import raw_mqtt
-from tests.telemetry.raw_mqtt import DISCONNECT, RawClient, embedded, raw_client
+from tests.telemetry.raw_mqtt import DISCONNECT, PINGREQ, RawClient, embedded, raw_client
 
 SILENT = 300
 LIMITS = BrokerLimits(clients=8, clients_of_process=4, silent=16)
 PATIENT = BrokerLimits(silent=SILENT, session=SessionLimits(connect_timeout_s=0.05))
 ACCEPTED, UNAVAILABLE, NOT_AUTHORIZED = b"\x20\x02\0\0", b"\x20\x02\0\3", b"\x20\x02\0\5"
+PINGRESP = 0xD0
 
 
 @contextlib.asynccontextmanager
@@ -105,6 +106,47 @@ async def test_one_process_does_not_take_the_places_of_all(
             await clients[0].until_closed()
             async with raw_client(door, hello) as another:
                 assert await another.read() == (ACCEPTED[0], ACCEPTED[2:])
+
+
+async def ping(client: RawClient) -> int:
+    """How many packets the client got before the broker had done all that it sent."""
+    client.send(PINGREQ)
+    count = 0
+    while (await client.read())[0] != PINGRESP:
+        count += 1
+    return count
+
+
+async def test_who_parts_without_reading_holds_no_descriptor(tmp_path: Path) -> None:
+    """Nobody will ever take what the broker still has for it."""
+    async with (
+        embedded(tmp_path) as (broker, door),
+        raw_client(door, raw_mqtt.connect()) as other,
+        raw_client(door, raw_mqtt.connect("x"), raw_mqtt.subscribe("a")) as client,
+    ):
+        await ping(client)
+        assert isinstance(client.writer.transport, asyncio.Transport)
+        client.writer.transport.pause_reading()
+        session = broker.broker._sessions["x"]
+        while session._transport.get_write_buffer_size() == 0:
+            other.send(raw_mqtt.publish("a", bytes(4096)))
+            await ping(other)
+        before = psutil.Process().num_fds()
+        client.send(DISCONNECT)
+        while broker.broker.connections > 1:
+            await ping(other)
+        await ping(other)
+        assert psutil.Process().num_fds() == before - 1
+
+
+async def test_messages_of_a_byte_are_not_kept_by_the_million(tmp_path: Path) -> None:
+    limits = BrokerLimits(retained_bytes=1 << 20)
+    count = 10_000
+    async with embedded(tmp_path, limits) as (_, door), raw_client(door, raw_mqtt.connect()) as it:
+        it.send(*(raw_mqtt.publish(f"{n:x}", b"1", retain=True) for n in range(count)))
+        await ping(it)
+        it.send(raw_mqtt.subscribe("#"))
+        assert 0 < await ping(it) <= limits.retained_bytes // 256
 
 
 async def test_a_stranger_sends_no_large_connect(tmp_path: Path) -> None:
