@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -22,6 +23,12 @@ class StartCollective(Protocol):
         on_failure: Callable[[], None] | None = None,
     ) -> AbstractContextManager[None]:
         """A block that contributes to one collective call, or fails it on every rank."""
+
+
+class _Thread(threading.local):
+    """Whether this thread is within a block of :meth:`CallSequence.call`."""
+
+    is_within = False
 
 
 class CallSequence:
@@ -55,6 +62,7 @@ class CallSequence:
         self._next = 0
         self._counted = 0
         self._since_synchronised = 0
+        self._thread = _Thread()
 
     @property
     def next(self) -> int:
@@ -72,7 +80,8 @@ class CallSequence:
         self, what: str, numbers: int, synchronising: bool, on_failure: Callable[[], None] | None
     ) -> Iterator[None]:
         """See :meth:`innet.collectives.Communicator.collective`."""
-        first = self._next
+        first, is_outermost = self._next, not self._thread.is_within
+        self._thread.is_within = True
         try:
             yield
             # All ranks use the same numbers, also when the block made fewer calls here than there.
@@ -86,11 +95,15 @@ class CallSequence:
                 on_failure()
             raise
         finally:
-            try:
-                self._keep_in_step(synchronising)
-            except BaseException:  # an interrupt: the other ranks count this call all the same
-                self._keep_in_step(synchronising)
-                raise
+            # Calls within the block do not count: a rank on which it fails may not have made them,
+            # and a barrier between them would take one of the numbers that are the block's.
+            if is_outermost:
+                self._thread.is_within = False
+                try:
+                    self._keep_in_step(synchronising)
+                except BaseException:  # an interrupt: the other ranks count this call all the same
+                    self._keep_in_step(synchronising)
+                    raise
 
     def fail(self, numbers: range, what: str, error: BaseException | str) -> None:
         """Tell who needs the contributions with these numbers that they will not come.
@@ -107,7 +120,7 @@ class CallSequence:
         barrier that nobody waits for does, and lets the root drop what it kept.
         """
         if self._next == self._counted:
-            return  # a call within this one was counted
+            return  # it used no number, or was counted before an interrupt
         end = self._next
         since = 0 if synchronising else self._since_synchronised + 1
         if since >= self._in_flight:

@@ -305,7 +305,7 @@ class Communicator(
                 Those that it has not made when it ends or raises fail on the other ranks.
             synchronising: false when these are all among ``broadcast``, ``reduce``, ``gather``,
                 ``scatter`` and ``allreduce_of``, which do not wait for every rank; there may be one
-                call then.
+                call then. True when the block ends with a call that does.
             on_failure: called when the block raises.
 
         Example::

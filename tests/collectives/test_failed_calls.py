@@ -462,6 +462,34 @@ def test_a_block_fails_all_the_calls_that_it_has_not_made(cluster_of):
         assert is_right(total, sum_of(2))
 
 
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("fails_after", range(3))
+def test_a_block_with_broadcasts_fails_wherever_the_group_synchronises(
+    cluster_of, before, fails_after
+):
+    """After every so many broadcasts a barrier takes a number, on all ranks at the same place."""
+
+    def program(comm):
+        def block():
+            with comm.collective("spread, spread and add", numbers=3):
+                for made in range(2):
+                    if comm.rank == 3 and made == fails_after:
+                        raise ValueError("nothing to spread")
+                    comm.broadcast(values(0, 0))
+                if comm.rank == 3:
+                    raise ValueError("nothing to add")
+                return comm.allreduce(values(comm.rank, 0))
+
+        for _ in range(before):
+            comm.broadcast(values(0, 0))
+        failed = outcome(lambda c, _: block(), comm, 0)
+        return failed, [comm.allreduce(values(comm.rank, step)) for step in range(4)]
+
+    for rank, (failed, totals) in enumerate(cluster_of("inc").run(program)):
+        assert isinstance(failed, ValueError if rank == 3 else PeerError)
+        assert all(is_right(total, sum_of(step)) for step, total in enumerate(totals))
+
+
 @pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs)])
 def test_a_job_goes_on_after_calls_that_failed_on_one_rank(run_job, algorithm):
     result = run_job("fails_and_goes_on.py", algorithm=algorithm, topology="star:3")
