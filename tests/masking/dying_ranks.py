@@ -209,7 +209,8 @@ class DyingCommunicator:
                 # The others' parts come before the end: those who hear the last words need all.
                 speakers = len(self._world.ahead) if death.ahead else self.size
                 self._world.changed.wait_for(
-                    lambda: len(call.given) >= speakers or self._failure(), _TIMEOUT_S
+                    lambda: len(call.given) >= speakers or call.failed or self._failure(),
+                    _TIMEOUT_S,
                 )
             self._die_of(death)
             held = self._is_held()
