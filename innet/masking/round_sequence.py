@@ -8,6 +8,7 @@ compare how far each one is, whichever sum it is in. What a round consists of is
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -158,7 +159,7 @@ class RoundSequence:
         self._everybody = comm.nodes
         self._sums = 0
         self._ended = 0
-        self._last = Outcome(End.CLOSED)
+        self._last = self._before_last = Outcome(End.CLOSED)
         self._attempt: _Attempt | None = None
         self._added_in = -1
         self._signed_in = -1
@@ -382,7 +383,7 @@ class RoundSequence:
         self._attempt = None
         # The caller may change what it gets, and others may still have to hear what it was.
         kept = None if outcome.total is None else outcome.total.copy()
-        self._last = replace(outcome, total=kept)
+        self._before_last, self._last = self._last, replace(outcome, total=kept)
         return outcome
 
     # After the death of a rank.
@@ -390,24 +391,39 @@ class RoundSequence:
     def _go_on(self, request: Prepare) -> Outcome:
         """Bring the round to an end with the ranks that are left, which may be at different points.
 
-        A rank that has ended it tells the outcome to all. A rank that knows the masked sum tells
-        that: some rank may have signed who is in it. If there is none, and all have masked, the
-        masked sum is made of those that are left. Before all have masked, nobody can have signed,
-        and the round begins anew.
+        A rank that has ended it tells the outcome to all. Who failed in the round after that, for
+        which it did not wait, fails in it once more: some have not heard of it. A rank that knows
+        the masked sum tells that: some rank may have signed who is in it. If there is none, and all
+        have masked, the masked sum is made of those that are left. Before all have masked, nobody
+        can have signed, and the round begins anew.
         """
         self._recovering = True
         with self.communicator.collective("recovery of a masked sum", numbers=_EXCHANGES):
-            outcome = self._resume(request)
+            ended, stages = self._progress().T
+            outcome = self._resume(request, ended, stages)
         self._recovering = self._unconfirmed = False
-        return self._begin(request) if outcome is None else outcome
+        if outcome is not None:
+            return outcome
+        if self._ended > ended.min() + 1:
+            self._fail_again()
+        return self._begin(request)
 
-    def _resume(self, request: Prepare) -> Outcome | None:
+    def _fail_again(self) -> None:
+        with (
+            contextlib.suppress(CollectiveError),
+            self.communicator.collective("masked sum", numbers=_EXCHANGES),
+        ):
+            raise CollectiveError(self._last.cause)
+        self._unconfirmed = True
+
+    def _resume(
+        self, request: Prepare, ended: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]
+    ) -> Outcome | None:
         """The outcome of this rank's round; ``None`` if the round is yet to begin."""
-        ended, stages = self._progress().T
         if ended.min() < ended.max():
-            is_ahead = self._ended == ended.max()
-            outcome = self._told_outcome(int(ended.argmax()), is_ahead, request)
-            if is_ahead:
+            first = int(ended.min())
+            outcome = self._told_outcome(int(ended.argmax()), first, request)
+            if self._ended > first:
                 return None
             if self._attempt is not None and outcome.end in (End.REFUSED, End.MISMATCHED):
                 raise SecurityError(
@@ -437,9 +453,10 @@ class RoundSequence:
         self.communicator.broadcast(total, root=teller)
         attempt.total, attempt.included = total, self._nodes_of(flags)  # whole, or as it was
 
-    def _told_outcome(self, teller: int, is_ahead: bool, request: Prepare) -> Outcome:
-        """What rank ``teller`` knows the last round to have come to."""
-        known = self._last
+    def _told_outcome(self, teller: int, number: int, request: Prepare) -> Outcome:
+        """What rank ``teller`` knows a round to have come to: its last one, or the one before."""
+        is_ahead = self._ended > number
+        known = self._last if self._ended <= number + 1 else self._before_last
         flags = self._flags(known.contributors)
         cause = known.cause.encode()[:_CAUSE_BYTES].ljust(_CAUSE_BYTES, b"\0")
         header = np.concatenate([_bytes(bytes([known.end])), flags, _bytes(cause)])

@@ -227,6 +227,9 @@ def failing_calls(draw: st.DrawFn) -> dict[str, set[int]]:
 
 
 @settings(max_examples=60, deadline=None)
+@example(
+    {node: {2} if node == "h4" else set() for node in NODES}, [Death("h0", 15), Death("h1", 1)]
+)
 @given(failing_calls(), deaths())
 def test_whichever_calls_fail_and_ranks_die_no_rank_has_a_wrong_sum(failing, dying):
     def program(comm: Any) -> list[MaskedTotal | str]:
