@@ -217,7 +217,7 @@ def test_an_unreadable_record_is_an_error_that_names_its_directory(registry: Pat
     registry.chmod(0o700)
     (registry / "odd/run.json").write_text("{}")
     with pytest.raises(EmulationError, match=r"remove the directory .*odd"):
-        list_runs()
+        find_run("odd")
 
 
 @pytest.mark.netns

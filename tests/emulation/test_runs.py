@@ -26,8 +26,6 @@ def test_a_run_of_another_version_does_not_hinder_others(registry: Path) -> None
     assert list_runs() == [own]
     assert find_run() == own
     remove_run(own)
-    with pytest.raises(EmulationError, match="not a run record of this version"):
-        find_run("other")
 
 
 def test_an_unknown_run_is_named_with_those_there_are() -> None:
