@@ -5,11 +5,7 @@
 
 namespace innet {
 
-void AwaitedObjects::expect(const wire::Name& object) {
-    Awaited& entry = awaited_[object.view().hash()];
-    if (entry.object != object) entry = Awaited(object);
-    entry.expected = true;
-}
+void AwaitedObjects::expect(const wire::Name& object) { entry_of(object.view()).expected = true; }
 
 bool AwaitedObjects::expects(wire::NameView object) const {
     if (awaited_.empty()) return false;
@@ -21,12 +17,15 @@ bool AwaitedObjects::expects(wire::NameView object) const {
 bool AwaitedObjects::wait(wire::NameView object, wire::NameView packet, TimePoint now,
                           TimePoint until) {
     if (awaited_.size() >= next_clearance_) forget_expired(now);
-    Awaited& entry = awaited_[object.hash()];
-    if (entry.object.view() != object) entry = Awaited(wire::Name(object));
-    if (entry.until <= now) entry.packets.clear();
+    Awaited& entry = entry_of(object);
+    if (entry.until <= now) clear_packets(entry);
     const bool is_first = entry.packets.empty();
-    entry.packets.try_emplace(packet.hash(), packet);
     entry.until = std::max(entry.until, until);
+    const wire::NameHash key = packet.hash();
+    if (entry.packets.contains(key) || !make_room(entry)) return is_first;
+    if (is_first) entry.turn = turns_.insert(turns_.end(), object.hash());
+    entry.packets.try_emplace(key, packet);
+    ++packets_;
     return is_first;
 }
 
@@ -35,7 +34,7 @@ std::vector<wire::Name> AwaitedObjects::take(wire::NameView object) {
     if (awaited_.empty()) return packets;
     const auto found = awaited_.find(object.hash());
     if (found == awaited_.end() || found->second.object.view() != object) return packets;
-    for (auto& [hash, packet] : found->second.packets) packets.push_back(std::move(packet));
+    move_packets(found->second, packets);
     awaited_.erase(found);
     return packets;
 }
@@ -43,22 +42,58 @@ std::vector<wire::Name> AwaitedObjects::take(wire::NameView object) {
 std::vector<wire::Name> AwaitedObjects::take_under(const wire::Name& prefix) {
     std::vector<wire::Name> packets;
     for (auto entry = awaited_.begin(); entry != awaited_.end();) {
-        Awaited& awaited = entry->second;
-        if (!prefix.view().is_prefix_of(awaited.object.view())) {
+        if (!prefix.view().is_prefix_of(entry->second.object.view())) {
             ++entry;
             continue;
         }
-        for (auto& [hash, packet] : awaited.packets) packets.push_back(std::move(packet));
+        move_packets(entry->second, packets);
         entry = awaited_.erase(entry);
     }
     return packets;
 }
 
+AwaitedObjects::Awaited& AwaitedObjects::entry_of(wire::NameView object) {
+    Awaited& entry = awaited_[object.hash()];
+    if (entry.object.view() != object) {
+        clear_packets(entry);
+        entry = Awaited(wire::Name(object));
+    }
+    return entry;
+}
+
+void AwaitedObjects::clear_packets(Awaited& entry) {
+    if (entry.packets.empty()) return;
+    packets_ -= entry.packets.size();
+    turns_.erase(entry.turn);
+    entry.packets.clear();
+}
+
+void AwaitedObjects::move_packets(Awaited& entry, std::vector<wire::Name>& into) {
+    for (auto& [hash, packet] : entry.packets) into.push_back(std::move(packet));
+    clear_packets(entry);
+}
+
+// The oldest goes, not the new one: a peer that connects, asks and hangs up again and again leaves
+// entries behind, and must not keep everybody else from being remembered.
+bool AwaitedObjects::make_room(const Awaited& added) {
+    if (packets_ < kMaxPackets) return true;
+    const auto oldest = awaited_.find(turns_.front());
+    if (&oldest->second == &added) return false;
+    clear_packets(oldest->second);
+    if (!oldest->second.expected) awaited_.erase(oldest);
+    return true;
+}
+
 // Each look through all entries is paid by as many that came since the last.
 void AwaitedObjects::forget_expired(TimePoint now) {
-    std::erase_if(awaited_, [&](const auto& entry) {
-        return !entry.second.expected && entry.second.until <= now;
-    });
+    for (auto entry = awaited_.begin(); entry != awaited_.end();) {
+        if (entry->second.expected || entry->second.until > now) {
+            ++entry;
+            continue;
+        }
+        clear_packets(entry->second);
+        entry = awaited_.erase(entry);
+    }
     next_clearance_ = std::max(kMinClearance, 2 * awaited_.size());
 }
 

@@ -83,6 +83,36 @@ TEST_CASE("very many that asked and went away are forgotten") {
     CHECK(awaited.take_under(name("/kv")).size() <= 2048);
 }
 
+TEST_CASE("a flood of objects that never come pushes out old ones, and nobody who asks later") {
+    AwaitedObjects awaited;
+    const TimePoint now{};
+    for (std::size_t i = 0; i < AwaitedObjects::kMaxPackets + 100; ++i) {
+        const wire::Name object = name("/kv/t/flood/" + std::to_string(i));
+        CHECK(awaited.wait(object.view(), object.view(), now, now + 60s));
+    }
+    CHECK(awaited.waiting_packets() == AwaitedObjects::kMaxPackets);
+    const wire::Name object = name(kRequest);
+    CHECK(awaited.wait(object.view(), object.view(), now, now + 60s));
+    CHECK(awaited.waiting_packets() == AwaitedObjects::kMaxPackets);
+    CHECK(awaited.take(object.view()) == std::vector{object});
+    CHECK(awaited.take(name("/kv/t/flood/0").view()).empty());
+    awaited.take_under(name("/kv"));
+    CHECK(awaited.waiting_packets() == 0);
+}
+
+TEST_CASE("packets of one object beyond the bound are not remembered, and push out none of it") {
+    AwaitedObjects awaited;
+    const TimePoint now{};
+    const wire::Name object = name(kBlock);
+    awaited.expect(object);
+    for (std::size_t i = 0; i < AwaitedObjects::kMaxPackets + 100; ++i) {
+        const wire::Name packet = name(std::string(kBlock) + "/seg=" + std::to_string(i));
+        CHECK(awaited.wait(object.view(), packet.view(), now, now + 60s) == (i == 0));
+    }
+    CHECK(awaited.expects(object.view()));
+    CHECK(awaited.take(object.view()).size() == AwaitedObjects::kMaxPackets);
+}
+
 TEST_CASE("a watch ends as soon as something was asked for") {
     Cache cache;
     cache.endpoint.watch_objects(90);
