@@ -10,6 +10,7 @@ from torch.distributed.constants import default_pg_timeout
 from innet.collectives import init
 from innet.collectives.timeouts import timeout_or
 from innet.errors import CollectiveError
+from innet.torch_backend.front_end import watch_front_end
 from innet.torch_backend.object_collectives import guard_object_collectives
 from innet.torch_backend.options import Options
 from innet.torch_backend.process_group import InnetProcessGroup
@@ -39,6 +40,7 @@ def create_process_group(
     """
     options = _checked_options(pg_options)
     support_uneven_inputs()
+    watch_front_end()
     guard_object_collectives()
     worker = current_worker()
     if worker.trace is not None:

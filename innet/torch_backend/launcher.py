@@ -57,10 +57,29 @@ class _CurrentCall(threading.local):
     Attributes:
         what: names it for people.
         is_started: whether its steps, or their failures, are in their place among others'.
+        begun: calls that the thread made, this one among them.
     """
 
     what = "a call"
     is_started = False
+    begun = 0
+
+
+_current = _CurrentCall()
+
+
+def calls_begun() -> int:
+    """How many calls this thread has made of groups of innet."""
+    return _current.begun
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether the call that raised ``error`` failed on the other ranks too."""
+    return hasattr(error, _TOLD)
+
+
+_TOLD = "_innet_is_told"
+"""An attribute of errors."""
 
 
 class Launcher:
@@ -76,7 +95,6 @@ class Launcher:
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator
-        self._current = _CurrentCall()
         self.callbacks = ThreadPoolExecutor(_CALLBACK_THREADS, "innet-callbacks")
         self._thread = ThreadPoolExecutor(1, "innet-launcher")
         self._order = threading.Lock()
@@ -87,7 +105,7 @@ class Launcher:
     @property
     def what(self) -> str:
         """The call that this thread makes, in words."""
-        return self._current.what
+        return _current.what
 
     @contextmanager
     def call(
@@ -100,16 +118,29 @@ class Launcher:
             fail: fails it; by default it is a collective.
             synchronising: what :meth:`Communicator.collective` says of a collective.
         """
-        self._current.what, self._current.is_started = what, False
+        _current.what, _current.is_started = what, False
+        _current.begun += 1
         try:
             yield
         except BaseException as error:
-            if not self._current.is_started:
-                failing = fail or functools.partial(
-                    self._communicator.fail, what, synchronising=synchronising
-                )
-                self._in_order(functools.partial(failing, error))
+            if not _current.is_started:
+                self.fail(what, error, fail, synchronising=synchronising)
+            setattr(error, _TOLD, True)
             raise
+
+    def fail(
+        self,
+        what: str,
+        error: BaseException,
+        fail: Fail | None = None,
+        *,
+        synchronising: bool = True,
+    ) -> None:
+        """Fail a call on every rank, in its place among others; arguments as of :meth:`call`."""
+        if fail is None:
+            fail = functools.partial(self._communicator.fail, what, synchronising=synchronising)
+        self._in_order(functools.partial(fail, error))
+        setattr(error, _TOLD, True)
 
     def start(
         self,
@@ -123,9 +154,9 @@ class Launcher:
         Called within :meth:`call`.
         """
         with self._order:
-            self._current.is_started = True
+            _current.is_started = True
             if self._deferred == 0 and all(step.ready is None for step in steps):
-                parts = self.submit(self._current.what, steps).parts
+                parts = self.submit(_current.what, steps).parts
             else:
                 parts = self._defer(steps)
         work = CollectiveWork(parts, result, self.callbacks, source_of, stored)
@@ -172,7 +203,7 @@ class Launcher:
         parts = [Part(pending, step.finish) for pending, step in zip(deferred, steps, strict=True)]
         self._deferred += 1
         self._unended.update(deferred)
-        self._thread.submit(self._launch, self._current.what, steps, deferred)
+        self._thread.submit(self._launch, _current.what, steps, deferred)
         return parts
 
     def _launch(self, what: str, steps: Sequence[Step], deferred: Sequence[_Deferred]) -> None:

@@ -1,0 +1,85 @@
+"""Rank 1 calls PyTorch's functions with what these cannot take; all ranks go on."""
+
+import threading
+
+import torch
+import torch.distributed as dist
+
+
+def outcome(function, argument):
+    try:
+        return function(argument)
+    except Exception as error:
+        return error
+
+
+def objects(mine):
+    everybodys = [None] * dist.get_world_size()
+    dist.all_gather_object(everybodys, mine)
+    return everybodys
+
+
+def gathered(mine):
+    everybodys = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    dist.gather_object(mine, everybodys)
+    return everybodys
+
+
+def announced(mine):
+    objects = [mine]
+    dist.broadcast_object_list(objects, src=1)
+    return objects[0]
+
+
+def scattered(mine):
+    received = [None]
+    all_of_them = [mine] * dist.get_world_size() if dist.get_rank() == 1 else None
+    dist.scatter_object_list(received, all_of_them, src=1)
+    return received[0]
+
+
+def reduced(mine):
+    total = mine.clone() if torch.is_tensor(mine) else mine
+    dist.all_reduce(total)
+    return total.tolist()
+
+
+def listed(mine):
+    everybodys = [torch.empty(1) for _ in range(dist.get_world_size())]
+    dist.all_gather(everybodys, mine)
+    return torch.cat(everybodys).tolist()
+
+
+def exchanged(mine):
+    everybodys = [torch.empty(1) for _ in range(dist.get_world_size())]
+    dist.all_to_all(everybodys, [mine] * dist.get_world_size())
+    return torch.cat(everybodys).tolist()
+
+
+def main():
+    dist.init_process_group("innet")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    number = torch.full((1,), float(rank))
+    numbers = [float(peer) for peer in range(size)]
+    lock = threading.Lock()  # cannot be pickled
+    tried = [
+        (objects, rank, lock, list(range(size))),
+        (gathered, rank, lock, list(range(size)) if rank == 0 else None),
+        (announced, rank, lock, 1),
+        (scattered, rank, lock, 1),
+        (reduced, number, "no tensor", [sum(numbers)]),
+        (listed, number, number.long(), numbers),
+        (listed, number, "no tensor", numbers),
+        (exchanged, number, number.long(), numbers),
+    ]
+    for function, good, bad, expected in tried:
+        name = function.__name__
+        failed = outcome(function, bad if rank == 1 else good)
+        assert isinstance(failed, Exception), (name, failed)
+        assert rank == 1 or "rank 1 (h1): " in str(failed), (name, failed)
+        assert outcome(function, good) == expected, name
+        assert reduced(torch.ones(1)) == [size], name
+    print("all right")
+
+
+main()
