@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "innet/_native/name_argument.hpp"
@@ -35,6 +36,10 @@ forwarding::NodeOptions node_options(const NodeSettings& settings) {
     options.reducer.min_rto = from_seconds(settings.min_rto_s);
     options.reducer.max_rto = from_seconds(settings.max_rto_s);
     options.reducer.timeouts_before_self_evaluation = settings.timeouts_before_self_evaluation;
+    // The reducer counts the bytes that there are, of which each may stand for more.
+    options.reducer.receive_credit_bytes =
+        (settings.receive_credit_bytes + settings.virtual_scale - 1) /
+        std::max<std::uint32_t>(1, settings.virtual_scale);
     return options;
 }
 
@@ -42,6 +47,7 @@ EndpointOptions endpoint_options(const NodeSettings& settings) {
     EndpointOptions options;
     options.initial_window = settings.initial_window;
     options.max_window = settings.max_window;
+    options.receive_credit_bytes = settings.receive_credit_bytes;
     options.interest_lifetime = from_seconds(settings.interest_lifetime_s);
     options.min_rto = from_seconds(settings.min_rto_s);
     options.max_rto = from_seconds(settings.max_rto_s);
@@ -69,6 +75,7 @@ void bind_settings(nb::module_& module) {
         .def_rw("timeouts_before_self_evaluation", &NodeSettings::timeouts_before_self_evaluation)
         .def_rw("initial_window", &NodeSettings::initial_window)
         .def_rw("max_window", &NodeSettings::max_window)
+        .def_rw("receive_credit_bytes", &NodeSettings::receive_credit_bytes)
         .def_rw("target_queue_delay_s", &NodeSettings::target_queue_delay_s)
         .def_rw("link_timeout_s", &NodeSettings::link_timeout_s)
         .def_rw("virtual_scale", &NodeSettings::virtual_scale);

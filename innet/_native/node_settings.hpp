@@ -28,6 +28,7 @@ struct NodeSettings {
     std::uint32_t timeouts_before_self_evaluation = 5;
     std::uint32_t initial_window = 16;
     std::uint32_t max_window = 512;
+    std::uint64_t receive_credit_bytes = 0;
     double target_queue_delay_s = 0.005;
     double link_timeout_s = 0;
     std::uint32_t virtual_scale = 1;

@@ -44,6 +44,7 @@ from innet.emulation.runs import (
 from innet.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
 from innet.topology import Topology, dump_yaml
+from innet.topology.credit import receive_credit_bytes
 from innet.topology.summary import impairments
 
 HOST_CACHE_POLICY = "s3fifo"
@@ -330,6 +331,7 @@ class Network:
             routes=tuple(RouteConfig(node=to, face=face) for to, face in hops[name].items()),
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
+            receive_credit_bytes=receive_credit_bytes(self._topology, name),
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             control_socket=self.socket_path(control_socket_name(name)),
             ndn_socket=self.socket_path(ndn_socket_name(name)),

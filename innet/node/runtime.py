@@ -67,6 +67,7 @@ def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings
         cache_bytes=config.cache_bytes,
         cache_policy=config.cache_policy,
     )
+    native.receive_credit_bytes = config.receive_credit_bytes
     native.link_timeout_s = settings.recovery.link_timeout_s
     return native
 

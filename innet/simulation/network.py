@@ -15,6 +15,7 @@ from innet.settings import Settings
 from innet.simulation.jobs import SimulatedJob, SimulatedKeys
 from innet.simulation.tables import SharedTables
 from innet.topology import Link, Topology
+from innet.topology.credit import receive_credit_bytes
 
 
 class SimulatedNetwork:
@@ -175,6 +176,7 @@ class SimulatedNetwork:
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             virtual_scale=self._virtual_scale,
         )
+        settings.receive_credit_bytes = receive_credit_bytes(self.topology, name)
         return settings, self.keys.signing(name, incarnation), self.keys.trusted(name)
 
     def _install_jobs(self, switch: str) -> None:

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "switch_emulator/reduction/reducer.hpp"
+#include "transport/wire/tlv.hpp"
+
 namespace innet::reduction {
 
 using wire::ByteView;
@@ -12,6 +15,19 @@ namespace {
 /// A held Interest is repeated before it expires on its way, so that the Data finds it there.
 Duration refresh_interval(Duration interest_lifetime) { return interest_lifetime * 7 / 8; }
 
+/// Before the first answer: a segment in a jumbo frame.
+constexpr std::uint32_t kFirstExpectedBytes = 8192;
+/// Small operations between large ones must not make the large ones look small.
+constexpr std::uint32_t kExpectedBytesDecay = 1024;
+
+/// The contribution of one rank: it depends on nothing. Sums wait for each other round a ring, and
+/// those that nobody asks for yet would never come.
+bool is_contribution(ByteView interval) {
+    wire::Reader reader(interval);
+    const auto component = reader.next();
+    return component && std::ranges::find(component->value, '-') == component->value.end();
+}
+
 }  // namespace
 
 LateLabel::LateLabel(ByteView text)
@@ -19,12 +35,13 @@ LateLabel::LateLabel(ByteView text)
     std::copy_n(text.begin(), size_, bytes_.begin());
 }
 
-OperandRequests::OperandRequests(Forwarder& forwarder, Duration min_rto, Duration max_rto,
-                                 Duration interest_lifetime)
+OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& options)
     : forwarder_(forwarder),
-      min_rto_(min_rto),
-      max_rto_(max_rto),
-      interest_lifetime_(interest_lifetime) {}
+      min_rto_(options.min_rto),
+      max_rto_(options.max_rto),
+      interest_lifetime_(options.interest_lifetime),
+      credit_bytes_(options.receive_credit_bytes),
+      expected_bytes_(kFirstExpectedBytes) {}
 
 std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash hash,
                                    ByteView interval, const wire::Name& hint, Waiter waiter,
@@ -45,8 +62,15 @@ std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash has
     added.flow = use_flow_to(hint, added.interval);
     added.label = {};
     added.late = false;
+    added.limited = credit_bytes_ > 0 && is_contribution(interval);
     index_.insert(hash.name, request);
-    send(request, now);
+    if (added.limited) {
+        flows_[added.flow].detector.park(request, added.publication);
+        waiting_.push_back(request);
+        use_credit(now);
+    } else {
+        send(request, now);
+    }
     return request;
 }
 
@@ -75,9 +99,28 @@ std::span<const Waiter> OperandRequests::waiters(std::uint32_t request) const {
     return requests_[request].waiters;
 }
 
-void OperandRequests::take_answered(std::uint32_t request, std::vector<Waiter>& waiters,
-                                    TimePoint now) {
+void OperandRequests::use_credit(TimePoint now) {
+    while (can_use_credit()) {
+        const std::uint32_t request = waiting_.front();
+        waiting_.pop_front();
+        if (waits_for_credit(requests_[request])) send(request, now);
+    }
+}
+
+bool OperandRequests::waits_for_credit(const Request& request) const {
+    const auto place = static_cast<std::uint32_t>(&request - requests_.data());
+    return !request.waiters.empty() && flows_[request.flow].detector.parked(place);
+}
+
+void OperandRequests::learn_size(std::size_t answer_bytes) {
+    expected_bytes_ -= expected_bytes_ / kExpectedBytesDecay;
+    expected_bytes_ = std::max(expected_bytes_, static_cast<std::uint32_t>(answer_bytes));
+}
+
+void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_bytes,
+                                    std::vector<Waiter>& waiters, TimePoint now) {
     Request& answered = requests_[request];
+    if (answered.limited) learn_size(answer_bytes);
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
     flows_[answered.flow].detector.on_answered(request, now);
     release(request);
@@ -113,7 +156,7 @@ OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
     FlowPlace flow = flows_.find(
         hash, [&](const Flow& known) { return known.interval == interval && known.hint == hint; });
     if (flow == FlowTable<Flow>::kNone) {
-        LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_));
+        LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_), &awaited_);
         flow = flows_.add(hash, {hint, interval, std::move(detector)});
     }
     flows_.use(flow);
@@ -134,7 +177,7 @@ void OperandRequests::send(std::uint32_t request, TimePoint now) {
     const Request& sent = requests_[request];
     Flow& flow = flows_[sent.flow];
     forwarder_.express(RequesterId::kReducer, name(request), flow.hint.view(), interest_lifetime_);
-    flow.detector.on_sent(request, sent.publication, now);
+    flow.detector.on_sent(request, sent.publication, now, sent.limited ? expected_bytes_ : 0);
 }
 
 void OperandRequests::release(std::uint32_t request) {
@@ -155,14 +198,17 @@ void OperandRequests::audit(AuditReport& report) const {
     for (const Request& request : requests_) awaited += request.waiters.empty() ? 0 : 1;
     report.expect_equal(index_.size(), awaited, "operands asked for, with somebody who waits");
     std::size_t timed = 0;
+    std::size_t known = 0;
     flows_.for_each_in_use([&](FlowPlace place) {
         flows_[place].detector.audit(report);
-        report.expect_equal(
-            flows_[place].detector.in_flight_count() + flows_[place].detector.held_count(),
-            flows_[place].detector.outstanding_count(), "operands with a timer");
-        timed += flows_[place].detector.outstanding_count();
+        const LossDetector& detector = flows_[place].detector;
+        timed += detector.in_flight_count() + detector.held_count();
+        known += detector.outstanding_count();
     });
-    report.expect_equal(timed, awaited, "operands asked for, with loss detection");
+    std::size_t waiting = 0;
+    for (const Request& request : requests_) waiting += waits_for_credit(request) ? 1 : 0;
+    report.expect_equal(timed + waiting, known, "operands with a timer or waiting for credit");
+    report.expect_equal(known, awaited, "operands asked for, with loss detection");
 }
 
 }  // namespace innet::reduction

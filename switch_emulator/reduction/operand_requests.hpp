@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -40,10 +41,11 @@ class LateLabel {
     std::uint8_t size_ = 0;
 };
 
+struct ReducerOptions;
+
 class OperandRequests {
   public:
-    OperandRequests(Forwarder& forwarder, Duration min_rto, Duration max_rto,
-                    Duration interest_lifetime);
+    OperandRequests(Forwarder& forwarder, const ReducerOptions& options);
 
     /// Asks `hint` for `name`, unless it is asked for already; either way `waiter` waits for it.
     /// `interval` is the name's interval component.
@@ -62,7 +64,9 @@ class OperandRequests {
     wire::NameHash hash(std::uint32_t request) const { return requests_[request].hash; }
 
     /// The answer came: ends the request and moves its waiters into `waiters`.
-    void take_answered(std::uint32_t request, std::vector<Waiter>& waiters, TimePoint now);
+    /// `answer_bytes` is what its answer had.
+    void take_answered(std::uint32_t request, std::size_t answer_bytes,
+                       std::vector<Waiter>& waiters, TimePoint now);
 
     /// Late: its producer said so, or it went unanswered for long. `label` says who, empty if
     /// unknown.
@@ -84,6 +88,10 @@ class OperandRequests {
     /// redirected or left by all.
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
+    /// Whether a request waits for room that there is.
+    bool can_use_credit() const { return !waiting_.empty() && has_credit(); }
+    /// Sends what waited for room, as far as there is room now.
+    void use_credit(TimePoint now);
     /// Pairs of node and interval asked for lately.
     std::size_t flow_count() const { return flows_.size(); }
     /// Those who wait, of all requests.
@@ -114,18 +122,27 @@ class OperandRequests {
         FlowPlace flow = 0;
         LateLabel label;
         bool late = false;
+        bool limited = false;  ///< waits for credit and takes it
     };
 
     /// The flow to `hint`, with one more user.
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
+    bool has_credit() const { return awaited_.in_flight < credit_bytes_; }
+    bool waits_for_credit(const Request& request) const;
+    void learn_size(std::size_t answer_bytes);
     void release(std::uint32_t request);
 
     Forwarder& forwarder_;
     Duration min_rto_;
     Duration max_rto_;
     Duration interest_lifetime_;
+    std::uint64_t credit_bytes_;
+    AwaitedBytes awaited_;  ///< of contributions
+    std::uint32_t expected_bytes_;
+    /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
+    std::deque<std::uint32_t> waiting_;
     FlowTable<Flow> flows_;  ///< each used by its requests
     std::vector<Request> requests_;
     std::vector<std::uint32_t> free_;

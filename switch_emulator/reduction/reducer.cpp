@@ -102,7 +102,7 @@ void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool 
     state.last_now = now;
     const std::uint32_t request = state.requests.find(data.name());
     if (request == kNoPlace) return;
-    state.take_answered(request, now);
+    state.take_answered(request, data.content().size(), now);
     if (data.tensor_error()) {
         state.forward_error(data);
         return;
@@ -118,6 +118,7 @@ void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool 
             state.resume(waiter.place, state.keep(data, packet), marked, now);
         }
     }
+    state.requests.use_credit(now);
 }
 
 void Reducer::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
@@ -152,9 +153,14 @@ void Reducer::on_timer(TimePoint now) {
     state.lost.clear();
     state.requests.collect(now, state.lost);
     for (const LostRequest& lost : state.lost) state.repeat_lost(lost, now);
+    state.requests.use_credit(now);
 }
 
-TimePoint Reducer::next_deadline() const { return state_->requests.next_deadline(); }
+TimePoint Reducer::next_deadline() const {
+    // Whatever ended a request: the next one that waited for its room leaves at once.
+    const State& state = *state_;
+    return state.requests.can_use_credit() ? state.last_now : state.requests.next_deadline();
+}
 
 const ReducerCounters& Reducer::counters() const {
     state_->counters.flows = state_->requests.flow_count();

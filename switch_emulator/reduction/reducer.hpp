@@ -57,6 +57,8 @@ struct ReducerOptions {
     Duration min_rto = std::chrono::milliseconds(5);
     Duration max_rto = std::chrono::milliseconds(500);
     std::uint32_t timeouts_before_self_evaluation = 5;
+    /// Bytes of other nodes' contributions on their way at once; 0: no limit.
+    std::uint64_t receive_credit_bytes = 0;
 };
 
 struct ReducerCounters {

@@ -51,7 +51,7 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
       job_table(job_table_),
       forwarder(forwarder_),
       pool(pool_),
-      requests(forwarder_, options.min_rto, options.max_rto, options.interest_lifetime),
+      requests(forwarder_, options),
       results(pool_),
       slots(options.slots),
       parked(parked_capacity(options.slots)) {
@@ -259,8 +259,8 @@ void Reducer::State::count_no_slot(jobs::JobId job) {
 
 // While operands are awaited.
 
-void Reducer::State::take_answered(std::uint32_t request, TimePoint now) {
-    requests.take_answered(request, answered, now);
+void Reducer::State::take_answered(std::uint32_t request, std::size_t answer_bytes, TimePoint now) {
+    requests.take_answered(request, answer_bytes, answered, now);
     // At once for all: the request's place may be taken again while they are served.
     for (const Waiter& waiter : answered) request_of(waiter) = kNoPlace;
 }

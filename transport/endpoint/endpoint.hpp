@@ -33,6 +33,9 @@ namespace innet {
 struct EndpointOptions {
     std::uint32_t initial_window = 16;  ///< segments
     std::uint32_t max_window = 512;     ///< segments, per flow
+    /// Bytes of answers from other nodes on their way at once, over all flows; 0: no limit. Flows
+    /// that start together know nothing of each other, and fill the last link's queue together.
+    std::uint64_t receive_credit_bytes = 0;
     Duration interest_lifetime = std::chrono::milliseconds(1000);
     Duration min_rto = std::chrono::milliseconds(5);
     Duration max_rto = std::chrono::milliseconds(500);

@@ -54,8 +54,10 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
     const auto to_hint = [&](const Asker& asker) { return asker.flow.hint() == hint.view(); };
     const std::uint32_t known = askers_.find(hash, to_hint);
     if (known != FlowTable<Asker>::kNone) return known;
+    // What this node evaluates itself does not come over a link.
+    AwaitedBytes* awaited = askers_.size() == kOwnFlow ? nullptr : &awaited_;
     LossDetector detector(options_.min_rto, options_.max_rto,
-                          refresh_interval(options_.interest_lifetime));
+                          refresh_interval(options_.interest_lifetime), awaited);
     auto control = std::make_unique<Cubic>(
         CubicOptions{options_.initial_window, options_.max_window, options_.target_queue_delay});
     return askers_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
@@ -367,27 +369,65 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
 }
 
 void Fetcher::pump_all(TimePoint now) {
-    askers_.for_each_in_use([&](std::uint32_t flow) { pump(flow, now); });
+    askers_.for_each_in_use([&](std::uint32_t flow) {
+        if (options_.receive_credit_bytes == 0 || flow == kOwnFlow) {
+            pump(flow, now);
+        } else {
+            wait_for_turn(flow);
+        }
+    });
+    use_credit(now);
 }
 
 void Fetcher::pump(std::uint32_t flow, TimePoint now) {
-    Asker& asker = askers_[flow];
-    while (const auto key = next_request(asker)) {
-        TargetState& target = targets_[TargetTable::place_of(*key)];
-        Flow& via = route(asker, target, now);
-        const bool again = asker.flow.detector().parked(*key);
-        const bool room =
-            again ? via.has_room() : via.has_room_for_new() && asker.flow.has_room_for_new();
-        if (!room) return;
-        if (!again) target.unsent.take();
-        if (&via != &asker.flow) {
-            asker.flow.detector().forget(*key);
-            ++counters_.self_evaluations;
-        } else if (asker.flow.is_suspect() && target.can_self_evaluate) {
-            asker.flow.on_probe_sent(now);
+    if (options_.receive_credit_bytes == 0 || flow == kOwnFlow) {
+        while (send_next(flow, now)) {
         }
-        send(via, *key, now);
+        return;
     }
+    wait_for_turn(flow);
+    use_credit(now);
+}
+
+void Fetcher::wait_for_turn(std::uint32_t flow) {
+    if (std::exchange(askers_[flow].waits_for_turn, true)) return;
+    turns_.push_back(flow);
+}
+
+bool Fetcher::has_credit() const { return awaited_.in_flight < options_.receive_credit_bytes; }
+
+void Fetcher::use_credit(TimePoint now) {
+    while (!turns_.empty() && has_credit()) {
+        const std::uint32_t flow = turns_.front();
+        turns_.pop_front();
+        askers_[flow].waits_for_turn = false;
+        if (send_next(flow, now)) wait_for_turn(flow);
+    }
+}
+
+bool Fetcher::send_next(std::uint32_t flow, TimePoint now) {
+    Asker& asker = askers_[flow];
+    const auto key = next_request(asker);
+    if (!key) return false;
+    TargetState& target = targets_[TargetTable::place_of(*key)];
+    Flow& via = route(asker, target, now);
+    const bool again = asker.flow.detector().parked(*key);
+    const bool room =
+        again ? via.has_room() : via.has_room_for_new() && asker.flow.has_room_for_new();
+    if (!room) return false;
+    if (again) {
+        asker.flow.on_ready_sent();
+    } else {
+        target.unsent.take();
+    }
+    if (&via != &asker.flow) {
+        asker.flow.detector().forget(*key);
+        ++counters_.self_evaluations;
+    } else if (asker.flow.is_suspect() && target.can_self_evaluate) {
+        asker.flow.on_probe_sent(now);
+    }
+    send(via, *key, now);
+    return true;
 }
 
 std::optional<RequestKey> Fetcher::next_request(Asker& asker) {
@@ -417,7 +457,10 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     TargetState& target = targets_[TargetTable::place_of(key)];
     forwarder_.express(RequesterId::kApplication, target.request_name(TargetTable::segment_of(key)),
                        flow.hint(), options_.interest_lifetime);
-    flow.detector().on_sent(key, target.hash, now);
+    const Segmentation& segmentation = target.spec().segmentation;
+    const std::uint64_t answer_bytes =
+        segmentation.size_of(TargetTable::segment_of(key)) * options_.virtual_scale;
+    flow.detector().on_sent(key, target.hash, now, static_cast<std::uint32_t>(answer_bytes));
     ++counters_.interests_expressed;
 }
 

@@ -3,6 +3,7 @@
 // with answers, refusals, Holds and silence.
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "transport/application/application.hpp"
@@ -57,6 +58,7 @@ class Fetcher {
     struct Asker {
         Flow flow;
         std::vector<std::uint32_t> unsent;  ///< targets with segments not asked yet, oldest first
+        bool waits_for_turn = false;        ///< is in `turns_`
 
         TimePoint next_deadline() const { return flow.next_deadline(); }
     };
@@ -87,6 +89,12 @@ class Fetcher {
 
     void pump(std::uint32_t flow, TimePoint now);
     void pump_all(TimePoint now);
+    /// Sends one request of a flow; false when it has none, or no room.
+    bool send_next(std::uint32_t flow, TimePoint now);
+    void wait_for_turn(std::uint32_t flow);
+    /// Flows send one request each in turn, as far as the credit goes.
+    void use_credit(TimePoint now);
+    bool has_credit() const;
     std::optional<RequestKey> next_request(Asker& asker);
     /// The flow that a request of `asker` should leave by now.
     Flow& route(Asker& asker, const TargetState& target, TimePoint now);
@@ -97,8 +105,11 @@ class Fetcher {
     EndpointCounters& counters_;
     security::Sha256 sha256_;
     TargetTable targets_;
+    AwaitedBytes awaited_;     ///< from other nodes
     FlowTable<Asker> askers_;  ///< each used by the targets whose home it is
     std::vector<Outcome> outcomes_;
+    std::deque<std::uint32_t>
+        turns_;               ///< flows that may have more to send, by `receive_credit_bytes`
     bool room_left_ = false;  ///< in windows, by operations that ended with requests outstanding
     // Kept between calls for their capacity.
     std::vector<LostRequest> lost_;

@@ -44,6 +44,8 @@ class Flow {
     void make_ready(RequestKey key) { ready_.push_back(key); }
     /// The first request that is ready, which stays so until it is sent or forgotten.
     std::optional<RequestKey> first_ready();
+    /// The first that is ready was sent: refused at once, it waits as long as any other.
+    void on_ready_sent() { ++ready_begin_; }
     /// A parked request is ready from `due` on.
     void delay(RequestKey key, TimePoint due);
     void wake_delayed(TimePoint now);

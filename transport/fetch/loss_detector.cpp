@@ -47,6 +47,7 @@ struct Request {
     std::uint32_t publication = kNone;
     std::uint32_t timeouts = 0;
     std::uint32_t gap_losses = 0;
+    std::uint32_t answer_bytes = 0;
     Where where = Where::kParked;
     std::uint8_t level = 0;
     bool sample = true;  ///< Karn's rule: sent once, never held
@@ -96,11 +97,24 @@ struct Publication {
 }  // namespace
 
 struct LossDetector::State {
-    State(Duration min_rto, Duration max_rto, Duration refresh_interval_)
-        : rtt(min_rto, max_rto), refresh_interval(refresh_interval_) {}
+    State(Duration min_rto, Duration max_rto, Duration refresh_interval_, AwaitedBytes* awaited_)
+        : rtt(min_rto, max_rto),
+          refresh_interval(refresh_interval_),
+          awaited(awaited_ == nullptr ? &own_awaited : awaited_) {}
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+        while (held.head != kNone) unlink(held.head);
+        while (held.head != kNone) unlink(held.head);
+        for (const Queue& queue : sent) {
+            while (queue.head != kNone) unlink(queue.head);
+        }
+    }
 
     RttEstimator rtt;
     Duration refresh_interval;
+    AwaitedBytes own_awaited;
+    AwaitedBytes* awaited;
 
     std::vector<Request> requests;
     std::vector<std::uint32_t> free_requests;
@@ -188,6 +202,7 @@ void LossDetector::State::unlink(std::uint32_t place) {
     if (request.where == Where::kSent) {
         sent[request.level].remove(requests, &Request::link, place);
         --in_flight_count;
+        if (request.level == 0) awaited->in_flight -= request.answer_bytes;
     }
     if (request.where == Where::kHeld) {
         Publication& publication = publications[request.publication];
@@ -195,6 +210,7 @@ void LossDetector::State::unlink(std::uint32_t place) {
         publication.held.remove(requests, &Request::sibling, place);
         --publication.held_count;
         --held_count;
+        awaited->held -= request.answer_bytes;
     }
     request.where = Where::kParked;
 }
@@ -211,6 +227,7 @@ void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
     request.where = Where::kSent;
     sent[request.level].push_back(requests, &Request::link, place);
     ++in_flight_count;
+    if (request.level == 0) awaited->in_flight += request.answer_bytes;
 }
 
 void LossDetector::State::release_held(Publication& publication, TimePoint now) {
@@ -267,13 +284,15 @@ void LossDetector::State::report(std::uint32_t place, LossCause cause,
     into.push_back({request.key, cause, request.timeouts});
 }
 
-LossDetector::LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval)
-    : state_(std::make_unique<State>(min_rto, max_rto, refresh_interval)) {}
+LossDetector::LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval,
+                           AwaitedBytes* awaited)
+    : state_(std::make_unique<State>(min_rto, max_rto, refresh_interval, awaited)) {}
 LossDetector::~LossDetector() = default;
 LossDetector::LossDetector(LossDetector&&) noexcept = default;
 LossDetector& LossDetector::operator=(LossDetector&&) noexcept = default;
 
-void LossDetector::on_sent(RequestKey key, PublicationTag publication, TimePoint now) {
+void LossDetector::on_sent(RequestKey key, PublicationTag publication, TimePoint now,
+                           std::uint32_t answer_bytes) {
     State& state = *state_;
     std::uint32_t place = state.index.find(key);
     if (place == kNone) {
@@ -283,6 +302,7 @@ void LossDetector::on_sent(RequestKey key, PublicationTag publication, TimePoint
         if (state.at(place).send_number != 0) state.at(place).sample = false;
         state.unlink(place);
     }
+    state.at(place).answer_bytes = answer_bytes;
     state.link_as_sent(place, now);
 }
 
@@ -326,6 +346,7 @@ void LossDetector::on_held(RequestKey key, TimePoint now) {
     publication.held.push_back(state.requests, &Request::sibling, place);
     ++publication.held_count;
     ++state.held_count;
+    state.awaited->held += request.answer_bytes;
 }
 
 void LossDetector::park(RequestKey key, PublicationTag publication) {

@@ -35,15 +35,26 @@ struct LostRequest {
     std::uint32_t consecutive_timeouts = 0;  ///< of this request
 };
 
+/// Bytes of answers that several detectors wait for together. What timed out does not count until
+/// it is answered: a node that is dead must not take the room of the others.
+struct AwaitedBytes {
+    std::uint64_t in_flight = 0;
+    std::uint64_t held = 0;
+};
+
 class LossDetector {
   public:
-    LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval);
+    /// `awaited`, if given, must outlive the detector.
+    LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval,
+                 AwaitedBytes* awaited = nullptr);
     ~LossDetector();
     LossDetector(LossDetector&&) noexcept;
     LossDetector& operator=(LossDetector&&) noexcept;
 
-    /// A request leaves, for the first time or again (after it was reported lost).
-    void on_sent(RequestKey key, PublicationTag publication, TimePoint now);
+    /// A request leaves, for the first time or again (after it was reported lost); `answer_bytes`
+    /// count as awaited.
+    void on_sent(RequestKey key, PublicationTag publication, TimePoint now,
+                 std::uint32_t answer_bytes = 0);
     /// Its answer came. True when the key was outstanding. Takes an RTT sample when that is sound.
     bool on_answered(RequestKey key, TimePoint now);
     /// Ignored when an answer to another request of its publication came meanwhile.

@@ -109,8 +109,10 @@ class ReducerFixture {
   public:
     static constexpr Duration kMillisecond = std::chrono::milliseconds(1);
 
-    explicit ReducerFixture(std::uint32_t slots = 64)
-        : options_{.own_name = name_of("/n/me"), .slots = slots},
+    explicit ReducerFixture(std::uint32_t slots = 64, std::uint64_t receive_credit_bytes = 0)
+        : options_{.own_name = name_of("/n/me"),
+                   .slots = slots,
+                   .receive_credit_bytes = receive_credit_bytes},
           reducer(options_, jobs, forwarder, pool, signer.get()) {}
 
     /// Name of operation 41's segment.

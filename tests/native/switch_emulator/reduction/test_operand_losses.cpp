@@ -24,4 +24,46 @@ TEST_CASE("a node's quick answers for one interval make nothing of another inter
     f.check_nothing_left();
 }
 
+TEST_CASE("contributions are asked for as far as the credit goes, and the others when they came") {
+    constexpr std::uint64_t kCredit = 16000;  // two contributions of the size assumed at first
+    ReducerFixture f(64, kCredit);
+    f.reducer.install(rule_of("0-3", {{"0", "h0"}, {"1", "h1"}, {"2", "h2"}, {"3", "h3"}}));
+    REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    CHECK(f.forwarder.asked.size() == 2);
+
+    SUBCASE("an answer makes room") {
+        f.arrive(f.operand_uri("0"), std::vector<float>{1});
+        CHECK(f.times_asked(f.operand_uri("2")) == 1);
+        CHECK(f.forwarder.asked.size() == 3);
+        for (const std::string rank : {"1", "2", "3"}) {
+            f.arrive(f.operand_uri(rank), std::vector<float>{1});
+        }
+        CHECK(f.answers().size() == 1);
+        f.check_nothing_left();
+    }
+    SUBCASE("a contribution that is late leaves its room to others") {
+        f.hold(f.operand_uri("0"), "0");
+        f.pass(ReducerFixture::kMillisecond);
+        CHECK(f.times_asked(f.operand_uri("2")) == 1);
+    }
+    SUBCASE("nodes that are silent do not keep the room of others") {
+        f.pass(400 * ReducerFixture::kMillisecond);
+        CHECK(f.times_asked(f.operand_uri("3")) > 0);
+    }
+    SUBCASE("a reduction that nobody waits for gives its room back") {
+        REQUIRE(f.admit(f.operand_uri("0-3", 10)) == Admission::kAccepted);
+        CHECK(f.times_asked(f.operand_uri("0", 10)) == 0);
+        f.reducer.abandon(name_of(f.operand_uri("0-3")).view());
+        f.pass(ReducerFixture::kMillisecond);
+        CHECK(f.times_asked(f.operand_uri("0", 10)) == 1);
+    }
+}
+
+TEST_CASE("sums are asked for whatever is on its way, for they wait for each other") {
+    ReducerFixture f(64, 1);
+    f.reducer.install(rule_of("0-3", {{"0-1", "h1"}, {"2-3", "h3"}}));
+    REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+    CHECK(f.forwarder.asked.size() == 2);
+}
+
 }  // namespace innet::reduction::test

@@ -452,6 +452,27 @@ TEST_CASE(
     CHECK(there == data);
 }
 
+TEST_CASE("all fetches of a node together ask for no more than its credit") {
+    constexpr std::uint64_t kCredit = 3000;
+    EndpointOptions options;
+    options.receive_credit_bytes = kCredit;
+    Pair pair({}, 1, options);
+    const auto data = pattern(50'000, 3);
+    std::vector<std::uint8_t> one(50'000);
+    std::vector<std::uint8_t> two(50'000);
+    pair.second.endpoint().submit(1, publish_only(publication(1, 0, data)), pair.network.now());
+    pair.second.endpoint().submit(2, publish_only(publication(1, 1, data)), pair.network.now());
+    pair.first.endpoint().submit(3, fetch_only(fetch(1, 0, one)), pair.network.now());
+    pair.first.endpoint().submit(4, fetch_only(fetch(1, 1, two)), pair.network.now());
+    const std::size_t asked = pair.first.expressed_uris.size();
+    CHECK(asked > 0);
+    CHECK(asked < EndpointOptions{}.initial_window);
+    REQUIRE(pair.run_until_complete(pair.first, 3));
+    REQUIRE(pair.run_until_complete(pair.first, 4));
+    CHECK(one == data);
+    CHECK(two == data);
+}
+
 TEST_CASE("abort ends every operation here and tells those who ask for its tensors") {
     Pair pair;
     const auto tensor = pattern(3000, 14);
