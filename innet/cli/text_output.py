@@ -1,4 +1,4 @@
-"""What commands write, to the terminal or to a file: control characters of others are escaped."""
+"""Output of commands to terminals and files, with control characters of peers escaped."""
 
 from __future__ import annotations
 

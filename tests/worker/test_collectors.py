@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,28 +12,12 @@ import pytest
 
 from innet._native import _core
 from innet.collectives.work import Work
-from innet.security import NodeKeys, deal_keys
+from innet.security import NodeKeys
 from innet.worker import Collector
 from innet.worker.loop_collector import LoopCollector
 
-PREFIX = "/j/obj"
+PREFIX = "/j/obj"  # as the fixture `node` serves it
 End = tuple[int, str]
-
-
-@pytest.fixture
-def keys() -> NodeKeys:
-    return deal_keys(["h0"], "gmac")["h0"]
-
-
-@pytest.fixture
-def node(keys: NodeKeys) -> Iterator[_core.Node]:
-    settings = _core.NodeSettings()
-    settings.own_name = "/n/h0"
-    made = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
-    made.start()
-    made.register_objects(_core.Name(PREFIX), "0")
-    yield made
-    made.stop("the test is over")
 
 
 def publish(node: _core.Node, keys: NodeKeys, number: int) -> int:

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import numpy as np
-import pytest
 
 from innet._native import _core
-from innet.security import NodeKeys, deal_keys
+from innet.security import NodeKeys
 from innet.worker import Collector
 from innet.worker.loop_collector import LoopCollector
 
-PREFIX = "/j/obj"
+PREFIX = "/j/obj"  # as the fixture `node` serves it
 CONTENTS = np.arange(100, dtype=np.uint8)
-
-
-@pytest.fixture
-def keys() -> NodeKeys:
-    return deal_keys(["h0"], "gmac")["h0"]
-
-
-@pytest.fixture
-def node(keys: NodeKeys) -> Iterator[_core.Node]:
-    settings = _core.NodeSettings()
-    settings.own_name = "/n/h0"
-    made = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
-    made.start()
-    made.register_objects(_core.Name(PREFIX), "0")
-    yield made
-    made.stop("the test is over")
 
 
 def publish(node: _core.Node, keys: NodeKeys, number: int, *, unhurried: bool = False) -> int:
