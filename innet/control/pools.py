@@ -12,10 +12,9 @@ from typing import Any
 
 from innet.control.jobs import MAX_WEIGHT
 from innet.control.placements import Placements
-from innet.control.protocol import PoolMessage
+from innet.control.protocol import PoolMessage, tenant_prefix
 from innet.control.resumption import PoolReport, WorkerReport
 from innet.errors import ControlError
-from innet.kv.names import tenant_prefix
 from innet.security.key import Key
 
 

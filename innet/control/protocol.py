@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -68,6 +68,19 @@ def job_message(job: Job, keys: JobTrust, *, admits_others: bool) -> JobMessage:
         keys=keys,
         admits_others=admits_others,
     )
+
+
+KV_PREFIX: Final = "/kv"
+"""First component of the names of all KV blocks."""
+
+
+def tenant_prefix(tenant: str) -> str:
+    """The prefix of all names of a tenant's pool, of blocks and of requests.
+
+    >>> tenant_prefix("a1b2")
+    '/kv/a1b2'
+    """
+    return f"{KV_PREFIX}/{tenant}"
 
 
 class PoolMessage(BaseModel):

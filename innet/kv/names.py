@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
+from innet.control.protocol import KV_PREFIX, tenant_prefix
 from innet.errors import KVError
 from innet.kv.hash_chain import HASH_BYTES
 
-KV_PREFIX: Final = "/kv"
-"""What all names of blocks begin with."""
 NO_MODEL_DIGEST: Final = "00" * 32
 """In place of a model's digest, for blocks that no model has computed."""
 
@@ -150,15 +149,6 @@ def _family_of(tenant: str, model_digest: str, layout: str, layers: str) -> Bloc
         raise KVError(f"no block's name has {shown(layers)} in place of its layers")
     first, last = map(int, found.groups())
     return BlockFamily(tenant, model_digest, layout, first, last + 1)
-
-
-def tenant_prefix(tenant: str) -> str:
-    """What all names of a tenant begin with: two components, blocks and requests below.
-
-    >>> tenant_prefix("a1b2")
-    '/kv/a1b2'
-    """
-    return f"{KV_PREFIX}/{tenant}"
 
 
 def shown(name: str) -> str:

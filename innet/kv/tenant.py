@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from innet._native import _core
+from innet.control.protocol import tenant_prefix
 from innet.errors import KVError, SecurityError
-from innet.kv.names import tenant_component, tenant_prefix
+from innet.kv.names import tenant_component
 from innet.private_files import read_private
 from innet.security.key import Key
 from innet.trust.certificate import Certificate, Validity

@@ -20,7 +20,7 @@ from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
-from innet.telemetry import NodeTelemetry
+from innet.telemetry.node_telemetry import NodeTelemetry
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,3 @@
 * ``mqtt_broker``, ``mqtt_session``, ``mqtt_packets``, ``subscriptions``: the embedded broker;
 * ``feed``: what a viewer knows of a run from its topics.
 """
-
-from innet.telemetry.node_telemetry import NodeTelemetry
-
-__all__ = ["NodeTelemetry"]

@@ -34,8 +34,8 @@ from innet.security.credential_packets import CredentialOpener
 from innet.security.job_certificates import load_packets
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
-from innet.telemetry import NodeTelemetry
 from innet.telemetry.events import report
+from innet.telemetry.node_telemetry import NodeTelemetry
 from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
 from innet.worker.asked_objects import AskedObjects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from innet.kv.names import tenant_prefix
+from innet.control.protocol import tenant_prefix
 from innet.kv.pool.asker import Asker
 from innet.kv.pool.finding import Finder
 from innet.kv.pool.giving import Giver
