@@ -32,7 +32,7 @@ from innet import Session, Topology, load_topology
 from innet.emulation.node_config import Mode
 from innet.errors import EmulationError, InnetError
 from innet.plans import bound_s, make_plan
-from innet.topology.quantities import parse_rate_bps
+from innet.quantities import parse_rate_bps
 
 matplotlib.use("agg")
 from matplotlib import pyplot as plt

@@ -24,7 +24,7 @@ import innet
 from innet.errors import KVError
 from innet.kv.eviction import POLICIES
 from innet.kv.pool import Cause, Place
-from innet.topology.quantities import parse_size_bytes
+from innet.quantities import parse_size_bytes
 
 _PROGRAM = "kv_serving.py"
 

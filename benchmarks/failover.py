@@ -24,8 +24,8 @@ from innet import Session, load_topology
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
 from innet.errors import ControlError, EmulationError
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 WORKER = Path(__file__).parent / "workers" / "failover.py"
 SPINE = "spine0"

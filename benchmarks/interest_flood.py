@@ -24,8 +24,8 @@ from innet.emulation.network import Network
 from innet.emulation.node_config import UdpChannel
 from innet.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
+from innet.quantities import parse_rate_bps
 from innet.topology import Topology, parse_yaml
-from innet.topology.quantities import parse_rate_bps
 
 WORKER = Path(__file__).with_name("workers") / "interest_flood.py"
 _BEGIN_IN_S = 1.5

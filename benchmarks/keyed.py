@@ -14,7 +14,7 @@ from innet import Session, load_topology
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
-from innet.topology.quantities import parse_rate_bps
+from innet.quantities import parse_rate_bps
 
 WORDCOUNT = Path(__file__).parents[1] / "apps" / "wordcount.py"
 ALGORITHMS = ("inc", "ps")

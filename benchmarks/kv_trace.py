@@ -34,6 +34,7 @@ from innet.kv.replay import hit_rate
 from innet.kv.replay.block_model import BlockModel, busiest_link
 from innet.kv.replay.plan import ReplayPlan, with_switch_memory
 from innet.kv.traces import Request, load_trace
+from innet.quantities import parse_size_bytes
 from innet.settings import Settings
 from innet.simulation.experiment.outcome import outcome
 from innet.simulation.experiment.run import run_task
@@ -41,7 +42,6 @@ from innet.simulation.experiment.sweep import make_tasks, sweep
 from innet.simulation.workload import load_workload
 from innet.simulation.workload.model import KvJob
 from innet.topology import Topology, load_topology
-from innet.topology.quantities import parse_size_bytes
 
 SLICE = Path(__file__).resolve().parents[1] / "workloads" / "traces" / "conversation.jsonl"
 STORES_BLOCKS = (1000, 10_000, 30_000, 50_000, 100_000, None)

@@ -11,8 +11,8 @@ from innet.compare.benchmark import Benchmark, Figures, argument_parser, measure
 from innet.compare.progress import ProgressBar
 from innet.compare.schedule import Schedule
 from innet.compare.sweep import compare
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import Topology, load_topology
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 LOSS = 0.01
 PASSES = 2

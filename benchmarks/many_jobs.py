@@ -18,8 +18,8 @@ from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantit
 from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
 from innet.launch import Session
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 JOBS = ("a", "b", "c", "d")
 WORKER = Path(__file__).parent / "workers" / "many_jobs.py"

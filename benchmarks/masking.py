@@ -19,8 +19,8 @@ from innet.compare.worker_figures import (
     times_in_turns_s,
     worker_arguments,
 )
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 
 def main() -> None:

@@ -32,9 +32,9 @@ from innet.compare.worker_figures import (
     times_in_turns_s,
     worker_arguments,
 )
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 MODES = ("none", "digest", "hmac", "gmac", "ed25519")
 CONTENT_BYTES = {"1KB": 1000, "8KB": 8000, "60KB": 60000}

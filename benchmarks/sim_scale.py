@@ -15,7 +15,7 @@ from pathlib import Path
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
 from innet.errors import SimulationError
-from innet.topology.quantities import parse_size_bytes
+from innet.quantities import parse_size_bytes
 
 WORKER = Path(__file__).parent / "workers" / "simulated_allreduce.py"
 

@@ -25,12 +25,12 @@ from innet.compare.quantities import format_bytes, format_seconds
 from innet.compare.schedule import Schedule
 from innet.compare.sweep import WARM_UP_TURNS, compare
 from innet.emulation.node_config import Mode
+from innet.quantities import parse_rate_bps
 from innet.settings import Settings
 from innet.simulation.experiment.outcome import outcome
 from innet.simulation.experiment.sweep import make_tasks, sweep
 from innet.simulation.workload import load_workload
 from innet.topology import Topology, load_topology
-from innet.topology.quantities import parse_rate_bps
 
 ALGORITHMS = ("inc", "ring", "ps")
 MODES: tuple[Mode, ...] = ("local", "netns")

@@ -15,8 +15,8 @@ from innet.compare.benchmark import (
 from innet.compare.progress import ProgressBar
 from innet.compare.schedule import Schedule
 from innet.compare.sweep import compare
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 OWN = ("inc", "ring", "ps")
 PEERS = ("gloo", "gloo-push")

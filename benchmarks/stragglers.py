@@ -23,8 +23,8 @@ from innet import Session, load_topology
 from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 WORKER = Path(__file__).parent / "workers" / "stragglers.py"
 KINDS = ("always_slow", "slow_at_times", "slow_at_times_every_step")

@@ -26,12 +26,12 @@ from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantit
 from innet.compare.progress import ProgressBar
 from innet.emulation.runs import find_run
 from innet.errors import EmulationError
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
 from innet.telemetry.messages import NodeCounters
 from innet.telemetry.run_broker import broker_of
 from innet.telemetry.topics import node_topics
 from innet.topology import Topology
-from innet.topology.quantities import parse_rate_bps, parse_size_bytes
 
 WORKER = Path(__file__).parent / "workers" / "telemetry.py"
 BROKERS = {"with": "embedded", "without": "none"}

@@ -18,8 +18,8 @@ from innet.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
 from innet.launch import Session
+from innet.quantities import parse_rate_bps
 from innet.topology import load_topology
-from innet.topology.quantities import parse_rate_bps
 
 HERE = Path(__file__).parent
 WORKER = HERE / "workers" / "torch_step.py"

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from innet.kv.kv_pool import KVPool
     from innet.launch import Session
     from innet.masking import MaskedSum, MaskedTotal
-    from innet.ndn.functions import call, flow, function, serve, serving
+    from innet.ndn.functions.call import call
+    from innet.ndn.functions.flow import flow
+    from innet.ndn.functions.function import function
+    from innet.ndn.functions.server import serve, serving
     from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
 

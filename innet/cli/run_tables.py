@@ -273,7 +273,7 @@ def _spaced(parts: Sequence[RenderableType]) -> Group:
 
 
 def _size(size_bytes: int) -> str:
-    """Rounded, unlike :func:`innet.topology.quantities.format_size`, which must be exact."""
+    """Rounded, unlike :func:`innet.quantities.format_size`, which must be exact."""
     if size_bytes < 10 << 10:
         return f"{size_bytes} B"
     if size_bytes < 10 * _MIB:

@@ -70,7 +70,7 @@ def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
 
 def parsed_sizes_bytes(text: str | None, option: str) -> list[int]:
     """Sizes separated by commas, growing; what is wrong is told of ``option``."""
-    from innet.topology.quantities import QuantityError, parse_size_bytes
+    from innet.quantities import QuantityError, parse_size_bytes
 
     if text is None:
         return []

@@ -1,4 +1,4 @@
-"""Measured numbers with units, rounded for people; :mod:`innet.topology.quantities` is exact."""
+"""Measured numbers with units, rounded for people; :mod:`innet.quantities` is exact."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ def format_bytes(size_bytes: float) -> str:
     ('16 MiB', '1.5 KiB', '100 B')
     """
     value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB"):
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
             return f"{_rounded(value)} {unit}"
         value /= 1024
-    return f"{_rounded(value)} GiB"
+    return f"{_rounded(value)} TiB"
 
 
 def format_rate(rate_bps: float) -> str:
@@ -24,11 +24,11 @@ def format_rate(rate_bps: float) -> str:
     ('200 Mbit/s', '1 Gbit/s')
     """
     value = rate_bps
-    for unit in ("bit/s", "kbit/s", "Mbit/s"):
+    for unit in ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"):
         if abs(value) < 1000:
             return f"{_rounded(value)} {unit}"
         value /= 1000
-    return f"{_rounded(value)} Gbit/s"
+    return f"{_rounded(value)} Tbit/s"
 
 
 def format_seconds(time_s: float) -> str:

@@ -12,7 +12,7 @@ from innet.control.jobs import MAX_WEIGHT
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
-from innet.topology.quantities import QuantityError, parse_size_bytes
+from innet.quantities import QuantityError, parse_size_bytes
 
 DEFAULT_TENANT: Final = "default"
 _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from innet.errors import PlanError
@@ -14,6 +13,7 @@ from innet.plans.algorithms.inc import plan_in_network
 from innet.plans.algorithms.ps import plan_parameter_server
 from innet.plans.algorithms.ring import plan_ring
 from innet.plans.plan import Plan
+from innet.suggestions import did_you_mean
 from innet.topology import Topology
 
 ALGORITHMS: dict[str, Callable[..., Plan]] = {
@@ -45,10 +45,8 @@ def make_plan(
     'h3'
     """
     if algorithm not in ALGORITHMS:
-        raise PlanError(
-            f"unknown algorithm {algorithm!r}{_did_you_mean(algorithm, ALGORITHMS)}; "
-            f"known are {', '.join(ALGORITHMS)}"
-        )
+        hint = did_you_mean(algorithm, ALGORITHMS) or f"; known are {', '.join(ALGORITHMS)}"
+        raise PlanError(f"unknown algorithm {algorithm!r}{hint}")
     maker = ALGORITHMS[algorithm]
     _check_options(algorithm, maker, options)
     plan = maker(topology, _check_ranks(topology, ranks), **options)
@@ -61,10 +59,8 @@ def _check_options(algorithm: str, maker: Callable[..., Plan], options: dict[str
     known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            raise PlanError(
-                f"{algorithm} has no option {name!r}{_did_you_mean(name, known)}; "
-                f"it has {', '.join(known) or 'none'}"
-            )
+            hint = did_you_mean(name, known) or f"; it has {', '.join(known) or 'none'}"
+            raise PlanError(f"{algorithm} has no option {name!r}{hint}")
 
 
 def _check_ranks(topology: Topology, ranks: Sequence[str] | None) -> tuple[str, ...]:
@@ -75,10 +71,10 @@ def _check_ranks(topology: Topology, ranks: Sequence[str] | None) -> tuple[str, 
         )
     for rank, node in enumerate(nodes):
         if node not in topology.hosts:
+            known = f"; its hosts are {', '.join(topology.hosts)}"
             raise PlanError(
                 f"rank {rank} is placed on {node!r}, which is no host of topology "
-                f"{topology.name}{_did_you_mean(node, topology.hosts)}; "
-                f"its hosts are {', '.join(topology.hosts)}"
+                f"{topology.name}{did_you_mean(node, topology.hosts) or known}"
             )
         if node in nodes[:rank]:
             raise PlanError(
@@ -86,8 +82,3 @@ def _check_ranks(topology: Topology, ranks: Sequence[str] | None) -> tuple[str, 
                 "place each rank on a host of its own"
             )
     return nodes
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from innet.errors import WorkloadError
+from innet.quantities import format_duration
 from innet.simulation.processors import Processors
 from innet.simulation.simulation import Simulation
 from innet.topology import Topology
 from innet.topology.event_targets import event_problem, targets_of
 from innet.topology.events import Event, Target
-from innet.topology.quantities import format_duration
 from innet.topology.settings import written_link_settings
 
 

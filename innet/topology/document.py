@@ -9,7 +9,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from innet.errors import TopologyError
-from innet.topology import model, quantities
+from innet.quantities import shown
+from innet.topology import model
 from innet.topology.event_document import EventSpecification
 from innet.topology.generators import Generator
 from innet.topology.names import NAME_EXPECTED, Name
@@ -19,9 +20,7 @@ from innet.topology.specification import Specification, optional
 
 def _endpoint(value: Any) -> Any:
     if not isinstance(value, str):
-        raise ValueError(
-            f'expected "node:port", such as "h0:eth0", found {quantities.shown(value)}'
-        )
+        raise ValueError(f'expected "node:port", such as "h0:eth0", found {shown(value)}')
     try:
         return model.Interface.parse(value)
     except TopologyError as error:

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from innet.topology import quantities
+from innet.quantities import Quantity, QuantityError, format_duration, parse_duration_s
 from innet.topology.events import Anything, Event, Target
-from innet.topology.quantities import Quantity, QuantityError
 from innet.topology.settings import LinkSettings, written_link_settings
 from innet.topology.specification import Specification, optional
 
@@ -16,13 +15,13 @@ _LINK_JOINT = "--"
 
 Duration = Annotated[
     float,
-    BeforeValidator(quantities.parse_duration_s),
+    BeforeValidator(parse_duration_s),
     WithJsonSchema({"type": ["string", "number"], "examples": ["10ms", "1.5s", 0]}),
 ]
 
 
 def _positive_duration(value: Quantity) -> float:
-    duration_s = quantities.parse_duration_s(value)
+    duration_s = parse_duration_s(value)
     if duration_s <= 0:
         raise QuantityError("a duration above 0, such as 10ms", value)
     return duration_s
@@ -183,7 +182,7 @@ def written_event(event: Event) -> dict[str, Any]:
     written["link" if event.kind in ("link-down", "link-change") else "node"] = targets
     times = {"at": event.at_s or None, "every": event.every_s, "until": event.until_s}
     times |= {"for": event.lasts_s, "by": event.jump_s or None}
-    written |= {k: quantities.format_duration(v) for k, v in times.items() if v is not None}
+    written |= {k: format_duration(v) for k, v in times.items() if v is not None}
     if event.rate_per_s is not None:
         written["rate"] = event.rate_per_s
     if event.kind == "link-change":

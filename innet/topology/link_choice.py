@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from innet.errors import TopologyError
+from innet.suggestions import did_you_mean
 from innet.topology.model import Topology
-from innet.topology.names import did_you_mean
 
 _JOINT = "--"
 _MOST_LISTED = 16

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from innet.errors import TopologyError
+from innet.suggestions import did_you_mean
 from innet.topology.generators import expression_forms, from_expression, is_expression
 from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra_sim
 from innet.topology.importers.mini_ndn import parse_mini_ndn
 from innet.topology.located_yaml import parse_located
 from innet.topology.model import Topology
-from innet.topology.names import did_you_mean
 from innet.topology.shipped import shipped_topologies
 from innet.topology.yaml_reader import topology_from_document
 

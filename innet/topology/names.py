@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
@@ -56,9 +54,3 @@ def sanitised_name(label: str) -> str:
     """
     kept = re.sub(r"[^A-Za-z0-9._-]+", "_", label).strip("._-")[:32].rstrip("._-")
     return kept or "node"
-
-
-def did_you_mean(found: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'slots'?"``, or nothing when no known word is near."""
-    near = get_close_matches(found, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

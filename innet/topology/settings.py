@@ -11,8 +11,19 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
-from innet.topology import model, quantities
-from innet.topology.quantities import Quantity, QuantityError
+from innet.quantities import (
+    Quantity,
+    QuantityError,
+    format_duration,
+    format_probability,
+    format_rate,
+    format_size,
+    parse_duration_s,
+    parse_probability,
+    parse_rate_bps,
+    parse_size_bytes,
+)
+from innet.topology import model
 from innet.topology.specification import Specification, optional
 
 UNLIMITED: Final = "unlimited"
@@ -32,18 +43,18 @@ _MODEL_FIELDS: Final = {
 def _rate(value: Quantity) -> float | None:
     if value == UNLIMITED:
         return None
-    rate_bps = quantities.parse_rate_bps(value)
+    rate_bps = parse_rate_bps(value)
     if not model.MIN_RATE_BPS <= rate_bps <= model.MAX_RATE_BPS:
-        low, high = map(quantities.format_rate, (model.MIN_RATE_BPS, model.MAX_RATE_BPS))
+        low, high = map(format_rate, (model.MIN_RATE_BPS, model.MAX_RATE_BPS))
         raise QuantityError(f"a rate from {low} to {high}, or {UNLIMITED}", value)
     return rate_bps
 
 
 def _delay(maximum_s: float) -> Callable[[Quantity], float]:
     def parse(value: Quantity) -> float:
-        delay_s = quantities.parse_duration_s(value)
+        delay_s = parse_duration_s(value)
         if delay_s > maximum_s:
-            limit = quantities.format_duration(maximum_s)
+            limit = format_duration(maximum_s)
             raise QuantityError(f"a delay of at most {limit}", value)
         return delay_s
 
@@ -54,9 +65,9 @@ def _share(what: str) -> Callable[[Quantity], float]:
     """Of packets, some of which must be left."""
 
     def parse(value: Quantity) -> float:
-        share = quantities.parse_probability(value)
+        share = parse_probability(value)
         if share > model.MAX_LOSS:
-            limit = quantities.format_probability(model.MAX_LOSS)
+            limit = format_probability(model.MAX_LOSS)
             raise QuantityError(
                 f"{what} of at most {limit} (write one percent as 1% or 0.01)", value
             )
@@ -67,9 +78,9 @@ def _share(what: str) -> Callable[[Quantity], float]:
 
 def _size(minimum_bytes: int, maximum_bytes: int) -> Callable[[Quantity], int]:
     def parse(value: Quantity) -> int:
-        size_bytes = quantities.parse_size_bytes(value)
+        size_bytes = parse_size_bytes(value)
         if not minimum_bytes <= size_bytes <= maximum_bytes:
-            low, high = map(quantities.format_size, (minimum_bytes, maximum_bytes))
+            low, high = map(format_size, (minimum_bytes, maximum_bytes))
             raise QuantityError(f"a size from {low} to {high}", value)
         return size_bytes
 
@@ -91,7 +102,7 @@ LossProbability = Annotated[float, BeforeValidator(_share("a loss")), _schema("1
 CorruptProbability = Annotated[
     float, BeforeValidator(_share("a corrupted share")), _schema("0.1%", 0.001)
 ]
-Probability = Annotated[float, BeforeValidator(quantities.parse_probability), _schema("1%", 0.01)]
+Probability = Annotated[float, BeforeValidator(parse_probability), _schema("1%", 0.01)]
 Cache = Annotated[int, BeforeValidator(_size(0, model.MAX_BYTES)), _schema("64MiB", 0)]
 Queue = Annotated[
     int, BeforeValidator(_size(model.MIN_MTU_BYTES, model.MAX_BYTES)), _schema("512KiB")
@@ -119,7 +130,7 @@ class HostSettings(_Settings):
     """Settings of a host."""
 
     cache: Cache = _setting(
-        model.Host, "cache_bytes", "bytes of named data the host keeps", quantities.format_size
+        model.Host, "cache_bytes", "bytes of named data the host keeps", format_size
     )
 
 
@@ -130,7 +141,7 @@ class SwitchSettings(_Settings):
         model.Switch, "slots", "reductions in progress at once, 0 for a switch that only forwards"
     )
     cache: Cache = _setting(
-        model.Switch, "cache_bytes", "bytes of named data the switch keeps", quantities.format_size
+        model.Switch, "cache_bytes", "bytes of named data the switch keeps", format_size
     )
     cache_policy: model.CachePolicy = _setting(
         model.Switch, "cache_policy", "what leaves a full cache first"
@@ -141,13 +152,11 @@ class LinkSettings(_Settings):
     """Settings of a link; each holds for both directions on their own."""
 
     rate: Rate = _setting(model.Link, "rate_bps", "bits per second", lambda default: UNLIMITED)
-    delay: Delay = _setting(model.Link, "delay_s", "propagation delay", quantities.format_duration)
+    delay: Delay = _setting(model.Link, "delay_s", "propagation delay", format_duration)
     loss: LossProbability = _setting(
-        model.Link, "loss", "probability that a packet is lost", quantities.format_probability
+        model.Link, "loss", "probability that a packet is lost", format_probability
     )
-    queue: Queue = _setting(
-        model.Link, "queue_bytes", "bytes that wait for the link", quantities.format_size
-    )
+    queue: Queue = _setting(model.Link, "queue_bytes", "bytes that wait for the link", format_size)
     mtu: Mtu = _setting(model.Link, "mtu_bytes", "largest packet in bytes")
     mark: Cache = _setting(
         model.Link,
@@ -159,31 +168,31 @@ class LinkSettings(_Settings):
         model.Link,
         "jitter_s",
         "a random delay up to this on top of the delay; order is kept",
-        quantities.format_duration,
+        format_duration,
     )
     reorder: Probability = _setting(
         model.Link,
         "reorder",
         "probability that a packet is held up for reorder-delay and may be overtaken",
-        quantities.format_probability,
+        format_probability,
     )
     reorder_delay: HoldUp = _setting(
         model.Link,
         "reorder_delay_s",
         "how long a reordered packet is held up",
-        quantities.format_duration,
+        format_duration,
     )
     duplicate: Probability = _setting(
         model.Link,
         "duplicate",
         "probability that a packet arrives twice",
-        quantities.format_probability,
+        format_probability,
     )
     corrupt: CorruptProbability = _setting(
         model.Link,
         "corrupt",
         "probability that one to three bits of a packet are flipped",
-        quantities.format_probability,
+        format_probability,
     )
 
 
@@ -199,11 +208,11 @@ def written_link_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _written(field: str, value: Any) -> str | int:
     if field == "rate_bps":
-        return UNLIMITED if value is None else quantities.format_rate(value)
+        return UNLIMITED if value is None else format_rate(value)
     if field.endswith("_s"):
-        return quantities.format_duration(value)
+        return format_duration(value)
     if field == "mtu_bytes":
         return int(value)
     if field.endswith("_bytes"):
-        return quantities.format_size(value)
-    return quantities.format_probability(value)
+        return format_size(value)
+    return format_probability(value)

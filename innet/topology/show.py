@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from innet.topology import quantities
+from innet.quantities import format_duration, format_probability, format_size
 from innet.topology.model import Link, Switch, Topology
 from innet.topology.summary import counts, impairments, rate_text
 from innet.topology.tiers import tier_of_nodes, tiers
@@ -90,7 +90,7 @@ def _host_table(topology: Topology) -> Table:
         names = topology.hosts[rank : rank + len(list(group))]
         last = rank + len(names) - 1
         ranks = str(rank) if last == rank else f"{rank}-{last}"
-        table.add_row(ranks, _listed(names), attached, quantities.format_size(cache_bytes))
+        table.add_row(ranks, _listed(names), attached, format_size(cache_bytes))
         rank = last + 1
     return table
 
@@ -103,7 +103,7 @@ def _switch_table(topology: Topology) -> Table:
         for name in names:
             switch = topology.nodes[name]
             if isinstance(switch, Switch):
-                cache = quantities.format_size(switch.cache_bytes)
+                cache = format_size(switch.cache_bytes)
                 links = str(len(graph[name]))
                 kinds[str(switch.slots), cache, switch.cache_policy, links].append(name)
         for settings, members in kinds.items():
@@ -137,10 +137,10 @@ def _link_classes(topology: Topology) -> Iterator[tuple[list[Link], tuple[str, .
 def _link_settings(link: Link) -> tuple[str, ...]:
     return (
         rate_text(link),
-        quantities.format_duration(link.delay_s),
-        quantities.format_probability(link.loss),
-        quantities.format_size(link.queue_bytes),
-        quantities.format_size(link.mark_threshold_bytes),
+        format_duration(link.delay_s),
+        format_probability(link.loss),
+        format_size(link.queue_bytes),
+        format_size(link.mark_threshold_bytes),
         str(link.mtu_bytes),
         ", ".join(impairments(link)),
     )

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from innet.errors import FileError
+from innet.suggestions import did_you_mean
 from innet.topology.located_yaml import LocatedDocument, Step
-from innet.topology.names import did_you_mean
 from innet.topology.validation_messages import message_of
 
 

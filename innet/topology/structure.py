@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from innet.topology.names import did_you_mean, natural_key
+from innet.suggestions import did_you_mean
+from innet.topology.names import natural_key
 
 if TYPE_CHECKING:
     from innet.topology.model import Host, Interface, Link, Node

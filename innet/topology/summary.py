@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from innet.topology import quantities
+from innet.quantities import format_duration, format_probability, format_rate
 from innet.topology.model import Link, Topology
 from innet.topology.settings import UNLIMITED
 
@@ -22,7 +22,7 @@ def counts(topology: Topology) -> str:
 
 def rate_text(link: Link) -> str:
     """``200mbit`` or ``unlimited``."""
-    return UNLIMITED if link.rate_bps is None else quantities.format_rate(link.rate_bps)
+    return UNLIMITED if link.rate_bps is None else format_rate(link.rate_bps)
 
 
 def link_label(link: Link) -> str:
@@ -30,9 +30,9 @@ def link_label(link: Link) -> str:
     limits_delay_only = link.rate_bps is None and link.delay_s
     parts = [] if limits_delay_only else [rate_text(link)]
     if link.delay_s:
-        parts.append(quantities.format_duration(link.delay_s))
+        parts.append(format_duration(link.delay_s))
     if link.loss:
-        parts.append(f"{quantities.format_probability(link.loss)} loss")
+        parts.append(f"{format_probability(link.loss)} loss")
     parts += impairments(link)
     return " ".join(parts)
 
@@ -41,9 +41,9 @@ def impairments(link: Link) -> list[str]:
     """What the link does to packets beyond delay and loss: ``["1% duplicated"]``."""
     parts = []
     if link.jitter_s:
-        parts.append(f"{quantities.format_duration(link.jitter_s)} jitter")
+        parts.append(f"{format_duration(link.jitter_s)} jitter")
     shares = {"reordered": link.reorder, "duplicated": link.duplicate, "corrupted": link.corrupt}
-    parts += (f"{quantities.format_probability(p)} {verb}" for verb, p in shares.items() if p)
+    parts += (f"{format_probability(p)} {verb}" for verb, p in shares.items() if p)
     return parts
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from innet.topology.quantities import shown
+from innet.quantities import shown
 
 _EXPECTED: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "string_type": lambda _: "text (put it in quotes if it looks like a number)",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from innet.topology import quantities
+from innet.quantities import format_size
 from innet.topology.event_document import written_event
 from innet.topology.model import Host, Interface, Link, Node, Topology
 from innet.topology.settings import written_link_settings
@@ -47,7 +47,7 @@ def _node_settings(node: Node) -> dict[str, Any]:
         if _differs(node, "cache_policy"):
             settings["cache-policy"] = node.cache_policy
     if _differs(node, "cache_bytes"):
-        settings["cache"] = quantities.format_size(node.cache_bytes)
+        settings["cache"] = format_size(node.cache_bytes)
     return settings
 
 

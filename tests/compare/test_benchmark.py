@@ -12,7 +12,7 @@ from innet.compare.benchmark import Benchmark, Figures, argument_parser, measure
 from innet.compare.measurement import Comparison
 from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
-from innet.topology.quantities import parse_rate_bps
+from innet.quantities import parse_rate_bps
 
 
 def benchmark(*arguments: str, deadline_s: float = 60) -> Benchmark:

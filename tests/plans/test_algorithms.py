@@ -151,7 +151,7 @@ def test_the_parameter_server_can_be_chosen(star: Callable[..., Topology]) -> No
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("rnig",), {}, r"unknown algorithm 'rnig' \(did you mean 'ring'\?\); known are inc, ps"),
+        (("rnig",), {}, "unknown algorithm 'rnig'; did you mean 'ring'"),
         (("ring",), {"server": "h0"}, "ring has no option 'server'"),
         (("ps",), {"sever": "h0"}, "did you mean 'server'"),
         (("ps",), {"server": "h9"}, "no node 'h9'"),

@@ -68,8 +68,8 @@ def capture(
     from innet.emulation.runs import find_run
     from innet.packets.capture import CaptureLimits, CaptureSession, chosen_links
     from innet.packets.choice import PacketChoice
+    from innet.quantities import QuantityError, parse_size_bytes
     from innet.topology import load_topology
-    from innet.topology.quantities import QuantityError, parse_size_bytes
 
     record = find_run(run_id)
     path = output or Path(f"{record.run_id}.pcapng")

@@ -122,7 +122,7 @@ def _schedule(sizes: str, repetitions: int | None, quick: bool) -> Schedule:
 
 def _sizes_bytes(text: str) -> tuple[int, ...]:
     """``4KiB..64MiB`` in steps of four with both ends, or ``64KiB,16MiB``."""
-    from innet.topology.quantities import QuantityError, parse_size_bytes
+    from innet.quantities import QuantityError, parse_size_bytes
 
     try:
         if ".." not in text:

@@ -62,7 +62,7 @@ def plan(
 
 
 def _size_bytes(text: str) -> int:
-    from innet.topology.quantities import QuantityError, parse_size_bytes
+    from innet.quantities import QuantityError, parse_size_bytes
 
     try:
         size_bytes = parse_size_bytes(text)
@@ -97,7 +97,7 @@ def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:
 
 def _bound_text(plan: Plan, topology: Topology, size_bytes: int) -> str:
     from innet.plans import bound_s
-    from innet.topology.quantities import format_size
+    from innet.quantities import format_size
 
     bound = bound_s(plan, topology, size_bytes)
     what = f"allreduce of {format_size(size_bytes)} per rank"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from innet.doctor.finding import Finding
 from innet.doctor.observation import Observation
-from innet.topology.quantities import format_rate
+from innet.quantities import format_rate
 
 _SLOW_SHARE = 0.7
 """Of the topology's rate; a link with a queue carries 95 % and more."""

@@ -11,7 +11,7 @@ from innet.plans import ALGORITHMS
 from innet.simulation.baselines.parameter_server import ParameterServer
 from innet.simulation.baselines.ring import Ring
 from innet.simulation.simulation import Simulation
-from innet.topology.names import did_you_mean
+from innet.suggestions import did_you_mean
 
 RING: Final = "tcp-ring"
 PARAMETER_SERVER: Final = "tcp-ps"

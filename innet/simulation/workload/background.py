@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from innet.quantities import Quantity, QuantityError, parse_rate_bps
 from innet.simulation.background import Distribution
 from innet.simulation.workload.sizes import PositiveSize
-from innet.topology import quantities
 from innet.topology.event_document import Duration, texts_of, texts_schema
-from innet.topology.quantities import Quantity, QuantityError
 from innet.topology.specification import Specification, optional
 
 ANY_HOST = "any host"
@@ -21,7 +20,7 @@ def _hosts(value: Any) -> tuple[str, ...]:
 
 
 def _rate(value: Quantity) -> float:
-    rate_bps = quantities.parse_rate_bps(value)
+    rate_bps = parse_rate_bps(value)
     if rate_bps <= 0:
         raise QuantityError("a rate above 0, such as 300mbit", value)
     return rate_bps

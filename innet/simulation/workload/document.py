@@ -6,15 +6,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from innet.quantities import Quantity, QuantityError, parse_size_bytes
 from innet.simulation.workload.background import BackgroundSpecification
 from innet.simulation.workload.compute import ComputeSpecification
 from innet.simulation.workload.job import JobFields
 from innet.simulation.workload.kv import KvSpecification
-from innet.topology import quantities
 from innet.topology.document import SCHEMA_DIALECT
 from innet.topology.event_document import Duration, EventSpecification, PositiveDuration
 from innet.topology.names import NAME_EXPECTED, Name
-from innet.topology.quantities import Quantity, QuantityError
 from innet.topology.specification import Specification, optional
 
 CollectiveName = Literal[
@@ -34,7 +33,7 @@ _ELEMENT_BYTES = 4
 
 
 def _size(value: Quantity) -> int:
-    size_bytes = quantities.parse_size_bytes(value)
+    size_bytes = parse_size_bytes(value)
     if size_bytes <= 0 or size_bytes % _ELEMENT_BYTES:
         raise QuantityError("a size in multiples of 4 bytes, such as 16MiB", value)
     return size_bytes
@@ -67,7 +66,7 @@ class LayerSpecification(Specification):
     backward: Duration = Field(default=0.0, description="computing in the backward pass")
     gradient: Annotated[
         int,
-        BeforeValidator(quantities.parse_size_bytes),
+        BeforeValidator(parse_size_bytes),
         WithJsonSchema({"type": ["string", "number"], "examples": ["4MiB", 0]}),
     ] = Field(default=0, description="bytes of its gradients, float32")
 

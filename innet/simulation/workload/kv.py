@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from innet.kv.eviction import PolicyName
 from innet.kv.prefill import PrefillCost
+from innet.quantities import format_size
 from innet.simulation.workload.job import JobFields
 from innet.simulation.workload.sizes import PositiveSize
 from innet.topology.event_document import Duration, PositiveDuration
-from innet.topology.quantities import format_size
 from innet.topology.specification import Specification, optional
 
 _DEFAULT = PrefillCost()

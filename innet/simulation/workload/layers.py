@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from innet.errors import WorkloadError
-from innet.topology.quantities import QuantityError, parse_size_bytes
+from innet.quantities import QuantityError, parse_size_bytes
 
 _COLUMNS = ("layer", "forward_s", "backward_s", "gradient_bytes")
 

@@ -29,9 +29,10 @@ from innet.simulation.workload.model import (
     TrainingJob,
     Workload,
 )
+from innet.suggestions import did_you_mean
 from innet.topology.event_document import event_of
 from innet.topology.located_yaml import parse_located
-from innet.topology.names import did_you_mean, sanitised_name
+from innet.topology.names import sanitised_name
 from innet.topology.specification import validated
 from innet.topology.validation_messages import first_message
 

@@ -6,12 +6,11 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from innet.topology import quantities
-from innet.topology.quantities import Quantity, QuantityError
+from innet.quantities import Quantity, QuantityError, parse_size_bytes
 
 
 def _positive(value: Quantity) -> int:
-    size_bytes = quantities.parse_size_bytes(value)
+    size_bytes = parse_size_bytes(value)
     if size_bytes <= 0:
         raise QuantityError("a size above 0, such as 1MiB", value)
     return size_bytes

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field, ValidationError
 
 from innet.errors import TopologyError
+from innet.suggestions import did_you_mean
 from innet.topology.generators.base import GeneratorBase
 from innet.topology.generators.dumbbell import Dumbbell
 from innet.topology.generators.fat_tree import FatTree
@@ -19,7 +20,6 @@ from innet.topology.generators.leaf_spine import LeafSpine
 from innet.topology.generators.star import Star
 from innet.topology.generators.wan import Wan
 from innet.topology.model import Topology
-from innet.topology.names import did_you_mean
 from innet.topology.validation_messages import first_message
 
 __all__ = ["Generator", "GeneratorBase", "expression_forms", "from_expression", "is_expression"]

@@ -22,18 +22,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from innet.errors import TopologyError
-from innet.topology import quantities
+from innet.quantities import QuantityError, parse_duration_s, parse_probability, parse_rate_bps
+from innet.suggestions import did_you_mean
 from innet.topology.blueprint import Blueprint, PartDefaults
 from innet.topology.model import Link, Topology
-from innet.topology.names import NAME_EXPECTED, NAME_PATTERN, did_you_mean, sanitised_name
+from innet.topology.names import NAME_EXPECTED, NAME_PATTERN, sanitised_name
 
 _SECTIONS: Final = ("nodes", "switches", "links")
 _MTU_BYTES: Final[int] = Link.model_fields["mtu_bytes"].default
 
 _LINK_PARAMETERS: Final[Mapping[str, tuple[str, Callable[[str], float | int]]]] = {
-    "bw": ("rate_bps", lambda text: quantities.parse_rate_bps(f"{text}mbit")),
-    "delay": ("delay_s", quantities.parse_duration_s),
-    "loss": ("loss", lambda text: quantities.parse_probability(f"{text}%")),
+    "bw": ("rate_bps", lambda text: parse_rate_bps(f"{text}mbit")),
+    "delay": ("delay_s", parse_duration_s),
+    "loss": ("loss", lambda text: parse_probability(f"{text}%")),
     "max_queue_size": ("queue_bytes", lambda text: int(text) * _MTU_BYTES),
 }
 _IGNORED_PARAMETERS: Final = {"jitter", "use_htb"}
@@ -61,7 +62,7 @@ class _Reader:
     def read(self, line: str, number: int) -> None:
         try:
             self._read(line)
-        except (TopologyError, quantities.QuantityError) as error:
+        except (TopologyError, QuantityError) as error:
             raise TopologyError(str(error), path=self._path, line=number) from None
 
     def topology(self) -> Topology:

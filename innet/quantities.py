@@ -49,15 +49,23 @@ _SIZE_UNITS: Final = {
     "kb": Decimal(10) ** 3,
     "mb": Decimal(10) ** 6,
     "gb": Decimal(10) ** 9,
+    "tb": Decimal(10) ** 12,
     "kib": Decimal(2) ** 10,
     "mib": Decimal(2) ** 20,
     "gib": Decimal(2) ** 30,
+    "tib": Decimal(2) ** 40,
 }
 _PROBABILITY_UNITS: Final = {"": Decimal(1), "%": Decimal("0.01")}
 
-RATE_EXPECTED: Final = "a rate with a unit, such as 200mbit or 1gbit"
-DURATION_EXPECTED: Final = "a duration with a unit, such as 1ms or 250us"
-SIZE_EXPECTED: Final = "a size in whole bytes, such as 9000 or 512KiB"
+RATE_EXPECTED: Final = (
+    "a rate with a unit, such as 200mbit or 1gbit (units: bit, kbit, mbit, gbit, tbit)"
+)
+DURATION_EXPECTED: Final = (
+    "a duration with a unit, such as 1ms or 250us (units: ns, us, ms, s, min)"
+)
+SIZE_EXPECTED: Final = (
+    "a size in whole bytes, such as 9000 or 512KiB (units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)"
+)
 PROBABILITY_EXPECTED: Final = "a probability from 0 to 1, such as 1% or 0.01"
 
 MAX_SIZE_BYTES: Final = 2**60
@@ -122,7 +130,7 @@ def parse_size_bytes(value: Quantity) -> int:
 
 def format_size(size_bytes: int) -> str:
     """Write a size with the largest binary unit that divides it, or as a bare number of bytes."""
-    for unit in ("GiB", "MiB", "KiB"):
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
         count, rest = divmod(size_bytes, int(_SIZE_UNITS[unit.lower()]))
         if count and not rest:
             return f"{count}{unit}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.topology import quantities as q
+from innet import quantities as q
 
 POSITIVE = st.floats(min_value=1e-12, max_value=1e15, allow_nan=False)
 
@@ -42,6 +43,7 @@ def test_a_written_probability_reads_back_exactly(probability: float) -> None:
         ("10Mbps", 10e6),
         ("64kbit", 64e3),
         ("0.1tbit", 1e11),
+        ("2 Tbit/s", 2e12),
     ],
 )
 def test_rates_are_decimal_bits_per_second(text: str, rate_bps: float) -> None:
@@ -58,7 +60,19 @@ def test_durations_have_the_usual_units(text: str, duration_s: float) -> None:
 
 @pytest.mark.parametrize(
     ("value", "size_bytes"),
-    [("512KiB", 524288), ("64MiB", 67108864), (9000, 9000), ("9000", 9000), ("1.5kB", 1500)],
+    [
+        ("512KiB", 524288),
+        ("64MiB", 67108864),
+        ("3 GiB", 3 << 30),
+        ("2TiB", 2 << 40),
+        ("7B", 7),
+        ("1.5kB", 1500),
+        ("2MB", 2 * 10**6),
+        ("5gb", 5 * 10**9),
+        ("1.5TB", 15 * 10**11),
+        (9000, 9000),
+        ("9000", 9000),
+    ],
 )
 def test_sizes_know_decimal_and_binary_units(value: q.Quantity, size_bytes: int) -> None:
     assert q.parse_size_bytes(value) == size_bytes
@@ -85,6 +99,21 @@ def test_what_is_no_duration_is_refused(value: q.Quantity) -> None:
 def test_what_is_no_size_is_refused(value: q.Quantity) -> None:
     with pytest.raises(q.QuantityError, match="expected a size in whole bytes"):
         q.parse_size_bytes(value)
+
+
+@pytest.mark.parametrize(
+    ("parse", "units"),
+    [
+        (q.parse_rate_bps, "units: bit, kbit, mbit, gbit, tbit"),
+        (q.parse_duration_s, "units: ns, us, ms, s, min"),
+        (q.parse_size_bytes, "units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"),
+    ],
+)
+def test_whoever_writes_an_unknown_unit_is_told_those_that_there_are(
+    parse: Callable[[q.Quantity], float], units: str
+) -> None:
+    with pytest.raises(q.QuantityError, match=units):
+        parse("3 lightyears")
 
 
 @pytest.mark.parametrize("value", ["101%", 2, "-1%", "often"])
