@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from pathlib import Path
 from typing import Self
@@ -49,9 +50,12 @@ class EmbeddedBroker:
         loop = asyncio.get_running_loop()
         protocol = self.broker.protocol_for(Listener())
         self._servers.append(await loop.create_unix_server(protocol, self._door))
-        self._door.chmod(0o600)
-        if self._port is not None:
-            await self._open_port(self._port)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_exit(self)  # leaves no socket behind when the port is taken
+            self._door.chmod(0o600)
+            if self._port is not None:
+                await self._open_port(self._port)
+            stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -13,14 +13,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from innet.telemetry.mqtt_packets import Message
 from innet.telemetry.mqtt_session import ClientSession, Listener, SessionLimits
-from innet.telemetry.subscriptions import Subscriptions, matches
+from innet.telemetry.retained_messages import RetainedMessages
+from innet.telemetry.subscriptions import Subscriptions
 
 _log = logging.getLogger(__name__)
+
+_MAX_REPORTED = 64
+"""Warnings that a broker logs in its life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,14 @@ class BrokerCounters:
         dropped: messages that a subscriber's full queue had no room for.
         silent_closed: connections that ended before they sent CONNECT, by time or for others.
         refused: clients with a wrong login, or beyond a limit.
+        not_retained: messages that were not retained, because the retained ones fill their memory.
     """
 
     delivered: int = 0
     dropped: int = 0
     silent_closed: int = 0
     refused: int = 0
+    not_retained: int = 0
 
 
 class Broker:
@@ -69,8 +75,9 @@ class Broker:
         self._of_process: Counter[int] = Counter()
         self._silent: dict[Listener, dict[ClientSession, None]] = {}
         self._subscriptions: Subscriptions[ClientSession] = Subscriptions()
-        self._retained: dict[str, Message] = {}
-        self._retained_bytes = 0
+        self._retained = RetainedMessages(self.limits.retained_bytes)
+        self._reported: set[str] = set()
+        """Processes and clients that were in a warning: they can repeat it without end."""
 
     @property
     def connections(self) -> int:
@@ -107,13 +114,12 @@ class Broker:
         if len(self._sessions) >= self.limits.clients or (
             process and self._of_process[process] >= self.limits.clients_of_process
         ):
-            _log.warning(
-                "the run's MQTT broker refuses client %r: %d clients are connected, %d of them of "
-                "process %s. Close some of them",
-                session.client_id,
-                len(self._sessions),
-                self._of_process[process],
-                process or "unknown",
+            whose = f"process {process}" if process else "the port"
+            self._warn_once(
+                whose,
+                f"the run's MQTT broker refuses client {session.client_id!r} of {whose}: "
+                f"{len(self._sessions)} clients are connected, {self._of_process[process]} of them "
+                "from there. Close some of them",
             )
             return False
         del self._silent[session.listener][session]
@@ -131,21 +137,31 @@ class Broker:
             if not self._of_process[session.process]:
                 del self._of_process[session.process]
 
-    def publish(self, message: Message) -> None:
-        """Hand a message to all who have subscribed to its topic, and keep it if it says so."""
-        if message.retain:
-            self._retain(message)
+    def publish(self, message: Message, publisher: str) -> None:
+        """Hand a client's message to all subscribers of its topic, and retain it if it says so."""
+        if message.retain and not self._retained.set(message):
+            self._report_not_retained(message.topic, publisher)
         for session, granted_qos in self._subscriptions.of(message.topic):
             qos = min(message.qos, granted_qos)
             session.deliver(Message(message.topic, message.payload, qos))
 
-    def subscribe(self, session: ClientSession, topic_filter: str, qos: int) -> None:
-        """Subscribe a session, and deliver what is retained below the filter."""
+    def subscribe(self, session: ClientSession, topic_filter: str, qos: int) -> Iterator[bool]:
+        """Subscribe a session at once; what is retained below the filter is delivered step by step.
+
+        Returns:
+            what delivers the next message; true when it did work enough for one round of the loop.
+        """
         self._subscriptions.add(session, topic_filter, qos)
-        for message in list(self._retained.values()):
-            if matches(topic_filter, message.topic):
+        return self._deliver_retained(session, topic_filter, qos)
+
+    def _deliver_retained(
+        self, session: ClientSession, topic_filter: str, qos: int
+    ) -> Iterator[bool]:
+        for message in self._retained.below(topic_filter):
+            if message is not None:
                 kept = Message(message.topic, message.payload, min(message.qos, qos), retain=True)
                 session.deliver(kept)
+            yield message is None
 
     def subscriptions_of(self, session: ClientSession) -> int:
         """How many filters a session has."""
@@ -155,20 +171,18 @@ class Broker:
         """Unsubscribe a session."""
         self._subscriptions.remove(session, topic_filter)
 
-    def _retain(self, message: Message) -> None:
-        """Keep the last message of a topic; an empty one takes it back (3.3.1.3)."""
-        former = self._retained.pop(message.topic, None)
-        if former is not None:
-            self._retained_bytes -= former.size_bytes
-        if not message.payload:
+    def _report_not_retained(self, topic: str, publisher: str) -> None:
+        self.counters.not_retained += 1
+        self._warn_once(
+            f"client {publisher}",
+            f"the run's MQTT broker does not retain {topic!r} of client {publisher!r}: it retains "
+            f"{self._retained.size_bytes} bytes, of at most {self.limits.retained_bytes}. "
+            "Clear topics that nobody needs (publish an empty retained message to them)",
+        )
+
+    def _warn_once(self, source: str, warning: str) -> None:
+        """Log the first warning about a process or client; counters have the others."""
+        if source in self._reported or len(self._reported) == _MAX_REPORTED:
             return
-        if self._retained_bytes + message.size_bytes > self.limits.retained_bytes:
-            _log.warning(
-                "the run's MQTT broker does not retain %r: it keeps %d bytes, of at most %d",
-                message.topic,
-                self._retained_bytes,
-                self.limits.retained_bytes,
-            )
-            return
-        self._retained[message.topic] = message
-        self._retained_bytes += message.size_bytes
+        self._reported.add(source)
+        _log.warning("%s. More of this kind are counted and not logged", warning)

@@ -7,7 +7,9 @@ import secrets
 import socket
 import struct
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from innet.telemetry.mqtt_packets import (
@@ -108,6 +110,11 @@ class ClientSession(asyncio.Protocol):
         self._queue: deque[Message] = deque()
         self._queued_bytes = 0
         self._is_writable = True
+        self._written_bytes = 0
+        self._taken_bytes = 0
+        """Of those written, what the client had read when the time of its silence began."""
+        self._retained: Iterator[bool] | None = None
+        """Delivers retained messages, step by step; the client's next packets wait for its end."""
         self._in_flight: set[int] = set()
         self._last_packet_id = 0
         self._exactly_once: set[int] = set()
@@ -127,7 +134,7 @@ class ClientSession(asyncio.Protocol):
         try:
             for packet in self._parser.feed(data):
                 self._take(packet)
-                if self._is_over:
+                if self._is_over or self._retained is not None:
                     return
         except UnacceptableProtocol:
             self._refuse(ConnectCode.UNACCEPTABLE_PROTOCOL)
@@ -142,8 +149,9 @@ class ClientSession(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_writable = True
-        self._transport.resume_reading()
         self._send_queued()
+        self._deliver_retained()
+        self._listen()
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client has gone."""
@@ -172,9 +180,10 @@ class ClientSession(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._queue.clear()
+        self._retained = None
         self._broker.parted(self)
         if self._will is not None:
-            self._broker.publish(self._will)
+            self._broker.publish(self._will, self.client_id)
 
     def _part(self) -> None:
         """The client has said that it goes: its will does not count (3.14).
@@ -190,13 +199,31 @@ class ClientSession(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._silence_s:
+            self._taken_bytes = self._read_by_client()
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._silence_s, self._on_silence)
 
     def _on_silence(self) -> None:
+        # While the broker does not listen to a slow client, that it reads is its sign of life.
+        if not self._is_listened_to() and self._read_by_client() > self._taken_bytes:
+            self._expect_packet()
+            return
         if not self._has_connected:
             self._broker.counters.silent_closed += 1
         self.abort()
+
+    def _is_listened_to(self) -> bool:
+        return self._is_writable and self._retained is None
+
+    def _read_by_client(self) -> int:
+        return self._written_bytes - self._transport.get_write_buffer_size()
+
+    def _listen(self) -> None:
+        """Take the client's packets again, first those that have come already."""
+        if self._is_listened_to() and not self._is_over and not self._transport.is_reading():
+            self._transport.resume_reading()
+            self._expect_packet()
+            self.data_received(b"")
 
     # Packets.
 
@@ -254,7 +281,7 @@ class ClientSession(asyncio.Protocol):
                 return
         elif message.qos == 1:
             self._write(acknowledgement(Kind.PUBACK, packet_id))
-        self._broker.publish(message)
+        self._broker.publish(message, self.client_id)
 
     def _subscribe(self, packet: Subscribe) -> None:
         codes: list[int] = []
@@ -267,8 +294,27 @@ class ClientSession(asyncio.Protocol):
             else:
                 codes.append(_SUBSCRIPTION_REFUSED)
         self._write(suback(packet.packet_id, codes))
-        for topic_filter, qos in granted:
-            self._broker.subscribe(self, topic_filter, qos)
+        # Subscribed to all filters before anything retained is sent: no message falls in between.
+        deliveries = [self._broker.subscribe(self, *each) for each in granted]
+        self._retained = chain.from_iterable(deliveries)
+        self._transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._deliver_retained)
+
+    def _deliver_retained(self) -> None:
+        """Deliver some retained messages, and go on in the next round of the event loop.
+
+        A client that is slow to read gets the others when it reads: they do not fill its queue.
+        """
+        if self._retained is None or not self._is_writable:
+            return
+        for ends_step in self._retained:
+            if not self._is_writable:
+                return
+            if ends_step:
+                asyncio.get_running_loop().call_soon(self._deliver_retained)
+                return
+        self._retained = None
+        self._listen()
 
     def _acknowledged(self, packet: Acknowledgement) -> None:
         if packet.kind == Kind.PUBREL:
@@ -298,6 +344,7 @@ class ClientSession(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():
+            self._written_bytes += len(data)
             self._transport.write(data)
 
 

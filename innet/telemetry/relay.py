@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Self
 
@@ -78,7 +79,7 @@ class Relay:
         self._silent.pop(connection, None)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
+        async with _hanging_up(writer):
             begin = await self._first_bytes(reader)
             if not begin:
                 return
@@ -91,7 +92,7 @@ class Relay:
                 self._tell_unreachable(error)
                 return
             self._tell_reachable()
-            with contextlib.closing(far_writer):
+            async with _hanging_up(far_writer):
                 far_writer.write(begin)
                 await _carry_both_ways(reader, writer, far_reader, far_writer)
 
@@ -140,6 +141,25 @@ async def _carry_both_ways(
         for way in ways:
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _hanging_up(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """Close a connection, and drop what the other side does not read soon.
+
+    A close alone waits for the reader without end, and keeps a descriptor that no limit counts.
+    """
+    try:
+        yield
+    finally:
+        writer.close()
+        try:
+            async with asyncio.timeout(_PARTING_TIMEOUT_S):
+                await writer.wait_closed()
+        except OSError:  # a timeout is one as well
+            pass
+        finally:
+            writer.transport.abort()
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

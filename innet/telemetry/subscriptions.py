@@ -17,6 +17,15 @@ def matches(topic_filter: str, topic: str) -> bool:
     return _includes(topic_filter.split("/"), topic.split("/"))
 
 
+def has_wildcards(topic_filter: str) -> bool:
+    """Whether a filter can include several topics.
+
+    >>> has_wildcards("innet/+"), has_wildcards("innet/lab")
+    (True, False)
+    """
+    return "+" in topic_filter or "#" in topic_filter
+
+
 def _includes(levels: list[str], topic: list[str]) -> bool:
     if topic[0].startswith("$") and levels[0] in ("+", "#"):
         return False
@@ -83,4 +92,4 @@ class Subscriptions(Generic[Subscriber]):
                 yield granted
 
     def _table(self, topic_filter: str) -> dict[str, dict[Subscriber, int]]:
-        return self._wild if "+" in topic_filter or "#" in topic_filter else self._exact
+        return self._wild if has_wildcards(topic_filter) else self._exact

@@ -13,6 +13,7 @@ import pytest
 
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.door import client_through
+from innet.telemetry.embedded_broker import EmbeddedBroker
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.mqtt_session import SessionLimits
 from innet.telemetry.relay import Relay
@@ -106,6 +107,133 @@ async def test_one_process_does_not_take_the_places_of_all(
             await clients[0].until_closed()
             async with raw_client(door, hello) as another:
                 assert await another.read() == (ACCEPTED[0], ACCEPTED[2:])
+
+
+async def test_a_client_that_is_refused_again_and_again_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = BrokerLimits(clients=1, retained_bytes=300)
+    with caplog.at_level(logging.WARNING, "innet"):
+        async with embedded(tmp_path, limits) as (broker, door), raw_client(door) as client:
+            client.send(raw_mqtt.connect())
+            client.send(*[raw_mqtt.publish("a", bytes(300), retain=True)] * 50)
+            await ping(client)
+            for number in range(50):
+                async with raw_client(door, raw_mqtt.connect(f"c{number}")) as another:
+                    assert await another.until_closed() == UNAVAILABLE
+            counters = broker.broker.counters
+            assert (counters.not_retained, counters.refused) == (50, 50)
+    assert len(caplog.records) == 2
+    assert all("counted and not logged" in record.message for record in caplog.records)
+
+
+async def test_others_are_served_while_one_subscribes_to_very_much(tmp_path: Path) -> None:
+    filters = [f"+/nothing-{number}" for number in range(200)]
+    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as other:
+        other.send(*(raw_mqtt.publish(f"t/{n:x}", b"1", retain=True) for n in range(5_000)))
+        await ping(other)
+        async with raw_client(door, raw_mqtt.connect()) as greedy:
+            greedy.send(*map(raw_mqtt.subscribe, filters))
+            answer = asyncio.create_task(ping(greedy))
+            for _ in range(20):
+                await ping(other)
+            assert not answer.done()
+            assert await answer == 1 + len(filters)  # CONNACK, and a SUBACK each
+
+
+async def test_a_slow_reader_gets_all_that_is_retained(tmp_path: Path) -> None:
+    limits = BrokerLimits(session=SessionLimits(queued_bytes=1 << 18))
+    payload = bytes(1 << 16)
+    topics = [f"t/{number}" for number in range(64)]
+    async with embedded(tmp_path, limits) as (broker, door):
+        async with raw_client(door, raw_mqtt.connect()) as source:
+            source.send(*(raw_mqtt.publish(topic, payload, retain=True) for topic in topics))
+            await ping(source)
+            hello = raw_mqtt.connect("slow"), raw_mqtt.subscribe("#"), PINGREQ
+            async with raw_client(door) as slow:
+                assert isinstance(slow.writer.transport, asyncio.Transport)
+                slow.writer.transport.pause_reading()
+                slow.send(*hello)
+                while "slow" not in broker.broker._sessions:
+                    await ping(source)
+                while broker.broker._sessions["slow"]._is_writable:
+                    await ping(source)
+                slow.writer.transport.resume_reading()
+                assert await slow.messages(64) == [(topic, payload) for topic in topics]
+                assert (await slow.read())[0] == PINGRESP
+        assert broker.broker.counters.dropped == 0
+
+
+async def test_a_slow_reader_lives_for_as_long_as_it_reads(tmp_path: Path) -> None:
+    """What it sends is not looked at before it has read what it got: so neither are its pings."""
+    async with (
+        embedded(tmp_path) as (broker, door),
+        raw_client(door, raw_mqtt.connect()) as other,
+        raw_client(door, raw_mqtt.connect("x", keepalive_s=600), raw_mqtt.subscribe("a")) as slow,
+    ):
+        await ping(slow)
+        assert isinstance(slow.writer.transport, asyncio.Transport)
+        slow.writer.transport.pause_reading()
+        session = broker.broker._sessions["x"]
+        while session._is_writable:
+            other.send(raw_mqtt.publish("a", bytes(1 << 20)))
+            await ping(other)
+        before = session._transport.get_write_buffer_size()
+        slow.writer.transport.resume_reading()
+        while session._transport.get_write_buffer_size() == before:
+            await slow.reader.read(4096)
+        slow.writer.transport.pause_reading()
+        assert not session._is_writable
+        session._on_silence()
+        assert broker.broker.connections == 2
+        session._on_silence()  # it has read nothing since
+        assert broker.broker.connections == 1
+
+
+async def test_a_taken_port_leaves_no_socket_behind(tmp_path: Path) -> None:
+    door = tmp_path / "broker.sock"
+    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as taken:
+        port = taken.sockets[0].getsockname()[1]
+        before = psutil.Process().num_fds()
+        with pytest.raises(OSError, match="address already in use"):
+            await EmbeddedBroker(door, port).__aenter__()
+        assert not door.exists()
+        assert psutil.Process().num_fds() == before
+
+
+async def test_who_parts_without_reading_from_a_broker_elsewhere_keeps_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = tmp_path / "broker.sock"
+    accepted: list[asyncio.StreamWriter] = []
+    has_unsent = asyncio.Event()
+    accept = Relay._accept
+
+    def record(relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+        accept(relay, reader, writer)
+
+    async def say_much(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while not accepted[0].transport.get_write_buffer_size():  # type: ignore[attr-defined]
+                writer.write(bytes(1 << 16))
+                await writer.drain()
+            has_unsent.set()
+
+    monkeypatch.setattr(Relay, "_accept", record)
+    far = await asyncio.start_server(say_much, "127.0.0.1", 0)
+    port = far.sockets[0].getsockname()[1]
+    async with far, Relay(door, BrokerUrl("127.0.0.1", port)) as relay, raw_client(door) as client:
+        assert isinstance(client.writer.transport, asyncio.Transport)
+        client.writer.transport.pause_reading()
+        client.send(raw_mqtt.connect())
+        await has_unsent.wait()
+        [connection] = relay._connections
+        client.writer.write_eof()
+        await asyncio.wait([connection], timeout=60)
+        assert connection.done()
+        await asyncio.sleep(0)
+        assert accepted[0].get_extra_info("socket").fileno() == -1
 
 
 async def ping(client: RawClient) -> int:
