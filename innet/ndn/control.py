@@ -12,6 +12,7 @@ from innet.errors import MalformedPacket
 from innet.ndn import wire
 from innet.ndn.names import (
     Name,
+    as_name,
     new_version,
     with_component,
     with_keyword,
@@ -52,6 +53,8 @@ _ANNOUNCEMENT_KEYWORD = b"PA"
 class ControlParameters:
     """What a command says, or an answer repeats; ``None`` where the forwarder shall choose.
 
+    Names may be given as text, such as ``/video``.
+
     Attributes:
         name: a prefix.
         face_id: number of a face; of the asking one by default.
@@ -77,6 +80,11 @@ class ControlParameters:
     marking_threshold_bytes: int | None = None
     strategy: Name | None = None
     expiration_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("name", "strategy"):
+            if (given := getattr(self, field)) is not None:
+                object.__setattr__(self, field, as_name(given))
 
     def encode(self) -> bytes:
         """The ControlParameters element."""

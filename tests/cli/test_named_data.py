@@ -70,6 +70,8 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
     result = await innet(forwarder, "fetch", "/x", "-o", str(target))
     assert target.read_bytes() == b"012"
     assert "/x/v=5: 3 bytes in 3 segments" in result.stderr
+    assert "warning: nobody's signature was checked" in result.stderr
+    assert "--anchor" in result.stderr
     assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
 
 

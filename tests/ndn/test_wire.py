@@ -187,6 +187,14 @@ def test_a_name_is_what_it_is_made_of(name):
         name[len(name)]
 
 
+def test_names_in_control_parameters_may_be_text():
+    given = ControlParameters(name="/video", strategy="/localhost/nfd/strategy/best-route")
+    assert given.name == Name("/video")
+    assert given.encode() == ControlParameters(Name("/video"), strategy=given.strategy).encode()
+    with pytest.raises(ValueError, match="video"):
+        ControlParameters(name="video")
+
+
 def test_a_name_is_equal_to_no_other_thing():
     assert Name("/a") == Name("/a")
     for thing in (None, "/a", b"/a", 1):

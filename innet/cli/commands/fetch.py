@@ -62,6 +62,12 @@ def fetch(
         f"{elapsed_s:.2f} s, {mbit_per_s:.1f} Mbit/s",
         err=True,
     )
+    if anchor is None:
+        say(
+            "warning: nobody's signature was checked, so anybody on the way may have written this; "
+            "--anchor NAME|FILE accepts only what a trusted key has signed",
+            err=True,
+        )
 
 
 async def _fetch(

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import AsyncExitStack
 from typing import Any
 
-from innet.errors import FunctionError
+from innet.errors import FunctionError, InterestRefused, TransportError
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.call import DEFAULT_TIMEOUT_S, outcome_of
@@ -21,11 +21,18 @@ from innet.ndn.functions.messages import MAX_TIMEOUT_S, MAX_WINDOW, Arguments, F
 from innet.ndn.functions.reflexive import new_reflexive_name
 from innet.ndn.functions.source import ItemSource
 from innet.ndn.functions.stage import END, FLOW, item_name
-from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content
+from innet.ndn.functions.transfer import (
+    DEFAULT_MOST_BYTES,
+    NO_ROUTE_PATIENCE_S,
+    fetch_content,
+)
 from innet.ndn.names import Name, as_name, with_component
 from innet.ndn.validation import Validator
+from innet.packets.numbers import NackReason
 
 _ITEMS = b"items"
+_OPENING_S = 2 * NO_ROUTE_PATIENCE_S
+"""By then every stage is known to be served, or not to be."""
 
 
 async def flow(
@@ -100,6 +107,7 @@ class _Flow:
         ]
         self.reflexive = new_reflexive_name()
         self._stages: list[asyncio.Task[None]] = []
+        self._started_s = asyncio.get_running_loop().time()
         self._asked: deque[asyncio.Task[Outcome]] = deque()
 
     def start(self, source: Name, validator: Validator) -> None:
@@ -131,12 +139,30 @@ class _Flow:
                     asyncio.get_running_loop().create_task(self._item(next_number, validator))
                 )
                 next_number += 1
-            outcome = await self._first_asked()
+            try:
+                outcome = await self._first_asked()
+                if outcome.error:
+                    raise FunctionError(outcome.error)
+            except (FunctionError, TransportError) as error:
+                raise await self._cause_of(error) from error
             if outcome.last:
                 return
-            if outcome.error:
-                raise FunctionError(outcome.error)
             yield outcome.value
+
+    async def _cause_of(self, error: FunctionError | TransportError) -> Exception:
+        """``error``, or that a function is not served: then the others miss its items."""
+        opening_s = self._started_s + _OPENING_S - asyncio.get_running_loop().time()
+        if opening_s > 0:
+            await asyncio.wait(self._stages, timeout=opening_s, return_when=asyncio.FIRST_EXCEPTION)
+        for function, stage in zip(self._functions, self._stages, strict=True):
+            refused = stage.exception() if stage.done() and not stage.cancelled() else None
+            if isinstance(refused, InterestRefused) and refused.reason == NackReason.NO_ROUTE:
+                return InterestRefused(
+                    f"nobody serves {function}: {refused}. Start a program that does "
+                    "(innet.serve), or check the name.",
+                    refused.reason,
+                )
+        return error
 
     async def _first_asked(self) -> Outcome:
         """The next item; or what a stage has failed with, if that ends the flow before it."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import innet
-from innet.errors import FunctionError
+from innet.errors import FunctionError, InterestRefused
 from innet.ndn import NackReason, Name, Refusal, encode_interest
 from innet.ndn.functions import stage as stage_module
 from innet.ndn.functions.call import outcome_of
@@ -42,6 +42,27 @@ async def test_items_pass_through_every_function_in_order() -> None:
 
 async def test_a_function_can_be_in_a_flow_twice() -> None:
     assert await _flow([1, 2], "/double", "/double") == [4, 8]
+
+
+class RoutelessClient(DirectClient):
+    """Refuses what nobody serves, as a forwarder without a route does."""
+
+    async def exchange(self, packet: bytes) -> Any:
+        interest = parse_interest(packet)
+        if self._producers.handler_of(interest.name) is None:
+            raise InterestRefused(f"{interest.name}: no route", NackReason.NO_ROUTE)
+        return await super().exchange(packet)
+
+
+@pytest.mark.parametrize(
+    "functions", [("/nobody",), ("/nobody", "/double"), ("/double", "/nobody")]
+)
+async def test_a_function_that_nobody_serves_is_named(functions: tuple[str, ...]) -> None:
+    client = RoutelessClient()
+    async with innet.serving(double, client=client):
+        with pytest.raises(InterestRefused, match=r"nobody serves /nobody: .*innet\.serve"):
+            async for _ in innet.flow([1], *functions, client=client, timeout_s=20):
+                pass
 
 
 @innet.function("/double/add-one")
