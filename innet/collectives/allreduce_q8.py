@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from innet._native import _core
-from innet.collectives.arrays import Array, as_input, output_like
+from innet.collectives.arrays import Array, as_input, output_like, require_array
 from innet.collectives.group import Variants
 from innet.collectives.operation import Operation, Wanted, describe
 from innet.errors import CollectiveError
@@ -21,6 +21,7 @@ def allreduce_q8(
     Raises:
         CollectiveError: an array is not of float32, or ``lost`` does not fit.
     """
+    require_array(array)
     if array.dtype != np.float32:
         raise CollectiveError(
             f"arrays of {array.dtype} cannot be sent in 8 bits an element; convert with "
@@ -55,6 +56,7 @@ def allreduce_q8(
 
 
 def _check_lost(lost: Array, array: Array) -> None:
+    require_array(lost)
     fits = lost.dtype == np.float32 and lost.size == array.size
     if not (fits and lost.flags.c_contiguous and lost.flags.writeable):
         raise CollectiveError(

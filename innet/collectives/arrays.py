@@ -21,7 +21,7 @@ def reduction_type(array: Array, op: str) -> str:
     Raises:
         CollectiveError: it is no array, or there is no such operation, or not for this type.
     """
-    _require_array(array)
+    require_array(array)
     if op not in OPERATIONS:
         raise CollectiveError(f"unknown reduction {op!r}; known: {', '.join(OPERATIONS)}")
     element = element_type_of(array.dtype)
@@ -45,7 +45,7 @@ def copied_type(array: Array) -> str:
     Raises:
         CollectiveError: it is no array, or the elements are not plain memory.
     """
-    _require_array(array)
+    require_array(array)
     if array.dtype.hasobject:
         raise CollectiveError(
             f"arrays of {array.dtype} hold Python objects; send bytes, such as "
@@ -73,6 +73,7 @@ class Output:
     """Where a result lands: in the caller's array, or beside it when that is not contiguous."""
 
     def __init__(self, array: Array) -> None:
+        require_array(array)
         if not array.flags.writeable:
             raise CollectiveError("the result's array is read-only; pass a writable one as out=")
         self._array = array
@@ -94,7 +95,7 @@ def output_like(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any])
     """
     if out is None:
         return Output(np.empty(shape, dtype))
-    _require_array(out)
+    require_array(out)
     if out.shape != shape or out.dtype != dtype:
         raise CollectiveError(
             f"out= has shape {out.shape} and type {out.dtype}; the result has {shape} and {dtype}"
@@ -116,7 +117,12 @@ def split_blocks(array: Array, blocks: int, operation: str) -> tuple[int, ...]:
     return (array.shape[0] // blocks, *array.shape[1:])
 
 
-def _require_array(value: object) -> None:
+def require_array(value: object) -> None:
+    """Refuse what is no NumPy array.
+
+    Raises:
+        CollectiveError: a list, a tensor, or whatever else it is.
+    """
     if not isinstance(value, (np.ndarray, np.generic)):
         raise CollectiveError(
             f"a {type(value).__name__} is no NumPy array; pass numpy.asarray(...) of it, as out= "

@@ -105,7 +105,13 @@ def error_of_object(
 
 def _bytes_of(data: ObjectData) -> npt.NDArray[np.uint8]:
     if not isinstance(data, np.ndarray):
-        return np.frombuffer(data, np.uint8)
+        try:
+            return np.frombuffer(data, np.uint8)
+        except (TypeError, ValueError) as error:
+            raise CollectiveError(
+                f"a {type(data).__name__} cannot be published: {error}. Publish a NumPy array or "
+                "bytes, such as json.dumps(value).encode() or pickle.dumps(value)."
+            ) from error
     copied_type(data)
     return byte_view(as_input(data))
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.collectives.allreduce import allreduce
-from innet.collectives.arrays import Array, Output, as_input
+from innet.collectives.arrays import Array, Output, as_input, require_array
 from innet.collectives.group import Variants
 from innet.collectives.keyed.exchange import exchange_pairs
 from innet.collectives.keyed.layout import SPARSE_BLOCKS
@@ -48,6 +48,7 @@ class SparseBlocks:
         Raises:
             CollectiveError: it is not of float32, or has more than 2**32 blocks.
         """
+        require_array(array)
         if array.dtype != np.float32:
             raise CollectiveError(
                 f"arrays of {array.dtype} cannot be added as blocks; convert with "

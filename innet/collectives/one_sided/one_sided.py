@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
-from innet.collectives.arrays import Array, copied_type
+from innet.collectives.arrays import Array, copied_type, require_array
 from innet.collectives.objects import quoted_path
 from innet.collectives.one_sided.array_server import ArrayServer
 from innet.collectives.one_sided.records import Combine, Rows
@@ -64,6 +65,8 @@ class OneSided:
         timeout_s: float,
     ) -> Work[Snapshot]:
         """Start a get."""
+        if out is not None:
+            require_array(out)
         return self._remote.get(
             name,
             quoted_path(name),
@@ -86,6 +89,10 @@ class OneSided:
     ) -> Work[int]:
         """Start a put."""
         copied_type(array)
+        if combine not in get_args(Combine):
+            raise CollectiveError(
+                f"unknown combine={combine!r}; a put can {' or '.join(get_args(Combine))}"
+            )
         return self._remote.put(
             name, to, array, rows=_bounds(rows), combine=combine, timeout_s=timeout_s
         )
