@@ -81,6 +81,15 @@ class QuantityError(ValueError):
         super().__init__(f"expected {expected}, found {shown(found)}")
 
 
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """A number of things, with the right form of their name; by default the plural ends with s.
+
+    >>> counted(1, "rule"), counted(1200, "rule"), counted(2, "switch", "switches")
+    ('1 rule', '1,200 rules', '2 switches')
+    """
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
 def parse_rate_bps(value: Quantity) -> float:
     """Return a rate in bits per second.
 

@@ -40,8 +40,12 @@ def load_topology(path_or_name: str | Path) -> Topology:
         ('h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7')
     """
     path = Path(path_or_name)
-    if _is_file(path):
+    if _is(path, Path.is_file):
         return _load_file(path)
+    if _is(path, Path.is_dir):
+        raise TopologyError(
+            f"is a directory; expected one of its files ({', '.join(_PARSERS)})", path=path
+        )
     name = str(path_or_name)
     shipped = shipped_topologies()
     if (file := shipped.get(name.removesuffix(".yaml"))) is not None:
@@ -56,9 +60,9 @@ def load_topology(path_or_name: str | Path) -> Topology:
     )
 
 
-def _is_file(path: Path) -> bool:
+def _is(path: Path, kind: Callable[[Path], bool]) -> bool:
     try:
-        return path.is_file()
+        return kind(path)
     except (OSError, ValueError):  # longer than the system allows, or with a NUL inside
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from innet.quantities import format_duration, format_probability, format_rate
+from innet.quantities import counted, format_duration, format_probability, format_rate
 from innet.topology.model import Link, Topology
 from innet.topology.settings import UNLIMITED
 
@@ -13,9 +13,9 @@ def counts(topology: Topology) -> str:
     """``8 hosts, 1 switch, 8 links``."""
     return ", ".join(
         (
-            _counted(len(topology.hosts), "host", "hosts"),
-            _counted(len(topology.switches), "switch", "switches"),
-            _counted(len(topology.links), "link", "links"),
+            counted(len(topology.hosts), "host"),
+            counted(len(topology.switches), "switch", "switches"),
+            counted(len(topology.links), "link"),
         )
     )
 
@@ -51,7 +51,3 @@ def usual_link_label(topology: Topology) -> str | None:
     """The label that most links have, or ``None`` without links."""
     labels = Counter(link_label(link) for link in topology.links)
     return labels.most_common(1)[0][0] if labels else None
-
-
-def _counted(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"

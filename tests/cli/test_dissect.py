@@ -57,7 +57,7 @@ def test_packets_are_chosen(cli: CliRunner, tmp_path: Path, frames: list[Packet]
         (["--packets", "1"], ["1"]),
         (["--port", "7"], []),
     ):
-        lines = cli.invoke(app, ["dissect", str(path), *options]).output.splitlines()
+        lines = cli.invoke(app, ["dissect", str(path), *options]).stdout.splitlines()
         assert [line.split()[0] for line in lines] == numbers
 
 
@@ -100,3 +100,22 @@ def test_a_kind_that_is_none_is_refused(cli: CliRunner, tmp_path: Path) -> None:
     result = cli.invoke(app, ["dissect", str(tmp_path / "a"), "--kind", "answer"])
     assert result.exit_code == 2
     assert "no kind" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--prefix", "/nothing"], "none of 3 packets is of this --prefix and --kind"),
+        (["--prefix", "/nothing"], "its names begin with /t, /o"),
+        (["--kind", "hello"], "none of 3 packets"),
+        (["--port", "7"], "no NDN packet found; UDP and TCP on port 7 are read"),
+    ],
+)
+def test_where_nothing_is_shown_the_reason_is_told(
+    cli: CliRunner, tmp_path: Path, frames: list[Packet], options: list[str], why: str
+) -> None:
+    path = tmp_path / "a.pcap"
+    wrpcap(str(path), frames)
+    result = cli.invoke(app, ["dissect", str(path), *options])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert why in result.stderr

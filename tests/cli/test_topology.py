@@ -29,6 +29,27 @@ def test_show_prints_and_draws(cli: CliRunner, tmp_path: Path, extension: str) -
     assert picture.stat().st_size > 1000
 
 
+@pytest.mark.parametrize("arguments", [["star4", "--picture"], ["--picture", "--", "star4"]])
+def test_a_picture_without_a_file_name_gets_one(
+    cli: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli.invoke(app, ["topology", "show", *arguments])
+    assert result.exit_code == 0
+    (picture,) = tmp_path.iterdir()
+    assert f"picture: {picture.name}" in result.output
+    assert picture.read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("command", [["validate"], ["show"], ["export"]])
+def test_a_directory_is_answered_with_what_a_topology_is(
+    cli: CliRunner, tmp_path: Path, command: list[str]
+) -> None:
+    result = cli.invoke(app, ["topology", *command, str(tmp_path)])
+    assert result.exit_code == 1
+    assert f"{tmp_path}: is a directory; expected one of its files (.yaml" in result.stderr
+
+
 def test_export_can_be_read_back(cli: CliRunner) -> None:
     result = cli.invoke(app, ["topology", "export", "leaf-spine:2x2x2"])
     assert parse_yaml(result.output) == load_topology("leaf-spine:2x2x2")

@@ -58,7 +58,9 @@ def test_a_missing_route_is_named_with_node_and_prefix() -> None:
     state.after["s0"]["routes"] = [["/n/h0", 0, 0]]
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("missing_route", "s0")
-    assert "no route to h1" in finding.problem
+    assert finding.problem == "s0 has no route to h1."
+    state.after["s0"]["node"]["no_route"] = 1
+    assert "it has refused 1 Interest for want of one" in state.only_finding().problem
 
 
 def test_a_prefix_that_only_its_node_knows_is_told_with_the_reason() -> None:

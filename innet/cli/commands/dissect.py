@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from innet.cli import options
 from innet.cli.text_output import say
+
+if TYPE_CHECKING:
+    from innet.packets.choice import PacketChoice
+    from innet.packets.outline import Outline
+
+_NAMES_LISTED = 8
 
 EXAMPLES = options.examples(
     "innet dissect lab.pcapng",
@@ -69,13 +76,47 @@ def dissect(
         choice = PacketChoice.of(prefix or [], kind.split(",") if kind else [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--prefix' / '--kind'") from None
+    filtered = _Filtered(choice)
     found = ((p, Outline.of(p.packet)) for p in read_packets(file, port or [NDN_PORT]))
-    wanted = ((p, outline) for p, outline in found if choice.wants(outline))
+    wanted = ((p, outline) for p, outline in found if filtered.wants(outline))
     for read, outline in islice(wanted, packets):
         where = f" {read.where}" if read.where else ""
         say(f"{read.number:>6} {read.since_first_s:11.6f}{where}  {outline}")
         if tree:
             _print_tree(read.packet)
+    if not filtered.shown:
+        say(f"{file}: {filtered.why_none(port or [NDN_PORT])}", err=True)
+
+
+class _Filtered:
+    """A choice of packets, with what it was applied to."""
+
+    def __init__(self, choice: PacketChoice) -> None:
+        self._choice = choice
+        self._packets = 0
+        self._first_components: dict[str, None] = {}
+        self.shown = 0
+
+    def wants(self, outline: Outline) -> bool:
+        """Whether the packet is shown."""
+        self._packets += 1
+        if outline.name and len(self._first_components) <= _NAMES_LISTED:
+            self._first_components.setdefault("/" + outline.uri.split("/")[1])
+        is_wanted = self._choice.wants(outline)
+        self.shown += is_wanted
+        return is_wanted
+
+    def why_none(self, ports: Sequence[int]) -> str:
+        """A sentence on why nothing was shown."""
+        from innet.quantities import counted
+
+        if not self._packets:
+            listed = ", ".join(map(str, ports))
+            return f"no NDN packet found; UDP and TCP on port {listed} are read (see --port)"
+        names = [*self._first_components]
+        begin = ", ".join(names[:_NAMES_LISTED]) + (", …" if len(names) > _NAMES_LISTED else "")
+        listed = f"; its names begin with {begin}" if names else ""
+        return f"none of {counted(self._packets, 'packet')} is of this --prefix and --kind{listed}"
 
 
 def _print_tree(packet: bytes) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from innet.cli import options
 from innet.cli.text_output import open_console, say
@@ -58,12 +59,28 @@ def list_topologies() -> None:
     console.print("\nGenerated: " + ", ".join(f"[cyan]{form}[/]" for form in expression_forms()))
 
 
-@app.command(epilog=SHOW_EXAMPLES)
+class _ShowCommand(TyperCommand):
+    """``--picture`` may stand without a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give it an empty path where another option or nothing follows."""
+        given = [*args]
+        for place, argument in enumerate(args):
+            following = args[place + 1 : place + 2]
+            if argument == "--picture" and (not following or following[0].startswith("-")):
+                given[place] = "--picture="
+        return super().parse_args(ctx, given)
+
+
+@app.command(epilog=SHOW_EXAMPLES, cls=_ShowCommand)
 def show(
     topology: options.Topology,
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw it into FILE: .svg, .png or .pdf"),
+        str | None,
+        typer.Option(
+            metavar="[FILE]",
+            help="Draw it into FILE: .svg, .png or .pdf; TOPOLOGY.svg when no FILE is named",
+        ),
     ] = None,
 ) -> None:
     """Show a topology as text, and as a picture if asked."""
@@ -75,8 +92,9 @@ def show(
     console = open_console()
     console.print(describe(loaded))
     if picture is not None:
-        draw(loaded, picture)
-        console.print(f"picture: {picture}", soft_wrap=True)
+        path = Path(picture or f"{loaded.name}.svg")
+        draw(loaded, path)
+        console.print(f"picture: {path}", soft_wrap=True)
 
 
 @app.command(epilog=VALIDATE_EXAMPLES)
@@ -88,7 +106,7 @@ def validate(
     from innet.topology import load_topology
     from innet.topology.summary import counts
 
-    if not file.is_file():
+    if not file.exists():
         raise TopologyError("no such file", path=file)
     say(f"{file}: {counts(load_topology(file))}")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from innet.doctor.finding import Finding
-from innet.doctor.observation import Observation
+from innet.doctor.observation import NodePair, Observation
+from innet.quantities import counted
 
 
 class MissingRoute:
@@ -21,8 +22,7 @@ class MissingRoute:
             if unknown:
                 yield self._finding(
                     node.name,
-                    f"{node.name} has no route to {', '.join(unknown)}; it has refused "
-                    f"{node.after['node']['no_route']} Interests for want of one.",
+                    f"{node.name} has no route to {', '.join(unknown)}{_refusals(node)}.",
                 )
             elif refused:
                 yield self._finding(
@@ -40,6 +40,11 @@ class MissingRoute:
             remedy=f"`innet status --node {node}` shows its routes. Routes follow the topology and "
             "the switches that live; a name outside of the run's needs a route of its own.",
         )
+
+
+def _refusals(node: NodePair) -> str:
+    count = int(node.after["node"]["no_route"])
+    return f"; it has refused {counted(count, 'Interest')} for want of one" if count else ""
 
 
 def _dead_switches(seen: Observation) -> set[str]:
