@@ -33,13 +33,13 @@ def read_private(path: Path, what: str, remedy: str) -> bytes:
         remedy: how to make such a file, for messages.
 
     Raises:
-        SecurityError: the file cannot be read, is too large, or others may read it.
+        SecurityError: the file cannot be read, is too large, or is not private.
     """
     try:
         # Without waiting, should it be a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
-            _require_private(path, os.fstat(descriptor), what)
+            require_private(path, os.fstat(descriptor), what)
             content = file.read(_MAX_BYTES + 1).strip()
     except OSError as error:
         raise SecurityError(f"cannot read {what} {path}: {error.strerror}. {remedy}") from error
@@ -48,11 +48,27 @@ def read_private(path: Path, what: str, remedy: str) -> bytes:
     return content
 
 
-def _require_private(path: Path, status: os.stat_result, what: str) -> None:
+def require_private(path: Path, status: os.stat_result, what: str) -> None:
+    """Check that the user of this process, or root, owns a file, and nobody else has rights to it.
+
+    Args:
+        path: the file, for messages.
+        status: of the file.
+        what: it holds, for messages.
+
+    Raises:
+        SecurityError: another user can read, has chosen or can change what it holds.
+    """
     if not stat.S_ISREG(status.st_mode):
         raise SecurityError(f"{path} is no file; {what} is kept in one")
+    if status.st_uid not in (os.geteuid(), 0):
+        raise SecurityError(
+            f"{path}, which holds {what}, belongs to user {status.st_uid}, expected user "
+            f"{os.geteuid()} or root: its owner may know {what} or change it. Make a new one in "
+            "a file of your own"
+        )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SecurityError(
             f"others than its owner have rights to {path}, which holds {what}; take "
-            f"them away: chmod 600 {path}"
+            f"them away (chmod 600 {path}), and make a new one if somebody may have read it"
         )

@@ -15,12 +15,12 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from innet.errors import SecurityError
+from innet.private_files import require_private
 from innet.trust.certificate import Certificate
 from innet.trust.keys import PrivateKey
 from innet.trust.names import (
@@ -136,17 +136,13 @@ class KeyStore:
 
         Raises:
             WrongPassphrase: it is encrypted, and with another passphrase.
-            SecurityError: it is not here, others may read it, or it is damaged.
+            SecurityError: it is not here, it is not private, or it is damaged.
         """
         path = self._path(name) / _PRIVATE
         try:
-            mode = path.stat().st_mode
-            if mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise SecurityError(
-                    f"others may read the private key {path}; it is not used. `chmod 600` it, and "
-                    "make another key if somebody may have read it"
-                )
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                require_private(path, os.fstat(file.fileno()), "a private key")
+                data = file.read()
         except FileNotFoundError:
             raise SecurityError(
                 f"the private key {uri_of(name)} is not in the key store {self.directory}; only "

@@ -53,7 +53,7 @@ def test_a_key_that_others_may_read_is_not_used(store: KeyStore) -> None:
     made = make_key(store, "/alice", NOW, MONTH)
     [path] = store.directory.rglob("private.pem")
     path.chmod(0o640)
-    with pytest.raises(SecurityError, match="others may read"):
+    with pytest.raises(SecurityError, match="others than its owner have rights"):
         store.private_key(made.key)
 
 
