@@ -7,6 +7,8 @@ other names than those of this endpoint are refused.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Self
@@ -23,9 +25,12 @@ from innet.metrics.collector import RunCollector
 _ADDRESS = "127.0.0.1"
 _OWN_NAMES = frozenset({_ADDRESS, "localhost"})
 _MAX_CONNECTIONS = 32
-"""Served at once; more are closed. Any user of the machine can connect."""
+"""Served at once. Any user of the machine can connect, and send a request byte by byte: so one more
+closes the oldest connection whose request has not come."""
 _SILENCE_S = 10.0
-"""After which a connection without a request is closed."""
+"""After which a connection is closed when nothing comes, or the answer is not read."""
+_CLOSE_S = 1.0
+"""For a connection that was closed from here to end."""
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -66,6 +71,13 @@ def _host_in(header: str) -> str | None:
 class _Handler(WSGIRequestHandler):
     timeout = _SILENCE_S
 
+    def parse_request(self) -> bool:
+        """Read the headers; from then on the connection is not closed for others."""
+        is_request = super().parse_request()
+        if isinstance(self.server, _Server):
+            self.server.received_request(self.connection)
+        return is_request
+
     def log_message(self, format: str, *arguments: Any) -> None:
         """Log nothing: scrapes come every few seconds."""
 
@@ -78,19 +90,40 @@ class _Server(ThreadingWSGIServer):
 
     def __init__(self, *arguments: Any) -> None:
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
+        self._without_request: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
         super().__init__(*arguments)
 
+    def received_request(self, connection: socket.socket) -> None:
+        """The connection has a request, and keeps its place until that is answered."""
+        with self._lock:
+            self._without_request.pop(connection, None)
+
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._free.acquire(blocking=False) and not self._close_oldest():
             self.shutdown_request(request)
+            return
+        with self._lock:
+            self._without_request[request] = None
+        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.received_request(request)
             self._free.release()
+
+    def _close_oldest(self) -> bool:
+        """Whether a connection without a request ended, whose place the caller now has."""
+        with self._lock:
+            oldest = next(iter(self._without_request), None)
+            if oldest is None:
+                return False
+            del self._without_request[oldest]
+            with contextlib.suppress(OSError):  # it has just ended
+                oldest.shutdown(socket.SHUT_RDWR)
+        return self._free.acquire(timeout=_CLOSE_S)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing: whoever asked is gone, or was silent for too long."""

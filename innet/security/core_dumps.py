@@ -8,14 +8,17 @@ of a run is trusted, so the process stays open to that user.
 
 from __future__ import annotations
 
+import logging
 import resource
-from contextlib import suppress
 from pathlib import Path
 
 from innet.settings import SecuritySettings
 
+_log = logging.getLogger(__name__)
+
 _FILTER = Path("/proc/self/coredump_filter")
 """Which memory a core dump has, see core(5); children and programs that are executed inherit it."""
+_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
 def keep_keys_out_of_core_dumps(settings: SecuritySettings) -> None:
@@ -28,5 +31,23 @@ def keep_keys_out_of_core_dumps(settings: SecuritySettings) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
     # The limit does not hold for a crash handler (a pipe in core_pattern).
-    with suppress(FileNotFoundError):  # a kernel without core dumps
+    try:
         _FILTER.write_text("0")
+    except FileNotFoundError:  # a kernel without core dumps
+        pass
+    except OSError as error:  # a container may have a read-only /proc: no reason to end the process
+        if _has_crash_handler():
+            _log.warning(
+                "a crash would give this process's memory, and keys in it, to the crash handler in "
+                "%s: %s: %s. Mount /proc writable, or write a file name to core_pattern",
+                _PATTERN,
+                _FILTER,
+                error.strerror,
+            )
+
+
+def _has_crash_handler() -> bool:
+    try:
+        return _PATTERN.read_text().startswith("|")
+    except OSError:
+        return True  # not known, so better say it

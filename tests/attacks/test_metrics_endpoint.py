@@ -86,16 +86,17 @@ def test_names_that_it_was_given_are_answered_and_others_not() -> None:
     assert codes == [200, 200, 421]
 
 
-def test_silent_connections_hold_few_descriptors_and_the_next_is_served() -> None:
+@pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: "])
+def test_connections_without_a_request_hold_few_descriptors_and_nobody_up(begin: bytes) -> None:
     with serving() as port:
         before = psutil.Process().num_fds()
-        with silent_connections(port) as silent:
-            for connection in silent[endpoint._MAX_CONNECTIONS :]:  # there was no room for them
-                with contextlib.suppress(ConnectionError):
-                    assert connection.recv(1) == b""
+        with silent_connections(port, begin) as silent:
+            assert asked(port, "localhost")[0] == 200  # before the patience with them is over
             held = psutil.Process().num_fds() - before - SILENT  # the attacker's are ours, too
             assert held <= endpoint._MAX_CONNECTIONS
-        assert asked_until_answered(port) == 200
+            for connection in silent[: SILENT - endpoint._MAX_CONNECTIONS]:  # the oldest
+                with contextlib.suppress(ConnectionError):
+                    assert connection.recv(1) == b""
 
 
 def test_a_connection_without_a_request_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,17 +109,14 @@ def test_a_connection_without_a_request_ends(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @contextlib.contextmanager
-def silent_connections(port: int) -> Iterator[list[socket.socket]]:
-    """Many who connect, and ask nothing."""
+def silent_connections(port: int, begin: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Many who connect, and send no whole request."""
     with contextlib.ExitStack() as stack:
-        yield [
+        connections = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
             for _ in range(SILENT)
         ]
-
-
-def asked_until_answered(port: int) -> int:
-    """The status once the endpoint has noticed that others have hung up."""
-    while True:
-        with contextlib.suppress(ConnectionError):
-            return asked(port, "localhost")[0]
+        for connection in connections:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(begin)
+        yield connections

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import resource
 import secrets
@@ -10,6 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from innet.security import core_dumps
+from innet.settings import SecuritySettings
 
 WORKERS = Path(__file__).parent / "workers"
 PROCESSES = {"launcher", "controller", "s0", "h0", "h1"}
@@ -42,3 +47,37 @@ def test_a_core_file_has_no_key(tmp_path: Path, allowed: str) -> None:
     subprocess.run([sys.executable, str(WORKERS / "dumped.py"), allowed], cwd=tmp_path, check=False)
     (core,) = tmp_path.glob("core*")
     assert (key in core.read_bytes()) == (allowed == "true")
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT])
+@pytest.mark.parametrize("pattern", ["core", "|/usr/lib/systemd/systemd-coredump %P"])
+def test_a_proc_that_cannot_be_written_ends_no_process(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: int,
+    pattern: str,
+) -> None:
+    """Only where a crash handler gets the memory for that reason, a warning says so."""
+    (tmp_path / "core_pattern").write_text(pattern)
+    monkeypatch.setattr(core_dumps, "_PATTERN", tmp_path / "core_pattern")
+    monkeypatch.setattr(core_dumps, "_FILTER", Unwritable(error))
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    try:
+        with caplog.at_level(logging.WARNING, "innet"):
+            core_dumps.keep_keys_out_of_core_dumps(SecuritySettings())
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    is_warned = error != errno.ENOENT and pattern.startswith("|")
+    assert [os.strerror(error) in record.message for record in caplog.records] == [True] * is_warned
+
+
+class Unwritable:
+    """A path to a file that is there and cannot be written."""
+
+    def __init__(self, error: int) -> None:
+        self._error = error
+
+    def write_text(self, _: str) -> None:
+        raise OSError(self._error, os.strerror(self._error))
