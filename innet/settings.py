@@ -6,14 +6,22 @@ The command line sets them with ``--set transport.max_window=128``; a program pa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from innet.errors import InnetError
+from innet.assignments import SettingsError as SettingsError
+from innet.assignments import first_mistake, given_value, split_assignment
 
 SETTINGS_VARIABLE = "INNET_SETTINGS"
 """Environment variable with the path of the settings file of a run."""
@@ -22,10 +30,6 @@ SETTINGS_NAME = "settings.json"
 
 Signature = Literal["gmac", "hmac", "digest", "ed25519", "none"]
 ObjectCollectives = Literal["allow", "weights-only", "refuse"]
-
-
-class SettingsError(InnetError):
-    """A setting is unknown or has a value that it cannot take."""
 
 
 MIN_HOST_SLOTS = 64
@@ -37,6 +41,14 @@ class _Model(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, ser_json_inf_nan="strings", hide_input_in_errors=True
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_text(cls, value: object, info: ValidationInfo) -> object:
+        """Units, and the word none, as users write them."""
+        assert info.field_name is not None
+        optional = type(None) in get_args(cls.model_fields[info.field_name].annotation)
+        return given_value(value, info.field_name, optional)
 
 
 class TransportSettings(_Model):
@@ -301,25 +313,12 @@ class Settings(_Model):
         """
         document = self.model_dump()
         for assignment in assignments:
-            key, equals, value = assignment.partition("=")
-            section, dot, name = key.strip().partition(".")
-            if not equals or not dot or name not in document.get(section, {}):
-                known = ", ".join(f"{s}.{n}" for s, fields in document.items() for n in fields)
-                # Without its value, which may be a password in the wrong place.
-                raise SettingsError(
-                    f"{_name_in(assignment)!r} sets nothing. Write section.name=value, with one "
-                    f"of: {known}"
-                )
-            document[section][name] = value.strip()
+            section, name, value = split_assignment(assignment, document)
+            document[section][name] = value
         try:
             return Settings.model_validate(document)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            # What has several values is not shown: a secret may be among them.
-            is_one = not isinstance(first["input"], dict)
-            given = f" (given: {first['input']!r})" if is_one else ""
-            raise SettingsError(f"{place}: {first['msg']}{given}") from error
+            raise SettingsError(first_mistake(error)) from error
 
     @classmethod
     def load(cls, path: Path) -> Settings:
@@ -332,8 +331,3 @@ class Settings(_Model):
             return cls.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise SettingsError(f"cannot read the settings {path}: {error}") from error
-
-
-def _name_in(assignment: str) -> str:
-    found = re.match(r"[\w.\s-]*", assignment)
-    return "" if found is None else found[0].strip()

@@ -13,7 +13,7 @@ from innet.telemetry.broker_url import EMBEDDED, NONE, BrokerUrl
 BROKER_VARIABLE = "INNET_BROKER"
 """Environment variable with a broker's URL, which may have a password."""
 _FILE = "file:"
-_SETTING = "telemetry.broker"
+BROKER_SETTING = "telemetry.broker"
 
 
 def typed_broker(text: str) -> str:
@@ -44,11 +44,11 @@ def with_broker(assignments: Sequence[str]) -> list[str]:
     """
     chosen = [_looked_up(assignment) for assignment in assignments]
     from_environment = os.environ.get(BROKER_VARIABLE)
-    return [f"{_SETTING}={from_environment}", *chosen] if from_environment else chosen
+    return [f"{BROKER_SETTING}={from_environment}", *chosen] if from_environment else chosen
 
 
 def _looked_up(assignment: str) -> str:
     key, equals, value = assignment.partition("=")
-    if key.strip() != _SETTING or not equals:
+    if key.strip() != BROKER_SETTING or not equals:
         return assignment
-    return f"{_SETTING}={typed_broker(value.strip())}"
+    return f"{BROKER_SETTING}={typed_broker(value.strip())}"

@@ -25,6 +25,7 @@ from innet.cli.commands import (
     plan,
     publish,
     run,
+    settings,
     sim,
     status,
     tell,
@@ -62,6 +63,7 @@ app.add_typer(kv.app, rich_help_panel=NETWORKS)
 app.command(rich_help_panel=NETWORKS, epilog=up.EXAMPLES)(up.up)
 app.command(rich_help_panel=NETWORKS, epilog=status.EXAMPLES)(status.status)
 app.command(rich_help_panel=NETWORKS, epilog=down.EXAMPLES)(down.down)
+app.command(rich_help_panel=NETWORKS, epilog=settings.EXAMPLES)(settings.settings)
 app.command(rich_help_panel=OBSERVATION, epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command(rich_help_panel=PACKETS, epilog=capture.EXAMPLES)(capture.capture)
 app.command(rich_help_panel=PACKETS, epilog=dissect.EXAMPLES)(dissect.dissect)

@@ -15,6 +15,7 @@ COMMANDS = [
     ["up"],
     ["status"],
     ["down"],
+    ["settings"],
     ["doctor"],
     ["metrics"],
     ["watch"],
