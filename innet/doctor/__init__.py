@@ -7,7 +7,7 @@
 """
 
 from innet.doctor.checks import examine
-from innet.doctor.finding import Finding
+from innet.doctor.finding import Finding, FindingGroup, grouped
 from innet.doctor.observation import Observation
 
-__all__ = ["Finding", "Observation", "examine"]
+__all__ = ["Finding", "FindingGroup", "Observation", "examine", "grouped"]

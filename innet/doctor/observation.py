@@ -10,6 +10,9 @@ from innet.emulation.link_counters import LinkCounters
 from innet.launch.run_status import RunStatus
 from innet.topology import Link, Topology
 
+STARTING_S = 60.0
+"""A worker that has not joined all its groups after that time hangs."""
+
 
 @dataclass(frozen=True)
 class ProcessState:
@@ -111,11 +114,32 @@ class Observation:
     after: Look
 
     def nodes(self) -> Iterator[NodePair]:
-        """The nodes whose same process answered both times."""
+        """The nodes whose same process answered both times, but for workers that are starting."""
+        starting = self.starting()
         for name, after in self.after.status.nodes.items():
             before = self.before.status.nodes.get(name)
-            if before is not None and before["uptime_s"] < after["uptime_s"]:
+            if before is None or name in starting:
+                continue
+            if before["uptime_s"] < after["uptime_s"]:
                 yield NodePair(name, before, after)
+
+    def starting(self) -> frozenset[str]:
+        """Workers that have begun, and whose groups are not complete yet.
+
+        What they do meanwhile (loading libraries, waiting for each other) is nothing wrong. Those
+        that take longer than :data:`STARTING_S` are looked at like all others.
+        """
+        status = self.after.status
+        open_groups = [g for g in status.groups if len(g["joined"]) < len(g["ranks"])]
+        waiting = {node for group in open_groups for node in group["ranks"]}
+        placed = {node for group in status.groups for node in group["ranks"]}
+        return frozenset(
+            name
+            for name, answer in status.nodes.items()
+            if answer["kind"] == "host"
+            and answer["uptime_s"] < STARTING_S
+            and (name in waiting or name not in placed)
+        )
 
     def links(self) -> Iterator[LinkPair]:
         """Each direction of each link whose beginning answered both times; none of a cut link."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from innet.cli import options
 from innet.cli.text_output import say
+
+if TYPE_CHECKING:
+    from innet.doctor import Finding
 
 EXAMPLES = options.examples(
     "innet doctor",
@@ -21,10 +25,14 @@ def doctor(
     seconds: Annotated[
         float, typer.Option(metavar="S", min=0.1, max=600, help="Time between the two looks")
     ] = 1.0,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every finding, not only the worst of each cause")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Look at a running network twice, and say what is wrong with it and what to do.
 
+    Findings of one cause are one: the worst, and how many are like it ([cyan]--all[/] shows each).
     Looks for dead, stopped and starved nodes, missing routes, slow, full and lossy links, ranks
     that others wait for, switches without free slots, refused packets and wrong clocks.
     Exit code: 0 healthy, 1 something was found.
@@ -34,20 +42,35 @@ def doctor(
     from innet.doctor import examine
     from innet.doctor.observing import observe
     from innet.emulation.runs import find_run
+    from innet.quantities import counted
 
     record = find_run(run_id)
-    findings = examine(observe(record, seconds))
+    seen = observe(record, seconds)
+    findings = examine(seen)
     if as_json:
         document = {
             "run": record.run_id,
             "healthy": not findings,
             "findings": [finding.model_dump() for finding in findings],
+            "starting": sorted(seen.starting()),
         }
         say(json.dumps(document, indent=2, ensure_ascii=False))
     elif not findings:
         say(f"{record.run_id} is healthy: nothing was found within {seconds:g} s")
-    for finding in () if as_json else findings:
-        say(finding.problem, bold=True)
-        say(f"  → {finding.remedy}")
+    if not as_json:
+        _print(findings, every)
+        if starting := seen.starting():
+            say(f"{counted(len(starting), 'worker')} still starting: not looked at yet")
     if findings:
         raise typer.Exit(1)
+
+
+def _print(findings: Sequence[Finding], every: bool) -> None:
+    from innet.doctor import FindingGroup, grouped
+
+    groups = [FindingGroup(finding) for finding in findings] if every else grouped(findings)
+    for group in groups:
+        say(group.worst.problem, bold=True)
+        if more := group.more_like_it():
+            say(f"  {more}")
+        say(f"  → {group.worst.remedy}")

@@ -31,4 +31,5 @@ class FullQueue:
                     remedy="More is sent over it than it carries: choose a plan that loads it less "
                     "(`innet plan` shows the load), a smaller transport.max_window, or a faster "
                     "link. Traffic that is not innet's does not give way.",
+                    severity=link.dropped_queue,
                 )

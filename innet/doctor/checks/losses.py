@@ -45,6 +45,8 @@ class LossyLink:
             f"it loses {100 * link.link.loss:g} %.",
             remedy="Every lost packet is repeated after a round trip or more. On a real link look "
             "for a bad cable, a wrong duplex mode or full buffers (ethtool -S, netstat -su).",
+            cause="link",
+            severity=lost / link.packets_out,
         )
 
     @staticmethod
@@ -62,4 +64,6 @@ class LossyLink:
                 "losses that would explain it.",
                 remedy="Answers are late or lost where nobody counts: look for nodes that were "
                 "slow (a processor that is shared), or raise transport.min_rto_s.",
+                cause="repetitions",
+                severity=repeated / asked,
             )

@@ -17,6 +17,7 @@ class DeadNode:
         run = status.run.run_id
         if status.stale:
             yield _finding(
+                "launcher",
                 "the launcher",
                 f"The launcher of {run} is dead, and the network with it.",
                 f"`innet down {run}` removes what is left; then launch it again.",
@@ -27,6 +28,7 @@ class DeadNode:
         for node in (*seen.topology.switches, *sorted(members)):
             if node not in alive:
                 yield _finding(
+                    "gone",
                     node,
                     f"{node} is dead: its process is gone.",
                     "The log of the launcher says how it ended; a group that needs it ends with an "
@@ -35,12 +37,14 @@ class DeadNode:
         for node, process in alive.items():
             if process.stopped:
                 yield _finding(
+                    "stopped",
                     node,
                     f"{node} is stopped: a signal or a debugger holds its process.",
                     f"`kill -CONT {_pid(seen, node)}` lets it go on.",
                 )
             elif node in status.silent and status.run.control_socket(node).exists():
                 yield _finding(
+                    "silent",
                     node,
                     f"{node} is alive and does not answer: {status.silent[node]}",
                     f"Look at what process {_pid(seen, node)} does (py-spy dump), and end it if it "
@@ -53,5 +57,5 @@ def _pid(seen: Observation, node: str) -> int:
     return next(p.identity.pid for p in reversed(processes) if p.node == node)
 
 
-def _finding(subject: str, problem: str, remedy: str) -> Finding:
-    return Finding(check="dead_node", subject=subject, problem=problem, remedy=remedy)
+def _finding(cause: str, subject: str, problem: str, remedy: str) -> Finding:
+    return Finding(check="dead_node", subject=subject, problem=problem, remedy=remedy, cause=cause)

@@ -27,4 +27,6 @@ class RefusedPackets:
                         remedy="Something on that link changes packets, or somebody who does not "
                         "belong to the run sends some. `innet run --trace` or a capture on that "
                         "link shows them; results are late at worst, not wrong.",
+                        cause=reason,
+                        severity=packets,
                     )

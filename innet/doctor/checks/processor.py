@@ -33,4 +33,5 @@ class StarvedNode:
                     remedy="Too many processes share this machine's processors: end others, set "
                     "fewer threads for the training (OMP_NUM_THREADS), emulate a smaller or slower "
                     "network (--rate), or take a machine with more cores.",
+                    severity=waited_s / node.span_s,
                 )

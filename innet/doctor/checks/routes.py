@@ -23,22 +23,28 @@ class MissingRoute:
                 yield self._finding(
                     node.name,
                     f"{node.name} has no route to {', '.join(unknown)}{_refusals(node)}.",
+                    cause="nodes",
+                    severity=len(unknown),
                 )
             elif refused:
                 yield self._finding(
                     node.name,
                     f"{node.name} refused {refused} Interests within {node.span_s:.1f} s: it has "
                     f"no route to {node.after['last_unroutable']}.",
+                    cause="names",
+                    severity=refused,
                 )
 
     @staticmethod
-    def _finding(node: str, problem: str) -> Finding:
+    def _finding(node: str, problem: str, *, cause: str, severity: float) -> Finding:
         return Finding(
             check="missing_route",
             subject=node,
             problem=problem,
             remedy=f"`innet status --node {node}` shows its routes. Routes follow the topology and "
             "the switches that live; a name outside of the run's needs a route of its own.",
+            cause=cause,
+            severity=severity,
         )
 
 

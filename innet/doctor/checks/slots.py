@@ -27,6 +27,7 @@ class NoFreeSlot:
                     remedy=f"About {_enough(node)} slots would do (`slots` of the switch in the "
                     "topology, or --slots); else let fewer operations or jobs run at once "
                     "(collectives.operations_in_flight).",
+                    severity=refused,
                 )
 
 

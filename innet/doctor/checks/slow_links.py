@@ -32,6 +32,7 @@ class SlowLink:
                     f"one of {_rate(rate_bps)}.",
                     remedy="Measure it (iperf3); look for another rate limit on it (tc qdisc), or "
                     "for a machine that has no time to send. Plans that avoid it: `innet plan`.",
+                    severity=1 - link.sent_bps / rate_bps,
                 )
 
 

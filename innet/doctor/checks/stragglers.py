@@ -33,6 +33,7 @@ class StragglingRank:
                 f"what it has to give for more than {max(0.0, span_s):.1f} s." + _doing(seen, rank),
                 remedy="If that is its usual pace, give it less work or a faster machine; if it "
                 "hangs, `py-spy dump` shows where. Its peers' deadline is collectives.timeout_s.",
+                severity=len(nodes),
             )
 
 
