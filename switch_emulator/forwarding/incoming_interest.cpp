@@ -82,15 +82,39 @@ bool Node::State::asks_for_others(const IncomingInterest& interest,
            !is_own_hint(hint);
 }
 
-// A node that was asked may ask somebody else in its turn, whose answer all of them wait for: taken
-// for one more of those who wait, it would wait for itself.
-bool Node::State::names_another_node(const IncomingInterest& interest,
-                                     const tables::PitEntry& entry) const {
-    const wire::NameView hint = interest.view.forwarding_hint();
-    if (hint.empty() || is_own_hint(hint) || entry.in_reduction || !is_network(interest.face))
-        return false;
+tables::Way Node::State::way_of(const wire::InterestView& interest, const tables::PitEntry& entry) {
+    const wire::NameView hint = interest.forwarding_hint();
+    if (hint.empty() || entry.in_reduction) return tables::kFirstWay;
     const auto first = wire::InterestView::parse(entry.interest.bytes());
-    return first && !(first->forwarding_hint() == hint);
+    if (!first || first->forwarding_hint() == hint) return tables::kFirstWay;
+    return hint.hash();
+}
+
+// A node that received the Interest may ask another node for the same Data, for which all
+// requesters then wait. If its Interest were aggregated, it would wait for itself.
+bool Node::State::opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
+                                    tables::Way way) const {
+    if (way == tables::kFirstWay || !is_network(interest.face) ||
+        is_own_hint(interest.view.forwarding_hint())) {
+        return false;
+    }
+    for (const tables::OutRecord& record : entry.out_records()) {
+        if (record.way == way) return false;
+    }
+    return true;
+}
+
+// What was sent on another way, and a Hold of the node there, do not suppress an Interest of this
+// way: that node may wait for the answer to this very Interest.
+Node::State::LastAsked Node::State::last_asked(const tables::PitEntry& entry, tables::Way way) {
+    LastAsked last;
+    if (entry.several_ways) {
+        for (const tables::OutRecord& record : entry.out_records()) {
+            if (record.way != way || (last.sent && *last.sent >= record.sent)) continue;
+            last = {record.sent, record.held};
+        }
+    }
+    return last.sent ? last : LastAsked{entry.last_sent, entry.held};
 }
 
 bool Node::State::has_circled(const IncomingInterest& interest,
@@ -121,30 +145,34 @@ void Node::State::on_interest_under_way(const IncomingInterest& interest, tables
     if (is_new_here && !pit.face_records().may_wait(interest.face)) {
         return on_face_over_share(interest);
     }
-    const bool is_another_way = is_new_here && names_another_node(interest, entry);
-    entry.several_ways |= is_another_way;
-    const bool ask_again = is_another_way || must_ask_again(interest, entry);
-    put_in_record(interest, entry);
+    const tables::Way way = way_of(interest.view, entry);
+    entry.several_ways |= way != tables::kFirstWay;
+    const bool ask_again =
+        opens_another_way(interest, entry, way) || must_ask_again(interest, entry, way);
+    put_in_record(interest, entry, way);
     if (ask_again) return on_interest_retransmission(interest, entry);
     ++counters.pit_aggregated;
-    if (entry.held) tell_of_hold(entry, *entry.find_in_record(interest.face), interest.now);
+    if (last_asked(entry, way).held) {
+        tell_of_hold(entry, *entry.find_in_record(interest.face), interest.now);
+    }
 }
 
 // A sender that repeats itself has waited for the answer to the last transmission since its own
 // last Interest. If something was sent upstream after that, it has not waited for *that* answer
 // yet: this is how eight retransmissions of one lost Data become one. A second repetition always
 // gets through.
-bool Node::State::must_ask_again(const IncomingInterest& interest,
-                                 const tables::PitEntry& entry) const {
+bool Node::State::must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry,
+                                 tables::Way way) const {
     if (is_for_management(entry.key.name)) return false;  // it knows already
     // Asked to evaluate by itself what it has only passed on so far.
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
     if (!entry.last_sent) return record != nullptr || asks_for_others(interest, entry);
-    if (record != nullptr && record->arrived >= *entry.last_sent) return true;
-    const Duration interval = entry.held ? kHeldSuppressionInterval : kSuppressionInterval;
-    return interest.now - *entry.last_sent >= interval;
+    const LastAsked last = last_asked(entry, way);
+    if (record != nullptr && record->arrived >= *last.sent) return true;
+    const Duration interval = last.held ? kHeldSuppressionInterval : kSuppressionInterval;
+    return interest.now - *last.sent >= interval;
 }
 
 void Node::State::on_interest_retransmission(const IncomingInterest& interest,
@@ -159,7 +187,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
         }
     } else if (production.kind == Production::Kind::kPending) {
         application->await(interest.view, interest.now);
-        on_late_rank(entry, production.missing, interest.now);
+        on_late_rank(entry, way_of(interest.view, entry), production.missing, interest.now);
     } else if (production.kind == Production::Kind::kAbsent) {
         entry.fallback_tried = true;  // no rule makes an object
         on_interest_unanswerable(interest, entry, wire::NackReason::kNoData);
@@ -222,7 +250,7 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest,
     if (triggers) add_way_back(interest, *entry);
     if (production.kind == Production::Kind::kPending) {
         application->await(interest.view, interest.now);
-        return on_late_rank(*entry, production.missing, interest.now);
+        return on_late_rank(*entry, tables::kFirstWay, production.missing, interest.now);
     }
     on_interest_not_produced_here(interest, *entry);
 }
@@ -271,13 +299,15 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
     if (entry == nullptr) return nullptr;
     if (!strategy_table.empty()) entry->strategy = strategy_table.number_for(interest.name);
     entry->interest_nonce = *interest.view.nonce();
-    put_in_record(interest, *entry);
+    put_in_record(interest, *entry, tables::kFirstWay);
     pit.timers().schedule(*entry, entry->expiry, interest.now);
     return entry;
 }
 
-void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEntry& entry) {
+void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEntry& entry,
+                                tables::Way way) {
     tables::InRecord& record = pit.put_in_record(entry, interest.face);
+    record.way = way;
     record.nonce = *interest.view.nonce();
     record.token.assign(interest.pit_token);
     record.arrived = interest.now;

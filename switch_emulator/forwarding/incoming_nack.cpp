@@ -42,22 +42,24 @@ void Node::State::on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& u
         entry.least_severe_nack ? less_severe(*entry.least_severe_nack, reason) : reason;
     if (entry.in_reduction) return;
     if (entry.has_live_upstream()) {
-        if (entry.several_ways) refuse_asker(entry, upstream.nonce, reason, now);
+        if (entry.several_ways) refuse_askers(entry, upstream.way, reason, now);
         return;
     }
     if (!comes_from_placed_node(reason) && ask_elsewhere(entry, now)) return;
     on_upstreams_exhausted(entry, *entry.least_severe_nack, now);
 }
 
-// Others named another node, which may still answer; it may even be the one that asks here, and
-// that would wait for itself.
-void Node::State::refuse_asker(tables::PitEntry& entry, std::uint32_t nonce,
-                               wire::NackReason reason, TimePoint now) {
-    for (const tables::InRecord& record : entry.in_records()) {
-        if (record.nonce != nonce) continue;
-        reject(entry, record, reason, now);
-        erase_in_record(entry, record.face);
-        break;
+// Requesters that named another node may still be answered by it. That node may be one of those who
+// wait here, and must not wait for itself.
+void Node::State::refuse_askers(tables::PitEntry& entry, tables::Way way, wire::NackReason reason,
+                                TimePoint now) {
+    for (const tables::InRecord* record = entry.first_in; record != nullptr;) {
+        const tables::InRecord* next = record->next;
+        if (record->way == way) {
+            reject(entry, *record, reason, now);
+            erase_in_record(entry, record->face);
+        }
+        record = next;
     }
     if (entry.in_records().empty()) finish(entry);
 }

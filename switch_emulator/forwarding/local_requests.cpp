@@ -72,7 +72,7 @@ void Node::State::on_cancel(FaceId face, wire::NameView name) {
 void Node::State::on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
     waiting.clear();
     pit.collect_named(name, waiting);
-    for (tables::PitEntry* entry : waiting) on_late_rank(*entry, missing, now);
+    for (tables::PitEntry* entry : waiting) on_late_rank(*entry, std::nullopt, missing, now);
 }
 
 void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {

@@ -158,10 +158,19 @@ struct Node::State final : strategies::StrategyActions {
     tables::PitEntry* insert_entry(const IncomingInterest& interest);
     static tables::PitKey key_of(const wire::InterestView& interest,
                                  const tables::NamePrefixes& name);
-    void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry);
+    void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry, tables::Way way);
     bool asks_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
-    bool names_another_node(const IncomingInterest& interest, const tables::PitEntry& entry) const;
-    bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry) const;
+    static tables::Way way_of(const wire::InterestView& interest, const tables::PitEntry& entry);
+    bool opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
+                           tables::Way way) const;
+    /// The last transmission that an Interest of that way can wait for.
+    struct LastAsked {
+        std::optional<TimePoint> sent;
+        bool held = false;
+    };
+    static LastAsked last_asked(const tables::PitEntry& entry, tables::Way way);
+    bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry,
+                        tables::Way way) const;
 
     // management_interest.cpp
     bool is_for_management(wire::NameView name) const;
@@ -250,8 +259,8 @@ struct Node::State final : strategies::StrategyActions {
     // incoming_nack.cpp
     void on_incoming_nack(FaceId face, const wire::InterestView& interest, wire::NackReason reason,
                           TimePoint now);
-    void refuse_asker(tables::PitEntry& entry, std::uint32_t nonce, wire::NackReason reason,
-                      TimePoint now);
+    void refuse_askers(tables::PitEntry& entry, tables::Way way, wire::NackReason reason,
+                       TimePoint now);
     void on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
                           wire::NackReason reason, TimePoint now);
     void on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReason reason, TimePoint now);
@@ -261,7 +270,9 @@ struct Node::State final : strategies::StrategyActions {
     // incoming_hold.cpp
     void on_incoming_hold(FaceId face, const wire::InterestView& interest, wire::ByteView missing,
                           TimePoint now);
-    void on_late_rank(tables::PitEntry& entry, wire::ByteView missing, TimePoint now);
+    /// Tells those whose Interests are of `way`, or everyone who waits.
+    void on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
+                      wire::ByteView missing, TimePoint now);
     void tell_of_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now);
 
     // interest_end.cpp

@@ -108,6 +108,8 @@ tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Ups
     tables::OutRecord& record = pit.put_out_record(entry, face);
     record.repeated = record.sent != TimePoint{};
     record.nonce = sent_nonce;
+    record.held = false;
+    record.way = entry.several_ways ? way_of(upstream.view, entry) : tables::kFirstWay;
     record.sent = upstream.now;
     entry.last_sent = upstream.now;
     return record;

@@ -44,11 +44,18 @@ struct RecordLinks {
     PitEntry* entry = nullptr;
 };
 
+/// The node that an Interest names in its forwarding hint: the hint's hash, or `kFirstWay` where it
+/// is that of the entry's first Interest. Interests of one entry may name different nodes, and one
+/// of these nodes may wait for another's answer.
+using Way = wire::NameHash;
+inline constexpr Way kFirstWay = 0;
+
 /// Somebody who waits.
 struct InRecord : RecordLinks<InRecord> {
     FaceId face = kNoFace;
     bool told_of_hold = false;  ///< has heard of the entry's Hold since its last Interest
     std::uint32_t nonce = 0;
+    Way way = kFirstWay;
     TimePoint arrived;  ///< its last Interest
     TimePoint expiry;
     ShortBytes<wire::kMaxPitTokenSize> token;
@@ -60,6 +67,8 @@ struct OutRecord : RecordLinks<OutRecord> {
     std::optional<wire::NackReason> nacked;
     std::uint32_t nonce = 0;
     bool repeated = false;  ///< sent more than once
+    bool held = false;      ///< it has answered the last Interest with a Hold
+    Way way = kFirstWay;    ///< of the last Interest
     TimePoint sent;         ///< the last time
     /// The prefix among whose measurements the answer belongs; 0: it is not measured.
     wire::NameHash measured_under = 0;

@@ -139,6 +139,16 @@ def test_a_hot_prompt_leaves_the_host_that_computed_it_once_for_fifteen_askers(
     assert sent_bytes < 1.1 * len(ids) * BLOCK_BYTES
 
 
+def test_packets_that_a_full_queue_drops_are_fetched_again(tmp_path: Path) -> None:
+    # Eight homes ask one producer at once for more than its link's queue takes.
+    topology = load_topology("leaf-spine:4x2x4").with_overrides(rate_bps=10e9, mtu_bytes=65000)
+    ids = list(range(8))
+    path = write_trace(tmp_path / "t.jsonl", [(0, ids), (60_000, ids)])
+    result = run(topology, load_workload(f"kv:{path},block=2MiB"), "network")
+    assert sum(link.drops for link in result.links) > 0
+    assert blocks_of(result).computed == len(ids)
+
+
 def test_a_home_that_dies_costs_misses_until_it_is_back(tmp_path: Path) -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, mtu_bytes=9000)
     prompts = [(3000 * number, [1, 2, 3, 4, 5, 6]) for number in range(8)]

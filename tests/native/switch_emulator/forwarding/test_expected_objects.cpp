@@ -76,3 +76,82 @@ TEST_CASE("a fetch that is given up lets nobody wait for its answer") {
         CHECK(f.node.counters().pit_entries == 0);
     }
 }
+
+namespace {
+
+/// The asker's Interest named the home, which asks the producer in its turn: one entry, two ways.
+struct SharedSwitch : SwitchUnderTest {
+    static constexpr FaceId kHome = 1;
+    static constexpr FaceId kSource = 2;
+    static constexpr FaceId kOtherAsker = 3;
+
+    SharedSwitch() : SwitchUnderTest(4) {
+        node.add_route(name("/n/home"), kHome, 1);
+        node.add_route(name("/n/producer"), kSource, 1);
+        ask(kAsker, 1, "/n/home");
+        ask(kHome, 2, "/n/producer");
+        CHECK(sent(kHome).size() == 1);
+        CHECK(sent(kSource).size() == 1);
+    }
+
+    void ask(FaceId face, std::uint32_t nonce, const std::string& hint) {
+        receive_interest(face, kBlock, nonce, {.hint = hint, .lifetime = std::chrono::seconds(10)});
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a home that says that it waits is not told so itself") {
+    SharedSwitch f;
+    f.receive(SharedSwitch::kHome, f.hold(kBlock, 1, "home"));
+    CHECK(f.sent(kAsker).size() == 1);
+    CHECK(f.sent(SharedSwitch::kHome).empty());
+    f.receive(SharedSwitch::kSource, f.hold(kBlock, 2, "producer"));
+    CHECK(f.sent(kAsker).empty());
+    CHECK(f.sent(SharedSwitch::kHome).size() == 1);
+}
+
+TEST_CASE("a home's repeated Interest reaches the producer although the home holds the asker's") {
+    SharedSwitch f;
+    f.receive(SharedSwitch::kHome, f.hold(kBlock, 1, "home"));
+    f.sent_everywhere();
+    // The producer's Data is lost. The asker repeats itself meanwhile, which says nothing of it.
+    f.now += std::chrono::milliseconds(60);
+    f.ask(kAsker, 3, "/n/home");
+    f.now += std::chrono::milliseconds(1);
+    f.ask(SharedSwitch::kHome, 4, "/n/producer");
+    const auto again = f.sent(SharedSwitch::kSource);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].nonce == 4);
+    f.receive(SharedSwitch::kSource, f.data(kBlock, "kv"));
+    CHECK(f.sent(kAsker).back().content == "kv");
+    CHECK(f.sent(SharedSwitch::kHome).back().content == "kv");
+}
+
+TEST_CASE("of two ways, each asker is refused with the others of its way alone") {
+    SharedSwitch f;
+    f.ask(SharedSwitch::kOtherAsker, 5, "/n/home");
+    f.sent_everywhere();
+    f.receive(SharedSwitch::kHome,
+              f.nack(kBlock, 1, wire::NackReason::kNoData, {.hint = "/n/home"}));
+    for (const FaceId asker : {kAsker, SharedSwitch::kOtherAsker}) {
+        const auto answers = f.sent(asker);
+        REQUIRE(answers.size() == 1);
+        CHECK(answers[0].kind == Sent::Kind::kNack);
+    }
+    CHECK(f.sent(SharedSwitch::kHome).empty());
+    f.receive(SharedSwitch::kSource, f.data(kBlock, "kv"));
+    CHECK(f.sent(SharedSwitch::kHome)[0].content == "kv");
+}
+
+TEST_CASE("a home's own fetch is not held by the home's word to those who wait for it") {
+    Home f;
+    f.fetch();
+    f.sent_everywhere();
+    f.application.productions[kBlock] = {Production::Kind::kPending, {}, bytes("home")};
+    f.receive_interest(kAsker, kBlock, 7,
+                       {.hint = SwitchUnderTest::default_options().own_name.view().to_uri()});
+    CHECK(f.sent(kAsker).size() == 1);
+    CHECK(f.application.holds.empty());
+    f.application.productions.clear();
+}
