@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -61,6 +62,7 @@ class Node:
     Attributes:
         serves: blocks by their names.
         expected: names that will be published or withdrawn.
+        withdrawals: of each name; who waited before one is refused, whatever is expected after it.
         alive: whether it answers at all; one that does not is late.
         reachable: whether a path leads to it.
         forges: whether what it gives is not what was signed.
@@ -70,6 +72,7 @@ class Node:
 
     serves: dict[str, Sealed] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
+    withdrawals: Counter[str] = field(default_factory=Counter)
     asked: list[Asked] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     alive: bool = True
@@ -144,6 +147,7 @@ class FakeNetwork:
     def withdraw(self, name: str) -> None:
         self._own.serves.pop(name, None)
         self._own.expected.discard(name)
+        self._own.withdrawals[name] += 1
         self._own.change()
 
     def end_serving(self, name: str) -> None:
@@ -210,9 +214,11 @@ class FakeNetwork:
         if "/request/" in name or name in node.serves or name in node.expected:
             node.asked.append(name)
             node.change()
+        withdrawals = node.withdrawals[name]
         while name not in node.serves or not node.alive:
-            waits = name in node.expected or "/request/" in name or not node.alive
-            if not waits:
+            is_refused = node.withdrawals[name] > withdrawals
+            waits = name in node.expected or "/request/" in name
+            if node.alive and (is_refused or not waits):
                 return Outcome.ABSENT, None
             await node.changed.wait()
         block = node.serves[name]

@@ -92,6 +92,49 @@ def test_a_producer_that_died_is_waited_for_once_and_its_homes_are_not_taken_for
     with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
 
 
+def test_a_producer_that_was_late_once_still_has_its_blocks() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(6))
+        pools.fabric.nodes["user"].alive = False
+        assert not await pools.got(0)
+        pools.fabric.nodes["user"].alive = True
+        await asyncio.sleep(WHEN_ASKED.leave_out_s)
+        assert all([await pools.got(n) for n in range(6)])
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_a_block_that_is_late_while_others_come_costs_no_other() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(6))
+        user = pools.fabric.nodes["user"]
+        lost = user.serves.pop(key(0).name)
+        user.expected.add(key(0).name)
+        waiting = asyncio.ensure_future(pools.got(0))
+        await asyncio.sleep(WHEN_ASKED.timeout_s / 4)
+        assert await pools.got(1)
+        assert not await waiting
+        assert all([await pools.got(n) for n in range(2, 6)])
+        user.expected.discard(key(0).name)
+        user.serves[key(0).name] = lost
+        assert await pools.got(0)
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_a_producer_that_is_late_again_later_is_forgotten() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(3))
+        pools.fabric.nodes["user"].alive = False
+        for _ in range(2):
+            assert not await pools.got(0)
+            await asyncio.sleep(WHEN_ASKED.leave_out_s)
+        pools.fabric.nodes["user"].alive = True
+        assert not any([await pools.got(n) for n in range(3)])
+
+    with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
+
+
 def test_without_memory_of_its_own_a_producer_brings_its_blocks_home_at_once() -> None:
     async def work(pools: Pools) -> None:
         assert await pools.put(1) == [1]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import math
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 
 from innet.kv.pool.intake import Intake
@@ -20,17 +21,39 @@ class _Note:
     source: str
 
 
-class Notes:
-    """Who has the blocks that this node is home to, and that nobody else has asked for.
+@dataclass(slots=True)
+class _Source:
+    """A node that notes name.
 
-    A note stays when its block has come, so that the block can be had again after it had to make
-    room, or when there is none for it: then it is served for a while. It goes when its source has
-    the block no longer; all of a source go when that does not answer, and the oldest when there are
-    too many.
+    Attributes:
+        delivered_s: when its last block came.
+        asked_again_s: after a block was late: when it is asked for blocks again.
+    """
+
+    delivered_s: float = -math.inf
+    asked_again_s: float | None = None
+
+
+class Notes:
+    """Which nodes have the blocks that this node is home to, and that nobody else has asked for.
+
+    A note stays when its block has come, so that the block can be fetched again after it was
+    evicted, or when there is no room for it: then it is served for a while. It goes when its source
+    no longer has the block, and the oldest goes when there are too many.
+
+    A source that delivers nothing while a block is late is not asked for a while, and its blocks
+    are refused at once; its notes stay, because packets may have been lost. When it is late again
+    after that, all of its notes go.
     """
 
     def __init__(
-        self, offered: OfferedStore, intake: Intake, publications: Publications, timeout_s: float
+        self,
+        offered: OfferedStore,
+        intake: Intake,
+        publications: Publications,
+        *,
+        timeout_s: float,
+        leave_out_s: float,
     ) -> None:
         """
         Args:
@@ -39,13 +62,16 @@ class Notes:
             publications: of this node.
             timeout_s: for a block to come: less than those wait that ask for it, so that they do
                 not take this home for dead when its source is.
+            leave_out_s: how long a source that was late is not asked.
         """
         self._offered = offered
         self._tiers = offered.tiers
         self._intake = intake
         self._publications = publications
         self._timeout_s = timeout_s
+        self._leave_out_s = leave_out_s
         self._notes: OrderedDict[str, _Note] = OrderedDict()
+        self._sources: defaultdict[str, _Source] = defaultdict(_Source)
 
     def __contains__(self, name: str) -> bool:
         """Whether it is known who has a block."""
@@ -74,15 +100,35 @@ class Notes:
         if note is None:
             return self._tiers.tier(name) is not None
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + self._timeout_s
+        begin_s = loop.time()
+        asked_again_s = self._sources[note.source].asked_again_s
+        if asked_again_s is not None and begin_s < asked_again_s and self._tiers.tier(name) is None:
+            self._refuse(name)
+            return False
         lack = await self._intake.keep(name, note.depth, note.source, self._timeout_s)
         if lack is None or self._offered.lingering(name) is not None:
+            self._sources[note.source] = _Source(delivered_s=loop.time())
             return True
-        self.drop(name)
-        if loop.time() >= end_s:
-            self._drop_all_at(note.source)
+        if loop.time() >= begin_s + self._timeout_s:
+            self._on_late(name, note.source, begin_s)
+        else:
+            self.drop(name)
         return False
 
-    def _drop_all_at(self, source: str) -> None:
-        for name in [name for name, note in self._notes.items() if note.source == source]:
-            self.drop(name)
+    def _on_late(self, name: str, source_name: str, begin_s: float) -> None:
+        source = self._sources[source_name]
+        if source.delivered_s >= begin_s:
+            self._refuse(name)
+        elif source.asked_again_s is None or begin_s < source.asked_again_s:
+            source.asked_again_s = begin_s + self._timeout_s + self._leave_out_s
+            self._refuse(name)
+        else:
+            del self._sources[source_name]
+            for noted in [name for name, note in self._notes.items() if note.source == source_name]:
+                self.drop(noted)
+
+    def _refuse(self, name: str) -> None:
+        """Refuse those who wait for a block; who asks later waits again."""
+        if name in self._notes and self._tiers.tier(name) is None:
+            self._publications.forget(name)
+            self._publications.expect(name)

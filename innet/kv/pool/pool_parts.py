@@ -66,7 +66,13 @@ class PoolParts:
         members = Members(network, settings.replicas, settings.leave_out_s)
         self.window = Window(settings.window)
         intake = Intake(network, self.offered, asyncio.Semaphore(settings.window))
-        notes = Notes(self.offered, intake, self._publications, settings.timeout_s / 2)
+        notes = Notes(
+            self.offered,
+            intake,
+            self._publications,
+            timeout_s=settings.timeout_s / 2,
+            leave_out_s=settings.leave_out_s,
+        )
         for store in self._served:
             store.wait_for(notes.__contains__)
         self._holdings = Holdings(
