@@ -228,6 +228,22 @@ def test_the_time_to_the_first_token_is_that_of_the_stated_model(
     assert [end - begin for begin, end in job.spans_s] == pytest.approx([0.6, 1.2, 1.8])
 
 
+def test_a_prefix_is_looked_up_when_its_request_is_scheduled(
+    topology: Topology, tmp_path: Path
+) -> None:
+    # All arrive at once. On h0, the same prompt follows; on h1, it follows another one.
+    path = write_trace(
+        tmp_path / "t.jsonl", [(0, [1, 2]), (0, [5, 6, 7]), (0, [1, 2]), (0, [1, 2])]
+    )
+    text = (
+        f"name: w\njobs: {{s: {{kind: kv, trace: {path.name}, block: 64KiB, hosts: [h0, h1], "
+        "prefill: {token: 1ms, pair: 0s, start: 5ms}}}"
+    )
+    workload = parse_workload(text, tmp_path / "w.yaml")
+    assert blocks_of(run(topology, workload, "network")).computed == 5
+    assert blocks_of(run(topology, workload, "local")).computed == 7
+
+
 def test_the_same_seed_gives_the_same_replay(topology: Topology, tmp_path: Path) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(n, [n % 3, 5 + n]) for n in range(6)])
     one, other = (run(topology, workload_of(path), "network") for _ in range(2))
@@ -302,6 +318,18 @@ def test_a_short_form_has_shares_and_sizes(tmp_path: Path) -> None:
     written = job.written
     assert (written.worker_share, written.cache, written.deadline) == (0.125, 1 << 30, 0.02)
     assert written.policy == "s3fifo"
+
+
+def test_memory_is_given_in_bytes_or_in_blocks(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "t.jsonl", [(0, [1])])
+    for written, size_bytes in (("300blocks", 300 * BLOCK_BYTES), ("1 block", BLOCK_BYTES)):
+        (job,) = workload_of(path, f",cache={written}").jobs
+        assert isinstance(job, KvJob)
+        assert job.written.cache == size_bytes
+    with pytest.raises(WorkloadError, match="8GiB, or a number of blocks such as 10000blocks"):
+        workload_of(path, ",cache=300 blocksof")
+    with pytest.raises(WorkloadError, match="holds no block"):
+        workload_of(path, ",cache=1B")
 
 
 def test_replays_compare_designs_and_nothing_else(topology: Topology, tmp_path: Path) -> None:

@@ -20,7 +20,11 @@ from innet.kv.traces.mooncake import BLOCK_TOKENS
 
 
 class ReplayWorker:
-    """One host's worker. Requests load at the same time; they compute one after the other."""
+    """One host's worker: it serves one request after the other, in the order of their arrival.
+
+    A request's prefix is looked up when its turn comes, as engines do when they schedule it: by
+    then, blocks that requests before it have computed can be there.
+    """
 
     def __init__(
         self,
@@ -43,17 +47,22 @@ class ReplayWorker:
         self._contents = contents
         self._pool = pool
         self._compute = compute
-        self._computing = asyncio.Lock()
+        self._turn = asyncio.Lock()
+        self._being_put: set[bytes] = set()
 
     async def first_token(self, request: Request, statistics: ReplayStatistics) -> int:
-        """Come to the first token of a request's answer; how many blocks need not be computed."""
-        found = await self._load(request.blocks, statistics)
-        statistics.missed += len(request.blocks) - found
-        cached_tokens = min(found * BLOCK_TOKENS, request.input_tokens - 1)
-        async with self._computing:
+        """Serve a request up to the first token of its answer; how many blocks were not computed.
+
+        :meth:`keep` follows.
+        """
+        async with self._turn:
+            found = await self._load(request.blocks, statistics)
+            statistics.missed += len(request.blocks) - found
+            cached_tokens = min(found * BLOCK_TOKENS, request.input_tokens - 1)
             await self._compute(
                 self._plan.prefill.duration_s(request.input_tokens - cached_tokens, cached_tokens)
             )
+            self._being_put.update(request.blocks[found:])
         return found
 
     async def keep(
@@ -64,7 +73,11 @@ class ReplayWorker:
 
         async def put_some() -> None:
             while waiting:
-                await self._put(*waiting.popleft(), statistics)
+                depth, block = waiting.popleft()
+                try:
+                    await self._put(depth, block, statistics)
+                finally:
+                    self._being_put.discard(block)
 
         await asyncio.gather(*(put_some() for _ in range(self._plan.window)))
 
@@ -105,6 +118,8 @@ class ReplayWorker:
         pool = self._pool()
         if pool is None:
             return Cause.UNREACHABLE
+        if block in self._being_put:
+            return Place.LOCAL_MEMORY
         contents, where = await pool.look_up(replay_key(self._tenant, block))
         if contents is not None and not self._contents.is_of(contents, block):
             statistics.wrong += 1
