@@ -68,13 +68,31 @@ def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
         raise SimulationError(f"no operation ended well: {reasons}")
 
 
-def parsed_sizes_bytes(text: str | None, option: str) -> list[int]:
-    """Sizes separated by commas, growing; what is wrong is told of ``option``."""
+def parsed_sizes_bytes(
+    text: str | None, option: str, *, block_bytes: int | None = None
+) -> list[int]:
+    """Sizes separated by commas, in ascending order.
+
+    Args:
+        text: the sizes; ``None``: there are none.
+        option: that an error message names.
+        block_bytes: of a block, where a size can be a number of blocks.
+
+    Raises:
+        typer.BadParameter: one of them is no size.
+    """
     from innet.quantities import QuantityError, parse_size_bytes
+    from innet.simulation.workload.sizes import parse_memory_bytes
 
     if text is None:
         return []
+
+    def parsed(part: str) -> int:
+        return (
+            parse_size_bytes(part) if block_bytes is None else parse_memory_bytes(part, block_bytes)
+        )
+
     try:
-        return sorted({parse_size_bytes(part) for part in text.split(",")})
+        return sorted({parsed(part) for part in text.split(",")})
     except QuantityError as error:
         raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None

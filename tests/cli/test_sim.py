@@ -74,7 +74,7 @@ def test_recorded_requests_are_replayed_by_policy_and_memory(
     trace = tmp_path / "requests.jsonl"
     line = '{"timestamp": %d, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]}'
     trace.write_text("\n".join(line % (2000 * number) for number in range(3)))
-    arguments = [str(trace), "--topology", "star:2", "--block", "64KiB", "--cache", "1MiB,2MiB"]
+    arguments = [str(trace), "--topology", "star:2", "--block", "64KiB", "--cache", "16blocks,2MiB"]
     arguments += ["--policy", "lru,lfu", "--design", "home", "--output", str(tmp_path)]
     done = cli.invoke(app, ["kv", "replay", *arguments])
     assert done.exit_code == 0, done.output

@@ -22,7 +22,8 @@ app = typer.Typer(
 
 REPLAY_EXAMPLES = options.examples(
     "innet kv replay workloads/traces/conversation.jsonl --block 256KiB --mtu 65000",
-    "innet kv replay trace.jsonl --topology leaf-spine:4x2x4 --cache 2GiB,8GiB --policy lru,s3fifo",
+    "innet kv replay trace.jsonl --topology leaf-spine:4x2x4 --cache 1000blocks,8GiB "
+    "--policy lru,s3fifo",
     "innet kv replay trace.jsonl --topology star8 --design home,local --requests 1000",
     "innet kv replay trace.jsonl --topology star8 --mode local --requests 50 --time-scale 0.2",
 )
@@ -52,7 +53,8 @@ def replay(
     cache: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE,…", help="Memory of the cluster, one after the other; unlimited"
+            metavar="SIZE,…",
+            help="Memory of the cluster, such as 8GiB or 10000blocks; each in turn; unlimited",
         ),
     ] = None,
     design: Annotated[
@@ -105,7 +107,7 @@ def replay(
         loaded,
         chosen,
         algorithms=_variants(design, policy),
-        sizes_bytes=parsed_sizes_bytes(cache, "--cache"),
+        sizes_bytes=parsed_sizes_bytes(cache, "--cache", block_bytes=chosen.block_bytes),
         seeds=[seed],
         settings=chosen_settings(settings),
     )

@@ -130,7 +130,7 @@ def sim(
         loaded,
         chosen,
         algorithms=_algorithms(algorithm or (_DESIGNS if chosen.is_replay else _ALGORITHMS)),
-        sizes_bytes=parsed_sizes_bytes(sizes, "--sizes"),
+        sizes_bytes=parsed_sizes_bytes(sizes, "--sizes", block_bytes=chosen.block_bytes),
         seeds=range(seed, seed + seeds),
         settings=parsed_settings,
         like=like,

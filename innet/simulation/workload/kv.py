@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from innet.kv.eviction import PolicyName
 from innet.kv.prefill import PrefillCost
 from innet.quantities import format_size
 from innet.simulation.workload.job import JobFields
-from innet.simulation.workload.sizes import PositiveSize
+from innet.simulation.workload.sizes import PositiveSize, parse_memory_bytes
 from innet.topology.event_document import Duration, PositiveDuration
 from innet.topology.specification import Specification, optional
 
@@ -33,7 +33,9 @@ class KvSpecification(JobFields):
     kind: Literal["kv"]
     trace: str = Field(description="Mooncake's .jsonl or Azure's .csv, beside this file")
     block: PositiveSize = Field(default=2 << 20, description="bytes of a block of 512 tokens")
-    cache: PositiveSize = optional("memory for blocks in the whole cluster; by default unlimited")
+    cache: PositiveSize = optional(
+        "memory for blocks in the whole cluster, such as 8GiB or 10000blocks; by default unlimited"
+    )
     worker_share: float | None = Field(
         default=None,
         ge=0,
@@ -75,6 +77,14 @@ class KvSpecification(JobFields):
         default=1.0, description="of a block; then the worker computes it"
     )
     prefill: PrefillSpecification = PrefillSpecification()
+
+    @field_validator("cache", mode="before")
+    @classmethod
+    def _in_bytes(cls, cache: object, info: ValidationInfo) -> object:
+        block_bytes = info.data.get("block")
+        if block_bytes is None or not isinstance(cache, str):
+            return cache
+        return parse_memory_bytes(cache, block_bytes)
 
     @model_validator(mode="after")
     def _shares_within_one(self) -> KvSpecification:

@@ -77,6 +77,12 @@ class Workload:
         """Whether all jobs are replays of requests, whose designs are compared."""
         return all(isinstance(job, KvJob) for job in self.jobs)
 
+    @property
+    def block_bytes(self) -> int | None:
+        """Of a block, where all is one replay of requests."""
+        job = self.jobs[0]
+        return job.written.block if len(self.jobs) == 1 and isinstance(job, KvJob) else None
+
     def with_size(self, size_bytes: int) -> Workload:
         """The same with another size of its collective, or of its cluster's memory for blocks.
 
