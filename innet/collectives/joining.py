@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.recovery import checked_policy
 from innet.collectives.timeouts import timeout_or
-from innet.errors import RankFailed
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
 from innet.worker.job_file import OnDeath
 
 DEFAULT_GROUP = "g0"
-_LEAST_TIMEOUT_S = 1e-3
 
 
 def init(
@@ -69,35 +66,6 @@ def init(
     )
 
 
-def shrink(
-    failed: Membership, close: Callable[[], None], timeout_s: float, on_death: OnDeath
-) -> Communicator:
-    """A communicator of those who are left; see :meth:`Communicator.shrink`.
-
-    ``close`` leaves the group that has failed, once it is known to have.
-    """
-    worker = current_worker()
-    worker.require_failed(failed)
-    close()
-
-    def attempt(left_s: float) -> Communicator:
-        membership = worker.shrink_group(failed, left_s)
-        return _communicator(worker, membership, timeout_s, on_death)
-
-    return _unless_another_fails(attempt, timeout_s)
-
-
-def restart(failed: Membership, timeout_s: float, on_death: OnDeath) -> Communicator:
-    """A communicator of the same hosts as before; see :meth:`Communicator.restart`."""
-    worker = current_worker()
-
-    def attempt(left_s: float) -> Communicator:
-        membership = worker.join_group(failed.name, failed.algorithm, failed.nodes, left_s)
-        return _communicator(worker, membership, timeout_s, on_death)
-
-    return _unless_another_fails(attempt, timeout_s)
-
-
 def _communicator(
     worker: Worker, membership: Membership, timeout_s: float, on_death: OnDeath
 ) -> Communicator:
@@ -105,26 +73,15 @@ def _communicator(
     chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
     variants = Variants(membership, chooser)
     communicator = Communicator(worker, membership, variants, timeout_s, on_death)
+    communicator.succeed_with(
+        lambda successor: _communicator(worker, successor, timeout_s, on_death)
+    )
     try:
         worker.await_ready(membership, timeout_s)
     except BaseException as error:
         communicator.abort(f"group {name!r} did not come about: {error}")
         raise
     return communicator
-
-
-def _unless_another_fails(
-    attempt: Callable[[float], Communicator], timeout_s: float
-) -> Communicator:
-    """What ``attempt`` makes; it is made again when a rank fails meanwhile, until the deadline."""
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        left_s = deadline_s - time.monotonic()
-        try:
-            return attempt(max(left_s, _LEAST_TIMEOUT_S))
-        except RankFailed:
-            if time.monotonic() >= deadline_s:
-                raise
 
 
 def present_nodes() -> tuple[str, ...]:

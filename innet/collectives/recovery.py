@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
@@ -12,6 +13,8 @@ from innet.worker.membership import Membership
 
 if TYPE_CHECKING:
     from innet.collectives.communicator import Communicator
+
+_LEAST_TIMEOUT_S = 1e-3
 
 
 def checked_policy(on_death: str) -> OnDeath:
@@ -47,6 +50,11 @@ class RecoveryCalls:
         self._place = membership
         self._close_failed = close
         self.on_death = on_death
+        self._communicator_of: Callable[[Membership], Communicator] | None = None
+
+    def succeed_with(self, communicator_of: Callable[[Membership], Communicator]) -> None:
+        """Let :meth:`shrink` and :meth:`restart` make communicators with ``communicator_of``."""
+        self._communicator_of = communicator_of
 
     def failure(self) -> RankFailed | None:
         """What ended the group, as the controller knows it; ``None`` when nothing has."""
@@ -97,9 +105,12 @@ class RecoveryCalls:
             PlanError: the group's algorithm does not fit the survivors.
             DeadlineExceeded: some survivors did not come; the message names them.
         """
-        from innet.collectives.joining import shrink  # it makes communicators
+        from innet.worker import current_worker  # a simulation has none
 
-        return shrink(self._place, self._close_failed, self.timeout_s, self.on_death)
+        worker = current_worker()
+        worker.require_failed(self._place)
+        self._close_failed()
+        return self._successor(lambda left_s: worker.shrink_group(self._place, left_s))
 
     def restart(self) -> Communicator:
         """The communicator of the same hosts and ranks, with a successor of each that failed.
@@ -113,10 +124,28 @@ class RecoveryCalls:
             ControlError: no successor will come.
             DeadlineExceeded: none came in time.
         """
-        from innet.collectives.joining import restart  # it makes communicators
+        from innet.worker import current_worker  # a simulation has none
 
+        worker, old = current_worker(), self._place
         self._close_failed()
-        return restart(self._place, self.timeout_s, self.on_death)
+        return self._successor(
+            lambda left_s: worker.join_group(old.name, old.algorithm, old.nodes, left_s)
+        )
+
+    def _successor(self, join: Callable[[float], Membership]) -> Communicator:
+        """The communicator of the group that ``join`` joins within a time in seconds.
+
+        It joins again when another rank fails meanwhile, until ``timeout_s`` have passed.
+        """
+        assert self._communicator_of is not None, "joining sets it in every worker"
+        deadline_s = time.monotonic() + self.timeout_s
+        while True:
+            left_s = deadline_s - time.monotonic()
+            try:
+                return self._communicator_of(join(max(left_s, _LEAST_TIMEOUT_S)))
+            except RankFailed:
+                if time.monotonic() >= deadline_s:
+                    raise
 
     def expel(self, rank: int, why: str) -> None:
         """Give up a rank whose program hangs: its process is ended, and counts as failed.

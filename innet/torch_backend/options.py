@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BACKEND_NAME = "innet"
+"""As PyTorch knows the backend."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -30,9 +30,8 @@ from innet.torch_backend.agreement import agreed
 from innet.torch_backend.launcher import Fail, Launcher, Step
 from innet.torch_backend.monitored_barrier import monitored_barrier
 from innet.torch_backend.operation import operation
-from innet.torch_backend.options import Options
+from innet.torch_backend.options import BACKEND_NAME, Options
 from innet.torch_backend.reductions import reduction_of
-from innet.torch_backend.registration import BACKEND_NAME
 from innet.torch_backend.sparse import SparseSum
 from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
 from innet.torch_backend.steps import StepBuilder, fail_nothing

@@ -10,7 +10,7 @@ from torch._C import _distributed_c10d as c10d
 from torch._C._autograd import _profiler_enabled as profiler_enabled
 from torch._C._autograd import _record_function_with_args_enter as enter
 
-from innet.torch_backend.registration import BACKEND_NAME
+from innet.torch_backend.options import BACKEND_NAME
 
 __all__ = ["ProfilerEvent", "profiler_enabled"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from innet.torch_backend.options import BACKEND_NAME
+
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import _DistributedBackendOptions
     from torch.distributed import ProcessGroup
-
-BACKEND_NAME = "innet"
 
 
 def register() -> None:

@@ -14,7 +14,7 @@ from unittest import mock
 
 import hypothesis
 
-from innet.torch_backend.registration import BACKEND_NAME
+from innet.torch_backend.options import BACKEND_NAME
 from tests.torch_suite.on_cpu import on_cpu, on_cpu_instead_of, one_device_each
 
 WORLD_SIZE = 4
