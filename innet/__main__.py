@@ -1,6 +1,6 @@
 """``python -m innet``: the same as the command ``innet``."""
 
-from innet.cli.main import app
+from innet.cli.entry import main
 
 if __name__ == "__main__":
-    app(prog_name="innet")
+    main()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from innet.cli import commands
+from innet.cli.command_table import COMMANDS as TABLE
+from innet.cli.command_table import ROOT_OPTIONS, CommandEntry
 from innet.cli.main import app
 
 COMMANDS = [
@@ -83,3 +89,82 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "innet", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("innet ")
+
+
+def command_of(entry: CommandEntry) -> typer.core.TyperCommand:
+    return typer.main.get_command(app).commands[entry.name]  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.name)
+def test_the_list_of_commands_says_what_the_command_s_own_help_says(entry: CommandEntry) -> None:
+    command = command_of(entry)
+    assert command.help is not None
+    assert entry.help == command.help.split("\n\n")[0].replace("\n", " ")
+    assert entry.is_group == hasattr(command, "commands")
+
+
+def test_every_command_is_listed() -> None:
+    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {entry.name for entry in TABLE} == modules
+
+
+def test_the_list_of_options_says_what_innet_takes() -> None:
+    command = typer.main.get_command(app)
+    options = command.get_params(typer.Context(command, help_option_names=["-h", "--help"]))
+    shown = {(option.long, option.help, option.variable or None) for option in ROOT_OPTIONS}
+    taken = {(max(o.opts, key=len), " ".join(o.help.split()), o.envvar) for o in options}  # type: ignore[attr-defined]
+    assert shown == taken
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h", "--version"])
+def test_the_program_and_its_slow_path_print_the_same(cli: CliRunner, argument: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "innet", argument],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert done.stdout.rstrip() == cli.invoke(app, [argument]).stdout.rstrip()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("innet t", ["topology", "trust", "tell"]),
+        ("innet topology s", ["show", "schema"]),
+        ("innet run --al", ["--algorithm"]),
+        ("innet plan star", ["star8"]),
+        ("innet --version", ["--version"]),
+    ],
+)
+def test_shells_complete_commands_options_and_names(words: str, expected: list[str]) -> None:
+    asked = {"_INNET_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "1"}
+    asked["COMP_CWORD"] = str(len(words.split()) - 1)
+    done = subprocess.run(
+        [sys.executable, "-m", "innet"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **asked},
+    )
+    assert set(expected) <= set(done.stdout.split())
+
+
+def test_completion_of_commands_loads_none_of_them() -> None:
+    code = (
+        "import sys\n"
+        "from innet.cli.main import app\n"
+        "try: app(prog_name='innet')\n"
+        "except SystemExit: pass\n"
+        "print([m for m in sys.modules if m.startswith('innet.cli.commands.')], file=sys.stderr)"
+    )
+    asked = {"_INNET_COMPLETE": "complete_bash", "COMP_WORDS": "innet t", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **asked},
+    )
+    assert (done.stderr.strip(), "tell" in done.stdout) == ("[]", True)

@@ -48,6 +48,12 @@ def test_help_loads_only_the_libraries_of_the_command_line(arguments: list[str])
     assert heavy_after(code) <= LIBRARIES_OF_THE_COMMAND_LINE
 
 
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_the_list_of_commands_and_the_version_need_no_typer(argument: str) -> None:
+    code = f"import sys; sys.argv[1:] = [{argument!r}]; from innet.cli.entry import main; main()"
+    assert heavy_after(code) <= {"rich"}
+
+
 def test_the_parts_of_a_package_are_there_when_they_are_asked_for() -> None:
     code = (
         "import innet, innet.worker\n"
