@@ -110,6 +110,8 @@ class CallSequence:
 
         Nothing happens to numbers under which an operation was started, or that were given up.
         """
+        if not numbers:
+            return  # after every call that went well: telling the node would wake its thread
         status, why = failure_for_others(self._who, what, error)
         self._node.fail(self._stream, numbers.start, numbers.stop, status, why)
 

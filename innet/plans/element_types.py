@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,7 @@ ELEMENT_TYPES = {element.name: element for element in _ALL}
 _BY_DTYPE = {element.dtype.name: element for element in _ALL}
 
 
+@functools.lru_cache(maxsize=256)  # NumPy makes a type's name anew each time
 def element_type_of(dtype: np.dtype[Any]) -> ElementType | None:
     """The type of arrays of ``dtype``, in either byte order; ``None`` if they are only copied."""
     return _BY_DTYPE.get(dtype.name)
