@@ -74,14 +74,16 @@ class Classifier(nn.Module):
 
 
 class StepTimer:
-    """The median time of a step, without the first ones."""
+    """The time of a step, without the first ones."""
 
     def __init__(self) -> None:
         self._ends_s: list[float] = []
+        self._cpu_s: list[float] = []
 
     def end_step(self) -> None:
         """Note that a step has ended."""
         self._ends_s.append(time.perf_counter())
+        self._cpu_s.append(time.process_time())
 
     def median_s(self) -> float:
         """The median time between the ends of two steps; 0 after too few steps."""
@@ -89,8 +91,14 @@ class StepTimer:
         times_s = [end - begin for begin, end in itertools.pairwise(ends_s)]
         return statistics.median(times_s) if times_s else 0.0
 
+    def mean_cpu_s(self) -> float:
+        """The processor time of a step in this process; 0 after too few steps."""
+        cpu_s = self._cpu_s[_WARM_UP_STEPS:]
+        return (cpu_s[-1] - cpu_s[0]) / (len(cpu_s) - 1) if len(cpu_s) > 1 else 0.0
+
 
 def report(loss: float, timer: StepTimer) -> None:
     """Print the result, on rank 0."""
     if os.environ["RANK"] == "0":
-        print(f"loss={loss:.4f} step_ms={timer.median_s() * 1e3:.2f}", flush=True)
+        step_ms, cpu_ms = timer.median_s() * 1e3, timer.mean_cpu_s() * 1e3
+        print(f"loss={loss:.4f} step_ms={step_ms:.2f} cpu_ms={cpu_ms:.2f}", flush=True)

@@ -1,0 +1,173 @@
+"""The step time of training frameworks over innet and over Gloo, with the scripts in ``apps/``.
+
+python benchmarks/frameworks.py --json
+
+Links have no rate, and all ranks are processes of this machine. The jobs of a framework run one
+after the other on one network, innet's and Gloo's in turns, with the same threads per rank.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from innet.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.compare.progress import ProgressBar
+from innet.compare.sampling import read_nodes
+from innet.errors import EmulationError
+from innet.launch import Session
+from innet.topology import load_topology
+
+APPS = Path(__file__).parents[1] / "apps"
+PACKAGES: Final = {
+    "ddp": "torch",
+    "trainer": "transformers",
+    "fabric": "lightning",
+    "lightning": "lightning",
+}
+"""What each framework needs installed."""
+BACKENDS = ("gloo", "innet")
+AIM = 0.9
+_RESULT = re.compile(r"loss=(\S+) step_ms=(\S+) cpu_ms=(\S+)")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One job.
+
+    Attributes:
+        loss: at its end.
+        step_s: median time of a step, on rank 0.
+        rank_cpu_s: processor time of a step in rank 0's process.
+        switch_cpu_s: processor time of the switches, over the whole job and divided by its steps.
+    """
+
+    loss: float
+    step_s: float
+    rank_cpu_s: float
+    switch_cpu_s: float
+
+
+class Frameworks:
+    """Runs the scripts on one network."""
+
+    def __init__(self, ranks: int, steps: int) -> None:
+        self._ranks = ranks
+        self._steps = steps
+        self._lines: list[str] = []
+
+    def session(self) -> Session:
+        """The network, to be entered by the caller."""
+        return Session(
+            load_topology(f"star:{self._ranks}"),
+            output=lambda _label, line: self._lines.append(line),
+        )
+
+    async def turn(self, session: Session, framework: str, backend: str) -> Turn:
+        """Train with one framework over one backend.
+
+        Raises:
+            EmulationError: the script reports nothing.
+            JobFailed: a rank ended with an error.
+        """
+        self._lines.clear()
+        before = read_nodes(await session.status())
+        await session.run_workers(
+            [
+                *(sys.executable, str(APPS / f"with_{framework}.py")),
+                *("--backend", backend, "--steps", str(self._steps)),
+            ]
+        )
+        after = read_nodes(await session.status())
+        found = [match for line in self._lines if (match := _RESULT.search(line))]
+        if not found:
+            raise EmulationError(f"with_{framework}.py reports no step: " + "; ".join(self._lines))
+        loss, step_ms, cpu_ms = map(float, found[0].groups())
+        switch_cpu_s = (after.switch_cpu_s - before.switch_cpu_s) / self._steps
+        return Turn(loss, step_ms / 1e3, cpu_ms / 1e3, switch_cpu_s)
+
+
+def figures_of(turns: dict[str, list[Turn]], key: str) -> Figures:
+    """Medians, spread and the ratio of one framework with one number of ranks.
+
+    Raises:
+        EmulationError: the backends do not train to the same loss.
+    """
+    figures: Figures = {}
+    for backend, taken in turns.items():
+        times_s = [turn.step_s for turn in taken]
+        name = f"{key}_{backend}"
+        figures[f"{name}_step_s"] = statistics.median(times_s)
+        figures[f"{name}_step_min_s"] = min(times_s)
+        figures[f"{name}_step_max_s"] = max(times_s)
+        figures[f"{name}_rank_cpu_s"] = statistics.median(turn.rank_cpu_s for turn in taken)
+        figures[f"{name}_switch_cpu_s"] = statistics.median(turn.switch_cpu_s for turn in taken)
+    # Neighbouring turns have the same of whatever else the machine does.
+    pairs = list(zip(turns["gloo"], turns["innet"], strict=True))
+    for gloo, innet in pairs:
+        if abs(innet.loss - gloo.loss) > 1e-3 * abs(gloo.loss):
+            raise EmulationError(f"{key}: loss {innet.loss} over innet, {gloo.loss} over Gloo")
+    figures[f"{key}_ratio"] = statistics.median(gloo.step_s / innet.step_s for gloo, innet in pairs)
+    return figures
+
+
+def installed(names: Sequence[str]) -> list[str]:
+    """Those of the frameworks that are installed; says on stderr which are not."""
+    missing = [name for name in names if importlib.util.find_spec(PACKAGES[name]) is None]
+    if missing:
+        print(
+            f"left out, because not installed: {', '.join(missing)} "
+            "(pip install 'innet[frameworks]')",
+            file=sys.stderr,
+        )
+    return [name for name in names if name not in missing]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argument_parser("step time of training frameworks over innet and over Gloo")
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", help="numbers of hosts; default 2 4 8, quick: 2"
+    )
+    parser.add_argument("--rounds", type=int, help="jobs of each backend; default 5, quick: 3")
+    parser.add_argument("--steps", type=int, help="of a job; default 200, quick: 100")
+    parser.add_argument("--only", choices=PACKAGES, nargs="+", help="these frameworks alone")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    ranks = arguments.ranks or ([2] if quick else [2, 4, 8])
+    rounds = arguments.rounds or (3 if quick else 5)
+    steps = arguments.steps or (100 if quick else 200)
+    names = arguments.only or (["ddp", "trainer", "fabric"] if quick else list(PACKAGES))
+    benchmark = Benchmark("frameworks", arguments, deadline_s=600 if quick else 3600)
+
+    async def measure(progress: ProgressBar) -> Figures:
+        frameworks = installed(names)
+        figures: Figures = {"rounds": rounds, "steps": steps, "aim": AIM}
+        jobs = len(ranks) * len(frameworks) * rounds * len(BACKENDS)
+        done = 0
+        for hosts in ranks:
+            trainings = Frameworks(hosts, steps)
+            async with trainings.session() as session:
+                for name in frameworks:
+                    turns: dict[str, list[Turn]] = {backend: [] for backend in BACKENDS}
+                    for _ in range(rounds):
+                        for backend in BACKENDS:
+                            progress(done / jobs, f"{name} on {hosts} hosts over {backend}")
+                            turns[backend].append(await trainings.turn(session, name, backend))
+                            done += 1
+                    figures |= figures_of(turns, f"{name}_{hosts}")
+        for name in frameworks:
+            figures[f"{name}_ratio"] = min(figures[f"{name}_{hosts}_ratio"] for hosts in ranks)
+        return figures
+
+    benchmark.run(measure)
+
+
+if __name__ == "__main__":
+    main()
