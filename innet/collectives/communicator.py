@@ -113,7 +113,9 @@ class Communicator(
         MessageCalls.__init__(
             self, messages, any_source, self._check_member, self._work, services.trace
         )
-        objects = Objects(self._node, services.object_key, first, self.rank, self._segment_bytes)
+        objects = Objects(
+            self._node, services.object_key, first, self.rank, services.object_segment_bytes
+        )
         ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
         one_sided = OneSided(
             self._transfers("arrays"),

@@ -33,6 +33,10 @@ class Services(Protocol):
         """Bytes of a tensor that one packet carries."""
 
     @property
+    def object_segment_bytes(self) -> int:
+        """Bytes of a published object that one packet carries."""
+
+    @property
     def object_key(self) -> _core.SigningKey:
         """What this rank's objects are signed with."""
 

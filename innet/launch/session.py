@@ -26,6 +26,7 @@ from innet.emulation.segmentation import block_segment_bytes, segment_bytes
 from innet.errors import EmulationError
 from innet.launch.controller_process import ControllerProcess
 from innet.launch.jobs import JobAdmission, Place
+from innet.launch.memory_links import has_only_memory, with_windows_of_memory
 from innet.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
 from innet.launch.run_status import read_run_status
 from innet.launch.server import SessionServer
@@ -292,6 +293,10 @@ class Session:
             weight=request.weight,
         )
 
+    @property
+    def _links_are_memory(self) -> bool:
+        return self.network.mode == "local" and self.settings.transport.shared_memory
+
     async def _read_counters(self) -> Counters:
         if self.network.mode == "local":
             return Counters()
@@ -348,7 +353,10 @@ class Session:
 
     def _write_files(self, authority: PublicKey) -> KeyDealer:
         """The settings, the operator's and the switches' keys; who deals those of jobs."""
-        write_private(self._settings_path, self.settings.model_dump_json(indent=2))
+        settings = self.settings
+        if has_only_memory(self.topology, self.network.mode, settings):
+            settings = with_windows_of_memory(settings)
+        write_private(self._settings_path, settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
         security = self.settings.security
@@ -373,7 +381,7 @@ class Session:
             name=job_of(job.prefix),
             ranks=job.hosts,
             topology=dump_yaml(self.topology),
-            segment_bytes=segment_bytes(self.topology),
+            segment_bytes=segment_bytes(self.topology, in_memory=self._links_are_memory),
             block_segment_bytes=block_segment_bytes(self.topology),
             controller_socket=self._controller_socket,
             certificates=self._certificates_path(job),

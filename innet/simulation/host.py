@@ -88,6 +88,11 @@ class SimulatedHost(Services):
         return self._segment_bytes
 
     @property
+    def object_segment_bytes(self) -> int:
+        """Bytes of a published object that one packet carries."""
+        return self._segment_bytes
+
+    @property
     def object_key(self) -> _core.SigningKey:
         """What this rank's objects are signed with."""
         return self._key

@@ -160,6 +160,16 @@ class Link(_Part):
         """Whether a packet takes any time on the link, as it is described."""
         return self.rate_bps is not None or self.delay_s > 0
 
+    @property
+    def is_shaped(self) -> bool:
+        """Whether it limits, delays, loses or alters packets."""
+        return self.takes_time or self.loss > 0 or self.impaired
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The properties that were set, without the defaults."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         if self.queue_bytes < self.mtu_bytes:
@@ -306,14 +316,14 @@ class Topology(_Part):
             name: Switch(**(dict(node) | slots)) if isinstance(node, Switch) else node
             for name, node in self.nodes.items()
         }
-        links = tuple(Link(**(dict(link) | settings)) for link in self.links)
+        links = tuple(Link(**(link.given | settings)) for link in self.links)
         return Topology(name=self.name, nodes=nodes, links=links, events=self.events)
 
     def with_defaults(self, *, rate_bps: float, delay_s: float) -> Topology:
         """A copy in which links with neither rate nor delay have these."""
         given = {"rate_bps": rate_bps, "delay_s": delay_s}
         links = tuple(
-            link if link.takes_time else Link(**(dict(link) | given)) for link in self.links
+            link if link.takes_time else Link(**(link.given | given)) for link in self.links
         )
         return Topology(name=self.name, nodes=self.nodes, links=links, events=self.events)
 

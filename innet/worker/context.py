@@ -164,6 +164,11 @@ class Worker:
         return self.job.segment_bytes
 
     @property
+    def object_segment_bytes(self) -> int:
+        """Bytes of a published object that one packet carries: NDN programs fetch objects, too."""
+        return min(self.segment_bytes, self.block_segment_bytes)
+
+    @property
     def block_segment_bytes(self) -> int:
         """Bytes of a pool's block that one packet carries."""
         return self.job.block_segment_bytes

@@ -44,6 +44,7 @@ class _Member:
         self.object_key = keys.object_key()
         self.host = host
         self.segment_bytes = segment_bytes
+        self.object_segment_bytes = segment_bytes
         self.settings = settings
         self.trace = None
         self.gone: set[str] = set()

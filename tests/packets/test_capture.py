@@ -39,7 +39,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def captured_job(mode: Mode, path: Path, places: list[str]) -> int:
     """Capture a job of two ranks that sum a tensor, to the network's end; how many packets."""
-    async with Session(load_topology("star:2"), mode=mode, run_id="seen") as session:
+    topology = load_topology("star:2").with_overrides(mtu_bytes=9000)
+    async with Session(topology, mode=mode, run_id="seen") as session:
         ports = chosen_links(session.topology, places)
         capture = CaptureSession(find_run("seen"), ports, path)
         running = asyncio.create_task(asyncio.to_thread(capture.run))
