@@ -20,7 +20,7 @@ class StartCollective(Protocol):
         *,
         numbers: int = 1,
         synchronising: bool = True,
-        on_failure: Callable[[], None] | None = None,
+        rounds: int = 0,
     ) -> AbstractContextManager[None]:
         """A block that contributes to one collective call, or fails it on every rank."""
 
@@ -77,9 +77,12 @@ class CallSequence:
 
     @contextmanager
     def call(
-        self, what: str, numbers: int, synchronising: bool, on_failure: Callable[[], None] | None
+        self, what: str, numbers: int, synchronising: bool, fail_rounds: Callable[[], None] | None
     ) -> Iterator[None]:
-        """See :meth:`innet.collectives.Communicator.collective`."""
+        """See :meth:`innet.collectives.Communicator.collective`.
+
+        ``fail_rounds`` fails the rounds that the block has not begun when it ends or raises.
+        """
         first, is_outermost = self._next, not self._thread.is_within
         self._thread.is_within = True
         try:
@@ -87,12 +90,14 @@ class CallSequence:
             # All ranks use the same numbers, also when the block made fewer calls here than there.
             self.fail(range(self._next, first + numbers), what, "it ended without this call")
             self._next = max(self._next, first + numbers)
+            if fail_rounds is not None:
+                fail_rounds()
         except BaseException as error:
             # An operation may have been started under some of the numbers: the node keeps it.
             self.fail(range(first, first + numbers), what, error)
             self._next = max(self._next, first + numbers)
-            if on_failure is not None:
-                on_failure()
+            if fail_rounds is not None:
+                fail_rounds()
             raise
         finally:
             # Calls within the block do not count: a rank on which it fails may not have made them,

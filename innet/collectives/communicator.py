@@ -289,7 +289,7 @@ class Communicator(
         *,
         numbers: int = 1,
         synchronising: bool = True,
-        on_failure: Callable[[], None] | None = None,
+        rounds: int = 0,
     ) -> AbstractContextManager[None]:
         """A block that makes one collective call, or fails it on every rank.
 
@@ -308,7 +308,7 @@ class Communicator(
             synchronising: false when these are all among ``broadcast``, ``reduce``, ``gather``,
                 ``scatter`` and ``allreduce_of``, which do not wait for every rank; there may be one
                 call then. True when the block ends with a call that does.
-            on_failure: called when the block raises.
+            rounds: how many of the calls are ``allreduce_of``, which also has rounds to count.
 
         Example::
 
@@ -317,7 +317,10 @@ class Communicator(
                 total = comm.allreduce(prepared)
             return total / comm.size
         """
-        return self._calls.call(what, numbers, synchronising, on_failure)
+        fail_rounds = None
+        if rounds > 0:
+            fail_rounds = functools.partial(self._rounds.fail_until, self._rounds.next + rounds)
+        return self._calls.call(what, numbers, synchronising, fail_rounds)
 
     def fail(self, what: str, error: BaseException, *, synchronising: bool = True) -> None:
         """In place of a collective call that cannot be made: fails it on every rank that needs it.

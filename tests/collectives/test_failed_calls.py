@@ -411,6 +411,24 @@ def test_a_round_that_fails_leaves_late_as_it_was(cluster_of):
         assert late.tolist() == [0, 0, 0]
 
 
+def test_a_block_that_fails_before_its_round_keeps_its_place_among_the_rounds(cluster_of):
+    """Without a place, rank 1 would be one round behind from then on, and in none of them."""
+
+    def preparing(comm, step):
+        with comm.collective("prepared", numbers=2, synchronising=False, rounds=1):
+            if step == 0 and comm.rank == 1:
+                raise ValueError("damaged")
+            return partial(comm, step)
+
+    def program(comm):
+        return outcome(preparing, comm, 0), [partial(comm, step) for step in (1, 2)]
+
+    for rank, (failed, totals) in enumerate(cluster_of("inc").run(program)):
+        assert isinstance(failed, ValueError if rank == 1 else PeerError), failed
+        for step, total in enumerate(totals, start=1):
+            assert np.array_equal(total, sum_of(step))
+
+
 def test_the_receive_of_a_send_that_failed_fails_and_later_messages_keep_their_places(cluster_of):
     def program(comm):
         if comm.rank == 0:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from innet.collectives.arrays import Array, output_like, reduction_type
 from innet.collectives.call_sequence import StartCollective
 from innet.collectives.group import Variants
@@ -51,9 +49,8 @@ class PartialCalls:
         late: Array | None = None,
     ) -> Work[PartialSum]:
         """Start an :meth:`allreduce_of`; ``array`` and ``late`` stay as they are until its end."""
-        fail_round = partial(self._rounds.fail, self._rounds.next)
         with self._partial_call(
-            "allreduce_of", numbers=MOST_STEPS, synchronising=False, on_failure=fail_round
+            "allreduce_of", numbers=MOST_STEPS, synchronising=False, rounds=1
         ):
             kind = f"{op}.{reduction_type(array, op)}"
             if late is not None and op != "sum":

@@ -63,14 +63,17 @@ class Rounds:
         self._next = number + 1
         return number
 
-    def fail(self, number: int) -> None:
-        """The call that was to begin the round failed: it closes at once, unless it was begun.
+    def fail_until(self, end: int) -> None:
+        """The calls that were to begin the rounds before ``end`` failed: they close at once.
 
-        The round's sum has this rank's failure in place of its contribution.
+        A round that was begun closes by its policy. The sums have this rank's failures in place of
+        its contributions.
         """
-        self._next = number + 1
-        with suppress(CollectiveError):  # it was begun, and closes by its policy
-            self._say_ready(number, Terms(None, _NO_PATIENCE_S), f"round {number}, which failed")
+        for number in range(self._next, end):
+            self._next = number + 1
+            with suppress(CollectiveError):  # an interrupt came while it was begun
+                what = f"round {number}, which failed"
+                self._say_ready(number, Terms(None, _NO_PATIENCE_S), what)
 
     def _say_ready(self, number: int, terms: Terms, what: str) -> None:
         if self._rank == COORDINATOR and self._coordinator is None:
