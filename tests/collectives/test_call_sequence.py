@@ -28,8 +28,13 @@ def test_a_call_that_goes_well_takes_no_time_of_the_node() -> None:
 def test_calls_that_a_block_did_not_make_have_failed() -> None:
     node = _Node()
     calls = CallSequence(node, 0, "rank 0 (h0)", 64, lambda number: None)
-    with pytest.raises(ValueError, match="damaged"), calls.call("block", 3, True, None):
-        calls.take()
-        raise ValueError("damaged")
+
+    def block() -> None:
+        with calls.call("block", 3, True, None):
+            calls.take()
+            raise ValueError("damaged")
+
+    with pytest.raises(ValueError, match="damaged"):
+        block()
     assert node.failed == [range(3)]
     assert calls.next == 3

@@ -49,9 +49,7 @@ class PartialCalls:
         late: Array | None = None,
     ) -> Work[PartialSum]:
         """Start an :meth:`allreduce_of`; ``array`` and ``late`` stay as they are until its end."""
-        with self._partial_call(
-            "allreduce_of", numbers=MOST_STEPS, synchronising=False, rounds=1
-        ):
+        with self._partial_call("allreduce_of", numbers=MOST_STEPS, synchronising=False, rounds=1):
             kind = f"{op}.{reduction_type(array, op)}"
             if late is not None and op != "sum":
                 raise CollectiveError(
