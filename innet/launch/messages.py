@@ -36,6 +36,7 @@ class JobRequest(_Message):
     max_restarts: int | None = None
     elastic: bool = False
     on_worker_death: OnDeath = "abort"
+    serve: bool = False
     trace: str | None = None
     """The file for the job's timeline; ``None`` for none."""
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -255,7 +256,8 @@ class Session:
                     stdin=stdin if node == ranks[0] else None,
                 )
 
-            return await Supervisor(self._entered_controller(), start, policy).run(ranks)
+            tell = partial(output or self._output, LAUNCHER_LABEL)
+            return await Supervisor(self._entered_controller(), start, policy, tell).run(ranks)
 
     def _say(self, text: str) -> None:
         """Tell whoever watches the network, and whoever watches the jobs on it."""
@@ -288,7 +290,7 @@ class Session:
             output=output,
             threads=request.threads,
             trace=None if request.trace is None else Path(request.trace),
-            restarts=RestartPolicy(request.max_restarts, request.elastic, request.on_worker_death),
+            restarts=RestartPolicy.of(request),
             job_name=request.job_name,
             weight=request.weight,
         )

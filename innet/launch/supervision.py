@@ -12,13 +12,24 @@ from dataclasses import dataclass
 from innet.control.remote import RemoteController
 from innet.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
 from innet.errors import JobFailed
+from innet.launch.messages import JobRequest
+from innet.launch.restart_pause import pause_before_restart_s
 from innet.worker.job_file import OnDeath
 
 _FAILURE_GRACE_S = 10.0
 _RESTARTS_WAITED_FOR = 3
+_RESTARTS_OF_SERVERS = 1_000_000
+"""As good as without limit: what counts is how many in a row failed at once."""
+_FAILED_STARTS = 5
+"""A server that died so often in a row soon after its start is not started again."""
+_STEADY_S = 60.0
+"""A server that lived for so long has started."""
+_FIRST_PAUSE_S = 0.1
 
 StartWorker = Callable[[str, int], SupervisedProcess]
 """Starts the worker of a node, given how often it was started anew."""
+Tell = Callable[[str], None]
+"""Tells the user what became of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,36 +42,53 @@ class RestartPolicy:
         elastic: the job goes on without a worker that is not started anew, and ends well when any
             worker does.
         on_worker_death: what the workers themselves do; those that shrink need an elastic job.
+        serve: the workers are servers that do not need each other: each that dies is started anew,
+            after a pause that grows, unless it dies again and again soon after its start. The
+            others go on.
     """
 
     max_restarts: int | None = None
     elastic: bool = False
     on_worker_death: OnDeath = "abort"
+    serve: bool = False
+
+    @classmethod
+    def of(cls, job: JobRequest) -> RestartPolicy:
+        """What the job's user chose."""
+        return cls(job.max_restarts, job.elastic, job.on_worker_death, job.serve)
 
     @property
     def restarts(self) -> int:
         """How often each worker is started anew."""
         if self.max_restarts is not None:
             return self.max_restarts
+        if self.serve:
+            return _RESTARTS_OF_SERVERS
         return _RESTARTS_WAITED_FOR if self.on_worker_death == "wait" else 0
 
     @property
     def goes_on_without(self) -> bool:
         """Whether the job goes on without a worker that is not started anew."""
-        return self.elastic or self.on_worker_death == "shrink"
+        return self.elastic or self.serve or self.on_worker_death == "shrink"
 
 
 class Supervisor:
     """Runs one worker on each node until all have ended, as a :class:`RestartPolicy` says."""
 
     def __init__(
-        self, controller: RemoteController, start: StartWorker, policy: RestartPolicy | None = None
+        self,
+        controller: RemoteController,
+        start: StartWorker,
+        policy: RestartPolicy | None = None,
+        tell: Tell = lambda text: None,
     ) -> None:
         self._controller = controller
         self._start = start
         self._policy = policy or RestartPolicy()
+        self._tell = tell
         self._workers: dict[str, SupervisedProcess] = {}
         self._restarts: Counter[str] = Counter()
+        self._failed_starts: Counter[str] = Counter()
         self._failed: list[SupervisedProcess] = []
         self._deadline_s: float | None = None
 
@@ -88,38 +116,63 @@ class Supervisor:
             await self._end()
 
     async def _follow(self) -> None:
-        waiting = {asyncio.ensure_future(w.wait()): w for w in self._workers.values()}
-        while waiting:
-            timeout_s = (
-                None if self._deadline_s is None else max(0.0, self._deadline_s - time.monotonic())
-            )
-            done, _ = await asyncio.wait(
-                waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not done:
-                return
-            for future in done:
-                successor = await self._on_end(waiting.pop(future))
-                if successor is not None:
-                    waiting[asyncio.ensure_future(successor.wait())] = successor
+        """Wait until each node's last worker has ended, or the time to end by themselves is up."""
+        keeping = {asyncio.ensure_future(self._keep(node)) for node in self._workers}
+        try:
+            while keeping:
+                timeout_s = (
+                    None
+                    if self._deadline_s is None
+                    else max(0.0, self._deadline_s - time.monotonic())
+                )
+                done, keeping = await asyncio.wait(
+                    keeping, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    return
+                for task in done:
+                    task.result()
+        finally:
+            for task in keeping:
+                task.cancel()
+            await asyncio.gather(*keeping, return_exceptions=True)
 
-    async def _on_end(self, worker: SupervisedProcess) -> SupervisedProcess | None:
-        """Draw the consequences; the worker that takes its place, if one does."""
-        node = worker.label
-        if worker.returncode == 0:
-            await asyncio.to_thread(self._controller.end, node)
-            return None
-        ending = self._deadline_s is not None
-        if not ending and self._restarts[node] < self._policy.restarts:
-            self._restarts[node] += 1
+    async def _keep(self, node: str) -> None:
+        """Follow a node's worker, and those that take its place, until the last one ends."""
+        while True:
+            worker = self._workers[node]
+            began_s = time.monotonic()
+            await worker.wait()
+            if worker.returncode == 0:
+                await asyncio.to_thread(self._controller.end, node)
+                return
+            if not self._may_restart(node, time.monotonic() - began_s):
+                await self._lose(worker)
+                return
             await asyncio.to_thread(self._controller.fail, node, worker.describe_end())
+            if self._policy.serve:
+                self._tell(f"{worker.describe()}; starting it anew, the others go on")
+                failed = self._failed_starts[node]
+                await asyncio.sleep(pause_before_restart_s(_FIRST_PAUSE_S, failed))
+            self._restarts[node] += 1
             self._workers[node] = self._start(node, self._restarts[node])
-            return self._workers[node]
+
+    def _may_restart(self, node: str, lived_s: float) -> bool:
+        """Whether the policy allows another worker; counts the death of one that is a server."""
+        if self._deadline_s is not None or self._restarts[node] >= self._policy.restarts:
+            return False
+        if self._policy.serve:
+            self._failed_starts[node] = 1 if lived_s >= _STEADY_S else self._failed_starts[node] + 1
+        return self._failed_starts[node] <= _FAILED_STARTS
+
+    async def _lose(self, worker: SupervisedProcess) -> None:
+        """Go on without a worker that died for good, or begin to end the job."""
         self._failed.append(worker)
-        if not ending and not self._policy.goes_on_without:
-            self._deadline_s = time.monotonic() + _FAILURE_GRACE_S
-        await asyncio.to_thread(self._controller.lose, node, worker.describe_end())
-        return None
+        if not self._policy.goes_on_without:
+            self._deadline_s = self._deadline_s or time.monotonic() + _FAILURE_GRACE_S
+        if self._policy.serve:
+            self._tell(f"{worker.describe()}, and is not started again")
+        await asyncio.to_thread(self._controller.lose, worker.label, worker.describe_end())
 
     def _ended_well(self) -> bool:
         """An elastic job needs one worker that reached the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from innet.topology import load_topology
 from tests.conftest import JobResult
 
 WORKERS = Path(__file__).parent / "workers"
+SERVE = RestartPolicy(serve=True)
 
 
 def run(
@@ -59,6 +61,34 @@ def test_a_job_that_is_not_elastic_fails_when_restarts_are_used_up():
     result = run("star:3", script("comes_once.py"), RestartPolicy(max_restarts=1))
     assert result.failure.startswith("h1 ")
     assert "code 7" in result.failure
+
+
+def test_a_killed_server_comes_back_and_the_other_serves_on(tmp_path: Path):
+    pipes = [tmp_path / "was-put", tmp_path / "was-got"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    result = run("star:2", script("kv_server.py", *map(str, pipes)), SERVE)
+    assert result.failure == ""
+    assert result.said("h0") == "still serves: True"
+    assert result.said("h1").splitlines() == ["start 0: True", "start 1: True"]
+    assert "SIGKILL" in result.said("innet")
+    assert "starting it anew" in result.said("innet")
+
+
+def test_a_server_that_never_starts_is_given_up_and_the_other_serves():
+    program = "import os, sys; print('start'); sys.exit(3 * (os.environ['RANK'] == '1'))"
+    result = run("star:2", [sys.executable, "-c", program], SERVE)
+    assert result.failure == ""
+    assert result.said("h0") == "start"
+    assert result.said("h1").splitlines() == ["start"] * 6
+    assert "is not started again" in result.said("innet")
+
+
+def test_max_restarts_bounds_the_restarts_of_servers():
+    argv = [sys.executable, "-c", "print('start'); raise SystemExit(3)"]
+    result = run("star:2", argv, RestartPolicy(max_restarts=1, serve=True))
+    assert result.said("h0").splitlines() == result.said("h1").splitlines() == ["start"] * 2
+    assert "exited with code 3" in result.failure
 
 
 def test_a_process_opens_its_worker_again_and_leaves_groups_in_any_order():

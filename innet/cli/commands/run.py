@@ -40,6 +40,7 @@ EXAMPLES = options.examples(
     "innet run star8 --max-restarts 3 --elastic -- python train.py",
     "innet run star8 --on-worker-death shrink -- python train.py",
     "innet run star8 -- torchrun --max-restarts 3 train.py",
+    "innet run star:2 --serve -- sh -c 'vllm serve MODEL --port 800$RANK'",
     "innet run star8 --trace . -- python train.py     # then open the file in ui.perfetto.dev",
 )
 
@@ -105,6 +106,16 @@ def run(
             "is [cyan]--elastic[/] then); or wait for their successors. See docs/faults.md"
         ),
     ] = "abort",
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="The workers are servers that do not need each other, such as inference engines: "
+            "one that dies is started anew, up to [cyan]--max-restarts[/] times (by default "
+            "without limit, unless it dies 6 times in a row within a minute of its start), and the "
+            "others go on",
+        ),
+    ] = False,
     threads: Annotated[
         int | None,
         typer.Option(
@@ -133,7 +144,8 @@ def run(
 
     Workers find the variables of [cyan]torchrun[/] in their environment: RANK, WORLD_SIZE, ....
     Rank 0 reads the standard input, unless it is a terminal; the others' is empty.
-    When one worker fails, the others end too; in the end nothing of the job is left.
+    When one worker fails, the others end too, except with [cyan]--elastic[/] or [cyan]--serve[/];
+    in the end nothing of the job is left.
     """
     from innet.launch.messages import JobRequest
 
@@ -157,6 +169,7 @@ def run(
         max_restarts=max_restarts,
         elastic=elastic,
         on_worker_death=on_worker_death,
+        serve=serve,
     )
     if on is not None:
         _run_on(on, job, trace)
@@ -201,7 +214,7 @@ async def _launch_and_run(
                 algorithm=job.algorithm,
                 hosts=job.hosts,
                 trace=trace,
-                restarts=RestartPolicy(job.max_restarts, job.elastic, job.on_worker_death),
+                restarts=RestartPolicy.of(job),
                 job_name=job.job_name,
                 weight=job.weight,
                 threads=job.threads,
