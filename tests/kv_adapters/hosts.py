@@ -100,6 +100,8 @@ class Hosts:
 class _Joined:
     """The pool of a process, for whichever options it is asked."""
 
+    is_joined = True
+
     def __init__(self, host: Host) -> None:
         self._host = host
 

@@ -67,6 +67,12 @@ class PoolOfProcess:
             self._users += 1
             return self._member
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether a part of this process has joined the pool."""
+        with self._lock:
+            return self._member is not None
+
     def leave(self) -> None:
         """Say that whoever entered needs the pool no more; the last leaves it."""
         with self._lock:

@@ -122,13 +122,14 @@ class Engine:
         cache = cache_config()
         config.cache_config.num_gpu_blocks = BLOCKS
         register_all_kvcache_specs(config)
+        # As in vLLM: the worker's side before the scheduler's.
+        self.worker = KVConnectorFactory.create_connector(config, KVConnectorRole.WORKER, cache)
         self.scheduler = Scheduler(
             vllm_config=config,
             kv_cache_config=cache,
             block_size=BLOCK,
             structured_output_manager=StructuredOutputManager(config),
         )
-        self.worker = KVConnectorFactory.create_connector(config, KVConnectorRole.WORKER, cache)
         # Blocks, heads, tokens, channels; in memory, tokens come before heads.
         shape = (BLOCKS, BLOCK, _HEADS, 2 * _HEAD_DIM)
         self.caches = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import ExitStack
+from typing import Any
 
 import torch
 from vllm.config import VllmConfig
@@ -19,25 +20,31 @@ from vllm.v1.kv_cache_interface import KVCacheConfig
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
-from innet.errors import HostTaken
-from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.errors import EmulationError
+from innet.kv.adapters.lookups import (
+    LookupClient,
+    Lookups,
+    LookupServer,
+    MemberLookups,
+    lookup_socket,
+)
+from innet.kv.adapters.pool_of_process import Member, pool_of_process
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity
 from innet.kv.adapters.vllm.options import ConnectorOptions
 from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
 from innet.kv.adapters.vllm.transfers import Transfers
 from innet.kv.adapters.vllm.worker_side import WorkerSide
-
-_ONE_PROCESS: Final = (
-    "vLLM runs its scheduler and its worker in one process when it is started with "
-    "VLLM_ENABLE_V1_MULTIPROCESSING=0 --distributed-executor-backend uni"
-)
+from innet.kv.pool_options import PoolOptions
 
 
 class InnetConnector(KVConnectorBase_V1):
     """Prompts' blocks in a pool: looked up by the scheduler, loaded and saved by the worker.
 
-    A block that does not come, or does not verify, is reported as one that failed to load; vLLM
-    computes it, if its ``kv_load_failure_policy`` is ``recompute``.
+    vLLM makes the worker's side first, which joins the pool. The scheduler's side uses the same
+    pool if it is in the same process, and asks the worker's over a socket if not.
+
+    A block that does not arrive, or does not verify, is reported as a block that failed to load;
+    vLLM computes it if its ``kv_load_failure_policy`` is ``recompute``.
 
     Args:
         vllm_config: with the options of the pool and of
@@ -47,10 +54,10 @@ class InnetConnector(KVConnectorBase_V1):
         kv_cache_config: of the engine.
 
     Raises:
-        KVError: an option is unknown or out of range, or the engine is of a kind that the connector
-            does not know.
+        KVError: an option is unknown or out of range, the engine is of a kind that the connector
+            does not know, or this is a scheduler whose worker has not joined the pool.
         EmulationError: this process was not started by ``innet run``.
-        HostTaken: another process of this host has its node.
+        HostTaken: this is a worker, and another process of this host has its node.
     """
 
     def __init__(
@@ -61,19 +68,20 @@ class InnetConnector(KVConnectorBase_V1):
             "kv_connector_extra_config", self._kv_transfer_config.kv_connector_extra_config
         )
         self._loads_between_steps = options.load_between_steps
-        self._is_open = False
-        try:
-            member = pool_of_process.enter(pool, options.members)
-        except HostTaken as error:
-            raise HostTaken(f"{error}. {_ONE_PROCESS}") from error
-        self._is_open = True
-        try:
-            cache = CacheIdentity(vllm_config, kv_cache_config, options, member.tenant)
-            self._scheduler = SchedulerSide(member, cache)
-            self._worker = WorkerSide(member, cache, options, kv_cache_config.num_blocks)
-        except BaseException:
-            self.shutdown()
-            raise
+        self._close = ExitStack()
+        with ExitStack() as opened:
+            if role is KVConnectorRole.WORKER:
+                member = _enter(opened, pool, options)
+                cache = CacheIdentity(vllm_config, kv_cache_config, options, member.tenant)
+                self._worker = WorkerSide(member, cache, options, kv_cache_config.num_blocks)
+                opened.callback(self._worker.close)
+                if (path := lookup_socket()) is not None:
+                    opened.callback(LookupServer(member, path).close)
+            else:
+                lookups = _lookups(opened, pool, options)
+                cache = CacheIdentity(vllm_config, kv_cache_config, options, lookups.tenant)
+                self._scheduler = SchedulerSide(lookups, cache)
+            self._close = opened.pop_all()
 
     @classmethod
     def requires_piecewise_for_cudagraph(cls, extra_config: dict[str, Any]) -> bool:
@@ -148,13 +156,31 @@ class InnetConnector(KVConnectorBase_V1):
 
     def shutdown(self) -> None:
         """Leave the pool, when all that was saved has come to its homes. Safe to call twice."""
-        if self._is_open:
-            self._is_open = False
-            if hasattr(self, "_worker"):
-                self._worker.close()
-            pool_of_process.leave()
+        self._close.close()
 
     def _transfers(self) -> Transfers:
         transfers = self._get_connector_metadata()
         assert isinstance(transfers, Transfers)
         return transfers
+
+
+def _enter(opened: ExitStack, pool: PoolOptions, options: ConnectorOptions) -> Member:
+    """The pool of this process, left at the end of ``opened``."""
+    member = pool_of_process.enter(pool, options.members)
+    opened.callback(pool_of_process.leave)
+    return member
+
+
+def _lookups(opened: ExitStack, pool: PoolOptions, options: ConnectorOptions) -> Lookups:
+    """Lookups in the pool of this process or of the worker's, until the end of ``opened``."""
+    if pool_of_process.is_joined:
+        return MemberLookups(_enter(opened, pool, options))
+    path = lookup_socket()
+    if path is None:
+        raise EmulationError(
+            "vLLM's scheduler was not started by innet run, so there is no pool to look up blocks "
+            "in. Start it with: innet run TOPOLOGY -- vllm serve ..."
+        )
+    lookups = LookupClient(path)
+    opened.callback(lookups.close)
+    return lookups

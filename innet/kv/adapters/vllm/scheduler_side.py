@@ -11,7 +11,7 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
-from innet.kv.adapters.pool_of_process import Member
+from innet.kv.adapters.lookups import Lookups
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity
 from innet.kv.adapters.vllm.transfers import Chunk, Load, Transfers
 
@@ -49,12 +49,12 @@ class SchedulerSide:
     """See above.
 
     Args:
-        member: of the pool.
+        pool: answers which chunks exist.
         cache: the engine's.
     """
 
-    def __init__(self, member: Member, cache: CacheIdentity) -> None:
-        self._member = member
+    def __init__(self, pool: Lookups, cache: CacheIdentity) -> None:
+        self._pool = pool
         self._cache = cache
         self._lookups: dict[str, _Lookup] = {}
         self._tracked: dict[str, _Tracked] = {}
@@ -132,8 +132,7 @@ class SchedulerSide:
             if not hashes:
                 return None
             keys = self._cache.last_keys(hashes)
-            counting = self._member.blocks.count_prefix(keys)
-            lookup = _Lookup(first, self._member.submit(counting))
+            lookup = _Lookup(first, self._pool.count_prefix(keys))
             self._lookups[request.request_id] = lookup
         return lookup
 
