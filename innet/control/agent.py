@@ -38,6 +38,9 @@ class GroupListener(Protocol):
     def worker_report(self) -> WorkerReport:
         """Who this is, and what it is a member of: for a controller that has just begun."""
 
+    def pool_counters(self) -> list[dict[str, Any]]:
+        """What the process's pools of blocks have counted."""
+
     def on_group_placed(
         self, group: str, number: int, plans: Mapping[str, Plan], keys: str | None
     ) -> None:
@@ -135,6 +138,7 @@ class NodeAgent:
             "cpu_s": times.user + times.system,
             "time_s": time.time(),
             "slots": self._config.slots,
+            "pools": [] if self._groups is None else self._groups.pool_counters(),
             "unannounced": {} if self._announcer is None else self._announcer.unannounced,
             **status,
         }

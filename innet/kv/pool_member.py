@@ -19,6 +19,8 @@ from innet.kv.loop_thread import LoopThread
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
 from innet.kv.pool.joining import await_members
 from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool.statistics import PoolStatistics
+from innet.kv.pool_counters import counters_of_pool
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 
@@ -28,6 +30,8 @@ OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering so many bytes, in the event loop in which it is called."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
+_COUNTERS_TIMEOUT_S: Final = 0.5
+"""Whoever asks a node for its status waits for this."""
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
 
 
@@ -64,6 +68,8 @@ class PoolMember:
         self._stack = AsyncExitStack()
         self._closed = threading.Lock()
         self.on_close: Callable[[], None] = lambda: None
+        self._labels = options
+        self._counters = self._counters_of(PoolStatistics())
         self._thread = LoopThread(f"the pool of tenant {options.tenant}")
         try:
             self._thread.run(self._start(open_network, options))
@@ -103,9 +109,22 @@ class PoolMember:
             ),
             checked,
         )
+        worker.pools.count(member.tenant, member.counters)
         worker.before_close(member.close)
         member.on_close = lambda: worker.no_more_before_close(member.close)
         return member
+
+    def counters(self) -> dict[str, Any]:
+        """What the pool has counted, for metrics: as it was last known where its thread is busy."""
+        with contextlib.suppress(KVError, TimeoutError):
+            self._counters = self._thread.submit(self._read_counters()).result(_COUNTERS_TIMEOUT_S)
+        return self._counters
+
+    async def _read_counters(self) -> dict[str, Any]:
+        return self._counters_of(self.blocks.statistics())
+
+    def _counters_of(self, statistics: PoolStatistics) -> dict[str, Any]:
+        return counters_of_pool(statistics, self._labels.tenant, self._labels.engine)
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
         """Begin with ``work`` on the pool's thread; cancelling the future cancels it.

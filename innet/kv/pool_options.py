@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, get_type_hints
@@ -15,6 +16,8 @@ from innet.kv.pool import PoolSettings
 from innet.quantities import QuantityError, parse_size_bytes
 
 DEFAULT_TENANT: Final = "default"
+DEFAULT_ENGINE: Final = "python"
+_ENGINE: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 """Options that :class:`PoolSettings` has under the same names."""
 
@@ -53,6 +56,9 @@ class PoolOptions(TypedDict, total=False):
     """Whether this process keeps what it got from others; default true."""
     weight: int
     """The pool's share of the switches' memory, beside other pools' and jobs'; default 1."""
+    engine: str
+    """What uses the pool, for metrics: 32 letters, digits, ``-`` and ``_`` at most; default
+    ``python``."""
 
 
 _TYPES: Final[dict[str, TypeAdapter[Any]]] = {
@@ -75,6 +81,7 @@ class MemberOptions:
     policy: PolicyName
     settings: PoolSettings
     weight: int
+    engine: str = DEFAULT_ENGINE
 
     @classmethod
     def of(cls, options: PoolOptions) -> MemberOptions:
@@ -98,6 +105,7 @@ class MemberOptions:
             folder=_path(chosen.get("folder")),
             policy=chosen.get("policy", "lru"),
             weight=chosen.get("weight", 1),
+            engine=chosen.get("engine", DEFAULT_ENGINE),
             settings=PoolSettings(**{name: chosen[name] for name in _SETTINGS if name in chosen}),
         )
         checked._require_possible()
@@ -108,6 +116,11 @@ class MemberOptions:
             raise KVError("blocks on disk need a place: give folder=")
         if not 1 <= self.weight <= MAX_WEIGHT:
             raise KVError(f"the weight of a pool is from 1 to {MAX_WEIGHT}, not {self.weight}")
+        if not _ENGINE.fullmatch(self.engine):
+            raise KVError(
+                f"the engine of a pool is a label of metrics: got {self.engine!r}, expected 1 to "
+                "32 letters, digits, '-' and '_'"
+            )
 
 
 def _require_type(name: str, value: Any) -> None:

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from innet.launch.run_status import RunStatus
 from innet.metrics.families import OF_FACE, OF_LINK, OF_NODE, Family
+from innet.metrics.pools import pool_metrics
 
 Labelled = tuple[list[str], Mapping[str, Any]]
 """The values of the labels, and the document with the figures."""
@@ -42,6 +43,9 @@ class RunCollector(Collector):
         yield from _metrics(OF_NODE, ["node"], nodes)
         yield from _metrics(OF_FACE, ["node", "face", "peer"], list(_faces(status)))
         yield from _metrics(OF_LINK, ["node", "peer"], list(_links(status)))
+        yield from pool_metrics(
+            (node, pool) for node, answer in status.nodes.items() for pool in answer["pools"]
+        )
 
 
 def _metrics(

@@ -196,6 +196,49 @@ class LinkCounters(_Message):
     port: PortCounters
 
 
+class DurationCounters(_Message):
+    """How long something took."""
+
+    counts: tuple[int, ...]
+    """Durations up to 1, 3, 10, 30, 100 and 300 ms, 1, 3 and 10 s, and longer."""
+    sum_s: float
+
+
+class TierCounters(_Message):
+    """One tier of a pool's store at one node."""
+
+    blocks: int
+    used_bytes: int
+    capacity_bytes: int
+    pinned_bytes: int
+    evicted: int
+    damaged: int
+    failed: int
+
+
+class PoolCounters(_Message):
+    """A pool of KV blocks, as the process of one node uses it, since it joined."""
+
+    tenant: str
+    engine: str
+    hits: dict[str, int]
+    """By place."""
+    misses: dict[str, int]
+    """By cause."""
+    looked_up: int
+    found: int
+    """Of the blocks looked up."""
+    loaded_bytes: int
+    stored: int
+    stored_bytes: int
+    lost_copies: dict[str, int]
+    """Homes that did not keep a block that was put, by cause."""
+    served: int
+    load_times: DurationCounters
+    store_times: DurationCounters
+    tiers: dict[str, TierCounters]
+
+
 class NodeCounters(_Message):
     """Retained: everything that a node counts, at one moment."""
 
@@ -216,6 +259,8 @@ class NodeCounters(_Message):
     reducer: ReducerCounters
     endpoint: EndpointCounters
     links: tuple[LinkCounters, ...]
+    pools: tuple[PoolCounters, ...] = ()
+    """Of a host whose process has joined pools of KV blocks."""
     commands_refused: dict[str, int]
     """By reason."""
     events_dropped: int

@@ -347,6 +347,10 @@ class Worker:
         if membership.failure is not None or not self._others_use(membership):
             self.on_group_over(*key)
 
+    def pool_counters(self) -> list[dict[str, Any]]:
+        """What the pools of this process have counted."""
+        return self.pools.counters()
+
     def worker_report(self) -> WorkerReport:
         """Who this is, and what it is a member of: for a controller that has just begun."""
         with self._lock:

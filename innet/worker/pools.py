@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from innet.control.resumption import PoolReport
@@ -12,6 +14,9 @@ from innet.worker.controller_connection import ControllerConnection
 
 _PATIENCE_S = 2.0
 """How long to ask a controller about members, or tell it of a leave: neither is worth more."""
+
+ReadCounters = Callable[[], dict[str, Any]]
+"""Gives the counters of a pool, as :class:`innet.telemetry.messages.PoolCounters` has them."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +33,7 @@ class WorkerPools:
         self._identity: dict[str, Any] = {"node": node, "incarnation": incarnation}
         self._lock = threading.Lock()
         self._parts: dict[str, PoolReport] = {}
+        self._readers: dict[str, ReadCounters] = {}
 
     def open(self, part: PoolReport) -> None:
         """Become a member of a pool: the network carries its names to and from here.
@@ -53,6 +59,7 @@ class WorkerPools:
     def leave(self, tenant: str) -> None:
         """Be a member no longer; nothing happens to who is none."""
         with self._lock:
+            self._readers.pop(tenant, None)
             if self._parts.pop(tenant, None) is None:
                 return
         try:
@@ -72,6 +79,27 @@ class WorkerPools:
             "pool_members", patience_s=_PATIENCE_S, tenant=tenant
         )
         return members
+
+    def count(self, tenant: str, read: ReadCounters) -> None:
+        """Let :meth:`counters` read those of a pool, until this process leaves it."""
+        with self._lock:
+            if tenant in self._parts:
+                self._readers[tenant] = read
+
+    def counters(self) -> list[dict[str, Any]]:
+        """What each pool of this process has counted; no two have the same tenant and engine."""
+        with self._lock:
+            readers = sorted(self._readers.items())
+        counters = []
+        seen: Counter[tuple[str, str]] = Counter()
+        for component, read in readers:
+            document = read()
+            tenant, engine = document["tenant"], document["engine"]
+            seen[tenant, engine] += 1
+            if seen[tenant, engine] > 1:  # tenants of one name with different secrets
+                document = {**document, "tenant": f"{tenant}-{component[:8]}"}
+            counters.append(document)
+        return counters
 
     def reports(self) -> list[PoolReport]:
         """The pools that this worker is in: for a controller that has just begun."""

@@ -14,10 +14,12 @@ from innet.kv.adapters.pool_of_process import PoolOfProcess
 
 def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
     own, pool = AdapterOptions.read(
-        "config", {"weights": "tuned", "tenant": "acme", "memory": "1GiB", "folder": "/blocks"}
+        "config",
+        {"weights": "tuned", "tenant": "acme", "memory": "1GiB", "folder": "/blocks"},
+        engine="vllm",
     )
     assert own == AdapterOptions(weights="tuned")
-    assert pool == {"tenant": "acme", "memory": "1GiB", "folder": "/blocks"}
+    assert pool == {"tenant": "acme", "memory": "1GiB", "folder": "/blocks", "engine": "vllm"}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,7 @@ def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
         {"disk": "1GiB"},
         {"policy": "best"},
         {"replicas": "2"},
+        {"engine": "a label with spaces"},
     ],
     ids=lambda values: next(iter(values)),
 )

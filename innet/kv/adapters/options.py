@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.errors import KVError
-from innet.kv.pool_options import MemberOptions, PoolOptions
+from innet.kv.pool_options import DEFAULT_ENGINE, MemberOptions, PoolOptions
 
 
 class AdapterOptions(BaseModel):
@@ -28,11 +28,14 @@ class AdapterOptions(BaseModel):
     members: int = Field(default=0, ge=0)
 
     @classmethod
-    def read(cls, where: str, values: Mapping[str, Any]) -> tuple[Self, PoolOptions]:
+    def read(
+        cls, where: str, values: Mapping[str, Any], engine: str = DEFAULT_ENGINE
+    ) -> tuple[Self, PoolOptions]:
         """The adapter's own options, and those of its pool.
 
         Args:
             where: they stand, for messages.
+            engine: that the adapter is for, unless ``values`` name another.
             values: by key; keys are those of this class and of
                 :class:`innet.kv.pool_options.PoolOptions`.
 
@@ -41,6 +44,7 @@ class AdapterOptions(BaseModel):
         """
         own = {key: value for key, value in values.items() if key in cls.model_fields}
         pool = {key: value for key, value in values.items() if key not in own}
+        pool.setdefault("engine", engine)
         options = cast(PoolOptions, pool)
         try:
             checked = cls.model_validate(own)

@@ -107,7 +107,7 @@ class BlockPool:
         """
         self._check(key)
         contents, depth = checked_contents(contents), checked_depth(depth)
-        window = self._parts.window
+        window, began_s = self._parts.window, _now_s()
         await window.enter()
         try:
             ends = await self._parts.giver.put(key, contents, depth)
@@ -115,6 +115,7 @@ class BlockPool:
             window.leave()
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
+        self._counts.store_times.add(_now_s() - began_s)
         copies = ends.count(None)
         self._counts.copies += copies
         if copies < len(ends):
@@ -161,6 +162,7 @@ class BlockPool:
     ) -> tuple[Contents, Place] | tuple[None, Cause]:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check(key)
+        began_s = _now_s()
         found = await self._parts.finder.find(key, self._timeout(timeout_s))
         if not isinstance(found, Found):
             self._counts.misses[found] += 1
@@ -169,6 +171,7 @@ class BlockPool:
         contents.flags.writeable = False
         self._counts.hits[found.place] += 1
         self._counts.hit_bytes += contents.nbytes
+        self._counts.load_times.add(_now_s() - began_s)
         return contents, found.place
 
     async def get_many(
@@ -202,13 +205,12 @@ class BlockPool:
             keys: of a prompt's blocks, in order.
             timeout_s: for all together; what is not known by then does not exist.
         """
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + self._timeout(timeout_s)
+        end_s = _now_s() + self._timeout(timeout_s)
         window = self._settings.window
         count = 0
         gap: Cause | None = None
         while count < len(keys) and gap is None:
-            left_s = max(0.0, end_s - loop.time())
+            left_s = max(0.0, end_s - _now_s())
             absences = await asyncio.gather(
                 *(self._absence(key, left_s) for key in keys[count : count + window])
             )
@@ -312,3 +314,8 @@ class BlockPool:
             raise KVError(
                 f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
             )
+
+
+def _now_s() -> float:
+    """The time of the event loop, which may be a simulated one."""
+    return asyncio.get_running_loop().time()

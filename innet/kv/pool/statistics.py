@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from innet.kv.pool.network import Outcome
 
@@ -69,6 +71,28 @@ class TierStatistics:
     failed: int = 0
 
 
+DURATION_BOUNDS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Upper bounds of the classes of durations; one class more has what is longer."""
+
+
+@dataclass
+class Durations:
+    """How long something took, by class.
+
+    Attributes:
+        counts: durations in each class: up to each of :data:`DURATION_BOUNDS_S`, and longer.
+        sum_s: of all durations.
+    """
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BOUNDS_S) + 1))
+    sum_s: float = 0.0
+
+    def add(self, duration_s: float) -> None:
+        """Count one more."""
+        self.counts[bisect_left(DURATION_BOUNDS_S, duration_s)] += 1
+        self.sum_s += duration_s
+
+
 @dataclass
 class PoolStatistics:
     """What a pool has done at one node since it was opened.
@@ -89,6 +113,8 @@ class PoolStatistics:
         refused: requests of others that were not done, by what the answer says.
         served: times that blocks of this node were asked for by others.
         tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``.
+        load_times: of gets that had a block.
+        store_times: of puts, until each home has the block or does not keep it.
     """
 
     hits: Counter[Place] = field(default_factory=Counter)
@@ -106,6 +132,8 @@ class PoolStatistics:
     refused: Counter[str] = field(default_factory=Counter)
     served: int = 0
     tiers: dict[str, TierStatistics] = field(default_factory=dict)
+    load_times: Durations = field(default_factory=Durations)
+    store_times: Durations = field(default_factory=Durations)
 
     @property
     def hit_rate(self) -> float:

@@ -45,7 +45,7 @@ class InnetL2Adapter(L2AdapterInterface):
         self, adapter_params: Mapping[str, Any], l1_memory_desc: L1MemoryDesc | None = None
     ) -> None:
         super().__init__()
-        options, pool = AdapterOptions.read("adapter_params", adapter_params)
+        options, pool = AdapterOptions.read("adapter_params", adapter_params, engine="lmcache")
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
         self._names = ObjectNames(self._member.tenant, options.weights)

@@ -48,7 +48,7 @@ class InnetHiCacheStorage(HiCacheStorage):
     ) -> None:
         extra = storage_config.extra_config or {}
         options, pool = AdapterOptions.read(
-            f"extra_config[{_OPTIONS_KEY!r}]", extra.get(_OPTIONS_KEY, {})
+            f"extra_config[{_OPTIONS_KEY!r}]", extra.get(_OPTIONS_KEY, {}), engine="sglang"
         )
         self._config = storage_config
         self._weights = options.weights

@@ -65,7 +65,9 @@ class InnetConnector(KVConnectorBase_V1):
     ) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
         options, pool = ConnectorOptions.read(
-            "kv_connector_extra_config", self._kv_transfer_config.kv_connector_extra_config
+            "kv_connector_extra_config",
+            self._kv_transfer_config.kv_connector_extra_config,
+            engine="vllm",
         )
         self._loads_between_steps = options.load_between_steps
         self._close = ExitStack()
