@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -48,8 +49,18 @@ class Agreement:
             raise CalledOff(error) from error
 
 
-def agreed(communicator: Communicator, steps: Sequence[Step]) -> list[Step]:
-    """The steps, after an agreement on how many there are."""
+def agreed(
+    communicator: Communicator, steps: Sequence[Step], *, synchronising: bool = True
+) -> list[Step]:
+    """The steps, after an agreement on how many there are.
+
+    Args:
+        communicator: of this rank.
+        steps: those that follow.
+        synchronising: what :meth:`Communicator.collective` says of the call. A rank on which it
+            failed counts the agreement as such a call, and does not know that the others agree.
+    """
+    announcing = functools.partial(Step, synchronising=synchronising)
     agreement = Agreement(communicator, np.array([_MARK, len(steps)], np.int64))
 
     def require_equal() -> None:
@@ -62,7 +73,7 @@ def agreed(communicator: Communicator, steps: Sequence[Step]) -> list[Step]:
                 )
 
     if not steps:
-        return [Step(agreement.start, require_equal)]
+        return [announcing(agreement.start, require_equal)]
     first = steps[0]
 
     def ready() -> None:
@@ -73,4 +84,4 @@ def agreed(communicator: Communicator, steps: Sequence[Step]) -> list[Step]:
         if first.ready is not None:
             first.ready()
 
-    return [Step(agreement.start), replace(first, ready=ready), *steps[1:]]
+    return [announcing(agreement.start), replace(first, ready=ready), *steps[1:]]

@@ -629,7 +629,8 @@ class InnetProcessGroup(ProcessGroup):
         submit = functools.partial(self.launcher.submit, self.launcher.what)
         steps, stored = self._staging.steps(calls, submit)
         if len(calls) != 1:
-            steps = agreed(self.communicator, steps)
+            synchronising = all(call.synchronising for call in calls)
+            steps = agreed(self.communicator, steps, synchronising=synchronising)
         return self.launcher.start(steps, result, stored, source_of)
 
 

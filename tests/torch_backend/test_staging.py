@@ -185,6 +185,37 @@ def test_a_large_tensor_goes_in_chunks(staged: Staged, monkeypatch: pytest.Monke
         assert copies == (6 if rank == 0 else 3)
 
 
+def test_broadcasts_in_chunks_that_fail_count_as_the_other_ranks_count_theirs(
+    staged: Staged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After so many broadcasts in a row, all ranks start a barrier for which nobody waits."""
+    monkeypatch.setattr(staging, "CHUNK_BYTES", 400)
+    ranks, devices = staged
+    failing = 1
+
+    def attempt(group: InnetProcessGroup, tensors: list[torch.Tensor]) -> BaseException | None:
+        try:
+            group.broadcast(tensors, dist.BroadcastOptions()).wait()
+        except RuntimeError as error:
+            return error
+        return None
+
+    def program(group: InnetProcessGroup) -> tuple[list[BaseException | None], torch.Tensor]:
+        device = devices[group.rank()]
+        large = device.put(torch.zeros(250))
+        tensors = [large, large] if group.rank() == failing else [large]
+        failed = [attempt(group, tensors) for _ in range(20)]
+        fine = [attempt(group, [torch.zeros(8)]) for _ in range(40)]
+        assert fine == [None] * 40
+        tensor = torch.ones(8)
+        group.allreduce([tensor]).wait()
+        return failed, tensor
+
+    for failed, tensor in ranks.run(program):
+        assert None not in failed
+        assert torch.equal(tensor, torch.full((8,), float(SIZE)))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: there is none here")
 def test_cuda_tensors_follow_their_streams(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
