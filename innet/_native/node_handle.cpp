@@ -84,16 +84,22 @@ OperationId NodeHandle::submit(const Publication* publication,
     const OperationId id = next_operation_++;
     const Duration timeout = from_seconds(how.timeout_s);
     owners_.emplace(id, std::move(owners));
-    const bool queued = post([id, timeout, how, spec = std::move(spec)](Engine& engine) mutable {
-        spec.deadline = engine.now + timeout;
-        if (how.stream) {
-            engine.streams.submit(*how.stream,
-                                  {id, how.seq, how.synchronising, std::move(spec), how.reserves},
-                                  engine.now);
-        } else {
-            engine.endpoint.submit(id, std::move(spec), engine.now);
-        }
-    });
+    const bool queued =
+        post([id, timeout, how = Call(how), spec = std::move(spec)](Engine& engine) mutable {
+            spec.deadline = engine.now + timeout;
+            if (how.stream) {
+                engine.streams.submit(*how.stream,
+                                      {.id = id,
+                                       .seq = how.seq,
+                                       .synchronising = how.synchronising,
+                                       .spec = std::move(spec),
+                                       .reserves = how.reserves,
+                                       .call = std::move(how.call)},
+                                      engine.now);
+            } else {
+                engine.endpoint.submit(id, std::move(spec), engine.now);
+            }
+        });
     if (!queued) {
         release_owners(id);
     }
@@ -399,12 +405,14 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
             [](NodeHandle& self, const Publication* publication,
                const std::vector<const Fetch*>& fetches, double timeout_s, bool in_place,
                std::optional<StreamId> stream, std::uint64_t seq, bool synchronising,
-               std::uint32_t reserves) {
-                return self.submit(publication, fetches,
-                                   {timeout_s, in_place, stream, seq, synchronising, reserves});
+               std::uint32_t reserves, std::string call) {
+                return self.submit(
+                    publication, fetches,
+                    {timeout_s, in_place, stream, seq, synchronising, reserves, std::move(call)});
             },
             "publication"_a.none(), "fetches"_a, nb::kw_only(), "timeout_s"_a, "in_place"_a = false,
-            "stream"_a = nb::none(), "seq"_a = 0, "synchronising"_a = false, "reserves"_a = 0)
+            "stream"_a = nb::none(), "seq"_a = 0, "synchronising"_a = false, "reserves"_a = 0,
+            "call"_a = "")
         .def(
             "release",
             [](NodeHandle& self, StreamId stream, std::uint64_t seq) {

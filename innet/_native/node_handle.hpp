@@ -48,6 +48,7 @@ class NodeHandle {
         std::uint64_t seq = 0;
         bool synchronising = false;
         std::uint32_t reserves = 0;
+        std::string call = {};  ///< as in StreamedOperation
     };
     OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
                        const Call& how);

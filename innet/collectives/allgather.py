@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from innet.collectives.arrays import Array, as_input, copied_type, output_like
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.operation import Operation, Wanted, copied, describe
 
 
 def allgather(
@@ -19,7 +19,7 @@ def allgather(
     return Operation(
         what=describe("allgather", kind, array),
         variant=variant,
-        kind=kind,
+        kind=copied(kind, array.size),
         elements=array.size,
         block_bytes=array.nbytes,
         publishes=as_input(array),

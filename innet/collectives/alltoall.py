@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from innet.collectives.arrays import Array, as_input, copied_type, output_like, split_blocks
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.operation import Operation, Wanted, copied, describe
 
 
 def alltoall(
@@ -27,7 +27,7 @@ def alltoall(
     return Operation(
         what=describe("alltoall", kind, array),
         variant=variant,
-        kind=kind,
+        kind=copied(kind, array.size),
         elements=array.size,
         block_bytes=array.nbytes // size,
         blocks=size,

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from innet._native import _core
 from innet.collectives.failures import failure_for_others
+from innet.errors import MismatchError
 
 
 class StartCollective(Protocol):
@@ -41,7 +42,7 @@ class CallSequence:
     Args:
         node: of this rank.
         stream: of the group's operations at the node.
-        who: this rank in words, such as ``rank 0 (h0)``.
+        who: this rank in words, such as ``rank 0 (h0)``; an attribute.
         in_flight: operations of the group that may be under way at once.
         start_barrier: starts a barrier with a number, for which nobody waits.
     """
@@ -56,12 +57,13 @@ class CallSequence:
     ) -> None:
         self._node = node
         self._stream = stream
-        self._who = who
+        self.who = who
         self._in_flight = in_flight
         self._start_barrier = start_barrier
         self._next = 0
         self._counted = 0
         self._since_synchronised = 0
+        self._disagreement: MismatchError | None = None
         self._thread = _Thread()
 
     @property
@@ -86,6 +88,8 @@ class CallSequence:
         first, is_outermost = self._next, not self._thread.is_within
         self._thread.is_within = True
         try:
+            if is_outermost and synchronising:
+                self._raise_disagreement()
             yield
             # All ranks use the same numbers, also when the block made fewer calls here than there.
             self.fail(range(self._next, first + numbers), what, "it ended without this call")
@@ -110,6 +114,19 @@ class CallSequence:
                     self._keep_in_step(synchronising)
                     raise
 
+    def disagree(self, error: MismatchError) -> None:
+        """Take note that ranks made a call differently that does not wait for every rank.
+
+        Those that did not wait cannot know. So the next call that all ranks wait for fails with
+        the same error: here, and through this rank's contribution everywhere.
+        """
+        self._disagreement = error
+
+    def _raise_disagreement(self) -> None:
+        error, self._disagreement = self._disagreement, None
+        if error is not None:
+            raise MismatchError(f"ranks disagreed on an earlier call: {error}")
+
     def fail(self, numbers: range, what: str, error: BaseException | str) -> None:
         """Tell who needs the contributions with these numbers that they will not come.
 
@@ -117,7 +134,7 @@ class CallSequence:
         """
         if not numbers:
             return  # after every call that went well: telling the node would wake its thread
-        status, why = failure_for_others(self._who, what, error)
+        status, why = failure_for_others(self.who, what, error)
         self._node.fail(self._stream, numbers.start, numbers.stop, status, why)
 
     def _keep_in_step(self, synchronising: bool) -> None:

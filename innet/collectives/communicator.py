@@ -37,7 +37,7 @@ from innet.collectives.services import Services
 from innet.collectives.staged import Staged, Steps
 from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
-from innet.errors import Cancelled, CollectiveError, ControlError, RankFailed
+from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
 from innet.joint_close import JointlyClosed
 from innet.plans import Plan
 from innet.worker import Membership
@@ -437,7 +437,14 @@ class Communicator(
         timeout_s = timeout_or(timeout_s, self.timeout_s)
         (seq,) = self._calls.take()
         number = self._submit_as(operation, seq, timeout_s)
-        return self._work(number, operation.what, seq, operation.finish, timeout_s=timeout_s)
+        return self._work(
+            number,
+            operation.what,
+            seq,
+            operation.finish,
+            timeout_s=timeout_s,
+            synchronising=operation.synchronising,
+        )
 
     def _start_unwaited_barrier(self, seq: int) -> None:
         number = self._submit_as(barrier(self._variants), seq, self.timeout_s)
@@ -488,7 +495,7 @@ class Communicator(
                 byte_view(operation.publishes),
                 segmentation,
                 operation.elements,
-                f"rank {self.rank}: {operation.what}",
+                self._named(operation),
                 segment_ends=operation.segment_ends,
             )
         fetches = self._fetches(operation, kind, number_in_names, segmentation)
@@ -501,6 +508,7 @@ class Communicator(
             seq=seq,
             synchronising=operation.synchronising,
             reserves=reserves,
+            call=self._named(operation),
         )
         if self._trace is not None:
             self._trace.begin(
@@ -513,6 +521,10 @@ class Communicator(
                 group=operation.variant.prefix,
             )
         return int(number)
+
+    def _named(self, operation: Operation[Any]) -> str:
+        """This rank and its call, for ranks that called something else."""
+        return f"{self._calls.who} called {operation.what}"
 
     def _fetches(
         self,
@@ -551,8 +563,20 @@ class Communicator(
         completion: Completion | None = None,
         timeout_s: float | None = None,
         ended_without: Callable[[int], None] | None = None,
+        synchronising: bool = True,
     ) -> Work[T]:
-        """``ended_without`` takes the status of an operation that ended without a result."""
+        """The operation as its caller sees it.
+
+        Args:
+            operation: number of it in the packet path, or in ``completion``.
+            what: for people.
+            seq: its number in the group, if it has one.
+            finish: makes its result.
+            completion: tells when it ends; the collector by default.
+            timeout_s: how long it may take.
+            ended_without: takes the status of an operation that ended without a result.
+            synchronising: every rank waits for every other in it, and so all hear of a mismatch.
+        """
 
         def error(status: int, detail: str) -> BaseException | None:
             if ended_without is not None and status != _core.STATUS_DONE:
@@ -564,6 +588,8 @@ class Communicator(
             ended = error_of(status, told, what, seq, self._membership.failure, timeout_s)
             if isinstance(ended, RankFailed):
                 self._membership.heard = (detail, ended.rank)
+            if isinstance(ended, MismatchError) and not synchronising:
+                self._calls.disagree(ended)
             return ended
 
         followed = self._log.follow(what, seq)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from innet.collectives.arrays import Array, copied_type, output_like
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe, publishing_only
+from innet.collectives.operation import (
+    Operation,
+    Wanted,
+    copied,
+    describe,
+    publishing_only,
+    rooted,
+)
 
 
 def gather(
@@ -13,6 +20,7 @@ def gather(
     """The operation of one rank; row r of the root's result is the array of rank r."""
     kind = f"gather.{copied_type(array)}"
     what = describe("gather", kind, array, root=root)
+    kind = rooted(copied(kind, array.size), root)
     variant = variants.first
     if rank != root:
         return publishing_only(what, variant, kind, array, lambda: None)

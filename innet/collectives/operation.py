@@ -35,7 +35,9 @@ class Operation(Generic[T]):
     Attributes:
         what: for people, such as ``allreduce(sum.f32, 4096 elements)``.
         variant: the plan it follows.
-        kind: the name component that says what is published, such as ``sum.f32``.
+        kind: the name component that says what is published, such as ``sum.f32``. It has every
+            parameter that all ranks must agree on: a rank that is asked for another kind tells
+            what it called.
         elements: elements of the whole tensor; must be the same on every rank.
         block_bytes: bytes of one of ``blocks`` equal blocks of the tensor.
         publishes: the tensor this rank offers, or ``None``.
@@ -82,6 +84,16 @@ def publishing_only(
         finish=finish,
         synchronising=False,
     )
+
+
+def rooted(kind: str, root: int) -> str:
+    """The kind of a call with a root: ranks that name different roots ask for different tensors."""
+    return f"{kind}.root{root}"
+
+
+def copied(kind: str, elements: int) -> str:
+    """The kind of a tensor that no node reduces, where nobody else compares numbers of elements."""
+    return f"{kind}.{elements}"
 
 
 def describe(name: str, kind: str, array: Array, **details: Any) -> str:

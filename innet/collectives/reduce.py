@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from innet.collectives.arrays import Array, as_input, output_like, reduction_type
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe, publishing_only
+from innet.collectives.operation import (
+    Operation,
+    Wanted,
+    describe,
+    publishing_only,
+    rooted,
+)
 
 
 def reduce(
@@ -14,6 +20,7 @@ def reduce(
     kind = f"{op}.{reduction_type(array, op)}"
     variant = variants.for_size(array.nbytes)
     what = describe("reduce", kind, array, root=root)
+    kind = rooted(kind, root)
     if rank != root:
         return publishing_only(what, variant, kind, array, lambda: None)
     output = output_like(out, array.shape, array.dtype)

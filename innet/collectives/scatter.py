@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from innet.collectives.arrays import Array, as_input, copied_type, output_like, split_blocks
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.operation import Operation, Wanted, copied, describe, rooted
 from innet.errors import CollectiveError
 
 
@@ -31,7 +31,7 @@ def scatter(
         return Operation(
             what=describe("scatter", kind, out, root=root),
             variant=variant,
-            kind=kind,
+            kind=rooted(copied(kind, out.size * size), root),
             elements=out.size * size,
             block_bytes=out.nbytes,
             blocks=size,
@@ -49,7 +49,7 @@ def scatter(
     return Operation(
         what=describe("scatter", kind, output.memory, root=root),
         variant=variant,
-        kind=kind,
+        kind=rooted(copied(kind, array.size), root),
         elements=array.size,
         block_bytes=array.nbytes // size,
         blocks=size,

@@ -111,15 +111,21 @@ class GroupRegistry:
         self._failed_groups: dict[GroupKey, FailedGroup] = {}
         self._successors: dict[GroupKey, Group] = {}
         self._gone: dict[str, str] = {}
+        self._disagreements: dict[tuple[str, str], str] = {}
+        """By a group's name and a node that has not heard of it yet."""
 
     def join(self, group: str, algorithm: str, ranks: tuple[str, ...], node: str) -> Group:
         """The process on ``node`` is there; the first to come has the plan made and installed.
+
+        When ranks disagree about the group, each of them hears so once, also those that come later.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
             ControlError: ranks disagree about the group, a switch does not answer, or a node that
                 the group needs is gone.
         """
+        if (why := self._disagreements.pop((group, node), None)) is not None:
+            raise ControlError(why)
         known = self._group_of(group, node)
         if known is None:
             job = self._jobs.of(node)
@@ -128,14 +134,17 @@ class GroupRegistry:
             self._require_paths(group, ranks)
             known = self._create(job, group, algorithm, ranks)
         elif (known.algorithm, known.ranks) != (algorithm, ranks):
-            raise ControlError(
-                f"{node} joins group {group!r} as {algorithm} over {list(ranks)}, others "
-                f"as {known.algorithm} over {list(known.ranks)}; call innet.init() with the "
-                "same arguments on every rank"
-            )
+            why = _disagreement(known, algorithm, ranks, node)
+            self._disagree(known, {*known.ranks, *ranks} - {node}, why)
+            raise ControlError(why)
         self._require_alive(group, ranks, known.joined)
         known.joined.add(known.ranks.index(node))
         return known
+
+    def _disagree(self, group: Group, to_tell: Collection[str], why: str) -> None:
+        if not group.has_begun:
+            self._remove(group)
+            self._disagreements |= {(group.name, other): why for other in to_tell}
 
     def ready(self, group: str, number: int, node: str) -> list[int]:
         """``node`` answers for all its names of the group; the ranks that do not yet.
@@ -210,6 +219,7 @@ class GroupRegistry:
         self._end_groups_of(node, "was started anew")
         self._failed.pop(node, None)
         self._gone.pop(node, None)
+        self._forget_disagreements({node})
 
     def fail(self, node: str, why: str) -> None:
         """The process on ``node`` has failed: its groups end, and their members hear ``why``.
@@ -310,6 +320,11 @@ class GroupRegistry:
         for host in job.hosts:
             self._failed.pop(host, None)
             self._gone.pop(host, None)
+        self._forget_disagreements(job.hosts)
+
+    def _forget_disagreements(self, nodes: Collection[str]) -> None:
+        for key in [key for key in self._disagreements if key[1] in nodes]:
+            del self._disagreements[key]
 
     def describe(self) -> list[dict[str, Any]]:
         """The groups there are, for status displays."""
@@ -478,6 +493,24 @@ class GroupRegistry:
     ) -> None:
         members = [group.ranks[r] for r in sorted(group.joined) if group.ranks[r] not in but]
         self._messenger.tell(members, method, group=group.name, number=group.number, **parameters)
+
+
+def _disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) -> str:
+    """Which ranks called :func:`innet.init` with which arguments, where these differ."""
+    differing = {
+        "algorithm": (algorithm, group.algorithm),
+        "nodes": (",".join(ranks), ",".join(group.ranks)),
+    }
+    theirs, others = (
+        ", ".join(f"{name}={said[side]}" for name, said in differing.items() if said[0] != said[1])
+        for side in (0, 1)
+    )
+    came = ", ".join(f"rank {rank} ({group.ranks[rank]})" for rank in sorted(group.joined))
+    return (
+        f"ranks disagree about group {group.name!r}: rank {ranks.index(node)} ({node}) joins it "
+        f"with {theirs}, and {came} with {others}; call innet.init() with the same arguments on "
+        "every rank"
+    )
 
 
 def _require_hosts_of(job: Job, group: str, ranks: Sequence[str]) -> None:

@@ -26,13 +26,27 @@ struct Kind {
     std::string_view set;
 };
 
+/// The format of `<op>.<dtype>.root<rank>`: the root tells the calls of different ranks apart, and
+/// nothing of what is computed depends on it.
+std::optional<std::string_view> without_root(std::string_view text) {
+    constexpr std::string_view kRootMark = ".root";
+    const std::size_t mark = text.find(kRootMark);
+    if (mark == std::string_view::npos) return text;
+    const std::string_view rank = text.substr(mark + kRootMark.size());
+    const bool is_number =
+        !rank.empty() && rank.find_first_not_of("0123456789") == std::string_view::npos;
+    return is_number ? std::optional(text.substr(0, mark)) : std::nullopt;
+}
+
 std::optional<Kind> split_kind(std::string_view text) {
     constexpr std::string_view kSetMark = ".of-";
     const std::size_t mark = text.find(kSetMark);
-    if (mark == std::string_view::npos) return Kind{text, {}};
+    const auto format = without_root(text.substr(0, mark));
+    if (!format) return std::nullopt;
+    if (mark == std::string_view::npos) return Kind{*format, {}};
     const std::string_view set = text.substr(mark + kSetMark.size());
     if (!ContributorSet::parse(set)) return std::nullopt;
-    return Kind{text.substr(0, mark), set};
+    return Kind{*format, set};
 }
 
 std::optional<std::uint64_t> number_of(const Element& component, std::uint32_t type) {

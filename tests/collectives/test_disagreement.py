@@ -79,6 +79,54 @@ def test_different_collectives(cluster):
     assert_everyone_gets(results, MismatchError, "allgather")
 
 
+ONES = np.ones(100, np.float32)
+DIFFERENT_ROOTS = {
+    "broadcast": lambda comm, root: comm.broadcast(ONES.copy(), root=root),
+    "reduce": lambda comm, root: comm.reduce(ONES, root=root),
+    "gather": lambda comm, root: comm.gather(ONES, root=root),
+    "scatter": lambda comm, root: comm.scatter(
+        np.tile(ONES, 3) if comm.rank == root else None, root=root, out=np.empty(100, np.float32)
+    ),
+}
+
+
+@pytest.mark.parametrize("call", DIFFERENT_ROOTS.values(), ids=DIFFERENT_ROOTS)
+def test_different_roots(cluster, call):
+    """Who waits hears at once, the others in the next call that all wait for."""
+    results = cluster.run(lambda comm: call(comm, 2 if comm.rank == 1 else 0))
+    errors = [result for result in results if isinstance(result, Exception)]
+    assert errors
+    for error in errors:
+        assert isinstance(error, MismatchError), error
+        assert_everyone_gets([error], MismatchError, "root=0", "root=2", "(h")
+    results = cluster.run(lambda comm: comm.allreduce(ONES))
+    assert_everyone_gets(results, MismatchError, "root=0", "root=2", "rank ")
+    results = cluster.run(lambda comm: comm.allreduce(ONES))
+    assert all((result == 3).all() for result in results)
+
+
+def test_different_roots_of_a_reduction_by_key(cluster):
+    keys = np.arange(5)
+    results = cluster.run(
+        lambda comm: comm.reduce_by_key(keys, np.ones(5), root=1 if comm.rank == 2 else 0)
+    )
+    assert_everyone_gets(results, MismatchError, "root=0", "root=1")
+
+
+def test_ranks_that_wait_for_one_that_contributes_nothing(cluster):
+    results = cluster.run(
+        lambda comm: comm.broadcast(ONES.copy(), root=0) if comm.rank == 2 else comm.barrier()
+    )
+    assert_everyone_gets(results, MismatchError, "broadcast", "barrier", "(h")
+
+
+def test_copies_of_different_lengths_name_the_ranks(cluster):
+    results = cluster.run(lambda comm: comm.allgather(ONES[: 90 if comm.rank == 1 else 100]))
+    assert_everyone_gets(results, MismatchError, "(90,)", "(100,)")
+    for rank, result in enumerate(results):
+        assert ("rank 0 (h0) called" if rank == 1 else "rank 1 (h1) called") in str(result)
+
+
 def test_overflow_reaches_everybody(cluster):
     results = cluster.run(lambda comm: comm.allreduce(np.full(10, 2**30, np.int32)))
     assert_everyone_gets(results, ReductionOverflow)

@@ -125,10 +125,32 @@ def test_nobody_waits_for_a_rank_that_left_or_ended_before_it_was_ready(controll
         controller.ready_group("pair", pair, "h0")
 
 
-def test_members_that_disagree_are_told_so(controller):
+def test_all_members_that_disagree_are_told_so_once(controller):
     controller.join_group("g0", "inc", ["h0", "h1"], "h0")
-    with pytest.raises(ControlError, match=r"h1 joins group 'g0' as inc over \['h1', 'h0'\]"):
+    said = r"rank 0 \(h1\) joins it with nodes=h1,h0, and rank 0 \(h0\) with nodes=h0,h1;"
+    with pytest.raises(ControlError, match=said):
         controller.join_group("g0", "inc", ["h1", "h0"], "h1")
+    with pytest.raises(ControlError, match=said):
+        controller.join_group("g0", "inc", ["h0", "h1"], "h0")
+    assert controller.join_group("g0", "inc", ["h0", "h1"], "h0")["missing"] == [1]
+    assert controller.join_group("g0", "inc", ["h0", "h1"], "h1")["missing"] == []
+
+
+def test_who_comes_after_others_disagreed_on_the_algorithm_hears_so_at_once(controller):
+    controller.join_group("g0", "inc", NODES, "h0")
+    said = r"rank 1 \(h1\) joins it with algorithm=ring, and rank 0 \(h0\) with algorithm=inc;"
+    for node, algorithm in (("h1", "ring"), ("h2", "inc"), ("h0", "inc")):
+        with pytest.raises(ControlError, match=said):
+            controller.join_group("g0", algorithm, NODES, node)
+    join_all(controller)
+
+
+def test_another_process_of_a_rank_hears_nothing_of_an_old_disagreement(controller):
+    controller.join_group("g0", "inc", NODES, "h0")
+    with pytest.raises(ControlError, match="ranks disagree"):
+        controller.join_group("g0", "ring", NODES, "h1")
+    controller.attach("h2", os.getpid())
+    assert controller.join_group("g0", "inc", NODES, "h2")["missing"] == [0, 1]
 
 
 def test_groups_without_a_common_member_may_share_a_name(controller):

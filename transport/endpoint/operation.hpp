@@ -41,7 +41,8 @@ struct PublicationSpec {
     std::span<const std::uint64_t> segment_ends = {};
 };
 
-/// A call that failed here before it published: who asks for its tensor gets an error.
+/// A call that failed here before it published, or that does not publish what others ask for: who
+/// asks for its tensor gets an error.
 struct FailureSpec {
     std::vector<wire::Name> prefixes;  ///< registered producer prefixes
     /// What follows the tensor's type in its name; empty for collectives. The type itself may be

@@ -139,8 +139,17 @@ void OperationStreams::start(StreamId id, Stream& stream, Waiting&& waiting, Tim
         stream.reserved.push_back(operation.seq + i);
     }
     started_[operation.id] = {id, operation.seq, operation.synchronising, waiting.ended, after};
+    // Under a single prefix, what is published tells it.
+    const bool tells = operation.spec.publication && stream.prefixes.size() == 1;
     // One that has ended fetches nothing: the endpoint is done with its copies when this returns.
     endpoint_.submit(operation.id, std::move(operation.spec), now);
+    if (!tells && !operation.call.empty()) {
+        announce(stream, operation.seq, std::move(operation.call));
+    }
+}
+
+void OperationStreams::announce(const Stream& stream, std::uint64_t seq, std::string call) {
+    endpoint_.fail({stream.prefixes, {}, seq, wire::TensorErrorCode::kMismatch, std::move(call)});
 }
 
 void OperationStreams::cancel(OperationId id, TimePoint now) {

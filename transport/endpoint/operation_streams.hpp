@@ -11,8 +11,10 @@
 // tensors that this rank's earlier operations still need.
 //
 // A call that fails before it can publish has a place of its own too: `fail` publishes the failure
-// when its turn comes. A sequence number is used once, by an operation or by a failure, whichever
-// comes first; so a caller that does not know how far it came may fail its numbers again.
+// when its turn comes. An operation also says what it is under all prefixes of its stream: ranks
+// that call something else with its sequence number ask where nothing will be published, and get
+// this in place of an answer. A sequence number is used once, by an operation or by a failure,
+// whichever comes first; so a caller that does not know how far it came may fail its numbers again.
 
 #include <cstdint>
 #include <deque>
@@ -37,6 +39,8 @@ struct StreamedOperation {
     std::uint32_t reserves = 0;
     /// The call failed: this is published in place of `spec`.
     std::optional<FailureSpec> failure = std::nullopt;
+    /// The rank and its call, for ranks that called something else; empty: they are not told.
+    std::string call = {};
 };
 
 class OperationStreams {
@@ -114,6 +118,8 @@ class OperationStreams {
     void enter(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now);
     void start(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now,
                const std::string& after = {});
+    /// Others that ask for what the call `seq` does not publish get a mismatch that tells `call`.
+    void announce(const Stream& stream, std::uint64_t seq, std::string call);
     /// `after`: who missed from the operation that they waited for, should it have failed for that.
     void start_waiting(StreamId id, Stream& stream, TimePoint now, const std::string& after = {});
     /// False when the end has been told before.

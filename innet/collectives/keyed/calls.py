@@ -54,7 +54,13 @@ class KeyedCalls:
             what = f"reduce_by_key({op}.{pairs.type.layout.name}{to_root})"
             wanted_here = root is None or root == self._own_rank
             steps = reduce_by_key(
-                self._keyed_variants, self._pair_segment_bytes, pairs, op, wanted_here, what
+                self._keyed_variants,
+                self._pair_segment_bytes,
+                pairs,
+                op,
+                wanted_here,
+                what,
+                root=root,
             )
             return self._start_keyed(steps, MOST_STEPS, what)
 

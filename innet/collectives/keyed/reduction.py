@@ -20,7 +20,7 @@ from innet.collectives.keyed.partition import (
     count_keys,
     cut,
 )
-from innet.collectives.operation import Operation
+from innet.collectives.operation import Operation, rooted
 from innet.collectives.staged import Steps
 
 MOST_STEPS = 3
@@ -35,6 +35,7 @@ def reduce_by_key(
     wanted_here: bool,
     what: str,
     elements: int | None = None,
+    root: int | None = None,
 ) -> Steps[KeysAndValues | None]:
     """The steps of one rank.
 
@@ -47,14 +48,15 @@ def reduce_by_key(
         what: for people.
         elements: what all ranks must give alike, such as the size of a vector that the keys are
             places in; ``None``: nothing.
+        root: the rank that gets the result, alike on all ranks; ``None``: all do.
     """
     layout = pairs.type.layout
     capacity = layout.capacity(segment_bytes)
     buckets_log2 = COARSE_BUCKETS_LOG2
-    counts = yield _count(variants, pairs, buckets_log2, what, elements)
+    counts = yield _count(variants, pairs, buckets_log2, what, elements, root)
     needed_log2 = buckets_needed_log2(counts, capacity)
     if needed_log2 > buckets_log2:
-        counts = yield _count(variants, pairs, needed_log2, what, elements)
+        counts = yield _count(variants, pairs, needed_log2, what, elements, root)
     partition = cut(counts, capacity, pairs.type.mixer.bits)
     union: KeysAndValues | None = yield exchange_pairs(
         variants,
@@ -71,8 +73,15 @@ def reduce_by_key(
 
 
 def _count(
-    variants: Variants, pairs: Pairs, buckets_log2: int, what: str, elements: int | None
+    variants: Variants,
+    pairs: Pairs,
+    buckets_log2: int,
+    what: str,
+    elements: int | None,
+    root: int | None,
 ) -> Operation[Array]:
     counts = count_keys(pairs.mixed, buckets_log2)
     counting = allreduce(variants, counts, "sum", counts, what=f"{what}, counting keys")
+    if root is not None:  # all ranks wait for the counts, and so all hear of another root
+        counting = replace(counting, kind=rooted(counting.kind, root))
     return counting if elements is None else replace(counting, elements=elements)

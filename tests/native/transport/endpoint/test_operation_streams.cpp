@@ -87,8 +87,9 @@ struct Exchanges {
     }
 
     /// What others get instead of rank 0's tensor, once its call has failed.
-    std::string failure(std::uint64_t seq) {
-        const PacketRef packet = answer(seq);
+    std::string failure(std::uint64_t seq) { return failure(tensor_uri(0, seq)); }
+    std::string failure(const std::string& tensor_uri) {
+        const PacketRef packet = answer(tensor_uri);
         const auto data = packet ? wire::DataView::parse(packet.bytes()) : std::nullopt;
         if (!data || !data->tensor_error()) return "";
         return {data->content().begin(), data->content().end()};
@@ -103,8 +104,9 @@ struct Exchanges {
     }
 
     /// The packet that others get for the first segment of rank 0's tensor, if any.
-    PacketRef answer(std::uint64_t seq) {
-        const wire::Name segment = name(tensor_uri(0, seq) + "/seg=0");
+    PacketRef answer(std::uint64_t seq) { return answer(tensor_uri(0, seq)); }
+    PacketRef answer(const std::string& tensor_uri) {
+        const wire::Name segment = name(tensor_uri + "/seg=0");
         wire::InterestFields fields;
         fields.name = segment.view();
         std::vector<std::uint8_t> packet(256);
@@ -557,4 +559,26 @@ TEST_CASE("a failure is dropped when a call that is the depth later has ended on
         x.peer_publishes(seq);
     }
     CHECK(x.failure(0) == "");
+}
+
+TEST_CASE("a rank that calls something else hears what is called here, also where nothing is") {
+    Exchanges x;
+    x.first.produce_at("/job/other/0", "0");
+    x.streams.open(kStream, {name("/job/g0/0"), name("/job/other/0")}, kDepth);
+    OperationSpec fetching;
+    fetching.deadline = x.network.now() + 1h;
+    x.streams.submit(kStream,
+                     {.id = 0, .seq = 0, .spec = std::move(fetching), .call = "rank 0 called b()"},
+                     x.network.now());
+    CHECK(x.failure(0) == "rank 0 called b()");
+    CHECK(x.failure("/job/other/0/max.u8/seq=0") == "rank 0 called b()");
+
+    OperationSpec publishing;
+    publishing.deadline = x.network.now() + 1h;
+    publishing.publication = x.publication(0, 1);
+    x.streams.submit(
+        kStream, {.id = 1, .seq = 1, .spec = std::move(publishing), .call = "rank 0 called c()"},
+        x.network.now());
+    CHECK(x.content(1) == x.tensor);
+    CHECK(x.failure("/job/other/0/sum.u8/seq=1") == "rank 0 called c()");
 }
