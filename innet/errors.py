@@ -188,6 +188,10 @@ class StrategyError(InnetError):
     """A forwarding strategy cannot be found, or is none."""
 
 
+TIMEOUT_HINT = "timeout_s= or the setting collectives.timeout_s changes it"
+"""In the messages of :class:`DeadlineExceeded`."""
+
+
 class CollectiveError(InnetError, RuntimeError):
     """A collective operation failed.
 

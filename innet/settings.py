@@ -102,10 +102,20 @@ class TransportSettings(_Model):
         return self
 
 
+USUAL_TIMEOUT_S = 300.0
+"""Ranks may do other work for minutes, such as an evaluation on one of them. Processes that die or
+hang are found by other means, within seconds."""
+
+
 class CollectiveSettings(_Model):
     """How collectives behave."""
 
-    timeout_s: float = Field(default=60.0, gt=0, description="deadline of an operation")
+    timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="deadline of an operation. By default 5 minutes, or more where the network is "
+        "slow for the operation's bytes; PyTorch's own 30 minutes in the PyTorch backend",
+    )
     operations_in_flight: int = Field(
         default=4, ge=1, le=64, description="operations of a group under way at once"
     )
@@ -115,6 +125,11 @@ class CollectiveSettings(_Model):
         description="reductions that a host works on at once by itself: at least one for each sum "
         "that waits for another, which in a ring are as many as ranks",
     )
+
+    @property
+    def usual_timeout_s(self) -> float:
+        """Deadline of an operation whose time nobody has planned."""
+        return USUAL_TIMEOUT_S if self.timeout_s is None else self.timeout_s
 
 
 class SecuritySettings(_Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -45,6 +46,7 @@ from innet.worker.job_file import OnDeath
 
 T = TypeVar("T")
 
+_TIMEOUT_OVER_PLANNED = 4.0
 _LEAST_TIMEOUT_S = 1e-3
 """What is left at least for a step of an operation whose earlier steps took all its time."""
 
@@ -421,6 +423,9 @@ class Communicator(
     def timeout_s(self) -> float:
         """Deadline of operations, from their call; may be changed for those that follow.
 
+        Collectives have more time by default where the slowest link needs it for their bytes.
+        Who sets this attribute sets the deadline of all operations.
+
         It must be above 0: an operation cannot be given no time (CollectiveError).
         """
         return self._timeout_s
@@ -428,13 +433,26 @@ class Communicator(
     @timeout_s.setter
     def timeout_s(self, timeout_s: float) -> None:
         self._timeout_s = timeout_or(timeout_s, timeout_s)
+        self._slowest_link_bps = math.inf
+
+    def allow_time_for_bytes(self, slowest_link_bps: float) -> None:
+        """Give collectives a multiple of their planned time, where :attr:`timeout_s` is less.
+
+        No algorithm sends the tensor more than once per rank, and back, over one link.
+        """
+        self._slowest_link_bps = slowest_link_bps
+
+    def _timeout_for_s(self, size_bytes: int) -> float:
+        """Deadline of an operation on tensors of ``size_bytes`` per rank."""
+        planned_s = 2 * self.size * 8 * size_bytes / self._slowest_link_bps
+        return max(self._timeout_s, _TIMEOUT_OVER_PLANNED * planned_s)
 
     # How operations run.
 
     def _start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
         """Start the one operation of a call, within its :meth:`collective`."""
         self._require_open(operation.what)
-        timeout_s = timeout_or(timeout_s, self.timeout_s)
+        timeout_s = timeout_or(timeout_s, self._timeout_for_s(operation.size_bytes))
         (seq,) = self._calls.take()
         number = self._submit_as(operation, seq, timeout_s)
         return self._work(
@@ -454,10 +472,11 @@ class Communicator(
         """Start the operations of a call, within its :meth:`collective`."""
         self._require_open(what)
         numbers = self._calls.take(most_steps)
-        deadline_s = self._now_s() + self.timeout_s
+        began_s = self._now_s()
 
         def submit(operation: Operation[Any], seq: int, reserves: int) -> int:
             self._require_open(operation.what)
+            deadline_s = began_s + self._timeout_for_s(operation.size_bytes)
             # What comes too late still asks once, and so can say who was missing.
             left_s = max(deadline_s - self._now_s(), _LEAST_TIMEOUT_S)
             return self._submit_as(operation, seq, left_s, reserves)
@@ -516,7 +535,7 @@ class Communicator(
                 operation.what,
                 "collective",
                 seq=seq,
-                bytes=operation.block_bytes * operation.blocks,
+                bytes=operation.size_bytes,
                 algorithm=operation.variant.plan.algorithm,
                 group=operation.variant.prefix,
             )

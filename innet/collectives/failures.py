@@ -7,6 +7,7 @@ import re
 from innet._native import _core
 from innet.control.protocol import Failure
 from innet.errors import (
+    TIMEOUT_HINT,
     Cancelled,
     CollectiveError,
     DeadlineExceeded,
@@ -85,8 +86,9 @@ def error_of(
         peer = _FAILED_PEER.search(detail)
         return PeerError(detail, operation=what, seq=seq, rank=int(peer[1]) if peer else None)
     kind = _ERRORS.get(status, CollectiveError)
-    if kind is DeadlineExceeded and timeout_s is not None:
-        detail = f"{detail} within the timeout of {timeout_s:g} s"
+    if kind is DeadlineExceeded:
+        within = "" if timeout_s is None else f" within the timeout of {timeout_s:g} s"
+        detail = f"{detail}{within} ({TIMEOUT_HINT})"
     return kind(detail, operation=what, seq=seq)
 
 

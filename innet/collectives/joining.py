@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.recovery import checked_policy
-from innet.collectives.timeouts import timeout_or
+from innet.collectives.timeouts import slowest_link_bps, timeout_or
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
 from innet.worker.job_file import OnDeath
@@ -34,7 +34,8 @@ def init(
         algorithm: ``inc``, ``ring``, ``ps``, ``halving-doubling`` or ``auto``, with options behind
             a colon such as ``ps:server=h3``; by default what ``innet run --algorithm`` chose.
         timeout_s: how long to wait for the other ranks, and each operation's deadline; by default
-            the setting ``collectives.timeout_s``.
+            the setting ``collectives.timeout_s``, and without it 5 minutes, or more for operations
+            that the network is slow for (:meth:`Communicator.timeout_s`).
         nodes: the host of each of the group's ranks: any of the job's hosts in any order; by
             default all of them, in the order of the job's ranks.
         on_death: what :meth:`Communicator.recover` does when a rank's process has died: ``abort``,
@@ -58,12 +59,17 @@ def init(
             pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
     """
     worker = current_worker()
-    timeout_s = timeout_or(timeout_s, worker.settings.collectives.timeout_s)
+    settings = worker.settings.collectives
+    grows = timeout_s is None and settings.timeout_s is None
+    timeout_s = timeout_or(timeout_s, settings.usual_timeout_s)
     policy = worker.job.on_worker_death if on_death is None else checked_policy(on_death)
     algorithm = algorithm or worker.default_algorithm()
-    return _communicator(
+    communicator = _communicator(
         worker, worker.join_group(group, algorithm, nodes, timeout_s), timeout_s, policy
     )
+    if grows:
+        communicator.allow_time_for_bytes(slowest_link_bps(worker.topology()))
+    return communicator
 
 
 def _communicator(

@@ -65,6 +65,11 @@ class Operation(Generic[T]):
     number: int | None = None
     granule_bytes: int = 1
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole tensor."""
+        return self.block_bytes * self.blocks
+
     def segment_bytes(self, room_bytes: int) -> int:
         """Bytes of a full segment where a packet has room for ``room_bytes``."""
         return room_bytes // self.granule_bytes * self.granule_bytes

@@ -15,7 +15,7 @@ from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
-from innet.collectives.timeouts import timeout_or
+from innet.collectives.timeouts import slowest_link_bps, timeout_or
 from innet.control.group_plans import GroupPlans
 from innet.control.survivors import Survivors
 from innet.emulation.node_config import Mode
@@ -172,7 +172,8 @@ class Simulation:
             self._require_free(host, name)
         number, made = self._plans.make(self._prefix_of(members), name, algorithm, members)
         plans = self._placements.add(made)
-        timeout_s = timeout_or(timeout_s, self.settings.collectives.timeout_s)
+        grows = timeout_s is None and self.settings.collectives.timeout_s is None
+        timeout_s = timeout_or(timeout_s, self.settings.collectives.usual_timeout_s)
         positions = next(iter(plans.values())).ranks
         chooser = (
             PlanChooser(self.topology, positions, virtual_scale=self.virtual_scale)
@@ -184,7 +185,10 @@ class Simulation:
             membership = Membership(name, number, members, rank, plans)
             self._hosts[host].join(membership)
             variants = Variants(membership, chooser)
-            communicators.append(Communicator(self._hosts[host], membership, variants, timeout_s))
+            made_here = Communicator(self._hosts[host], membership, variants, timeout_s)
+            if grows:
+                made_here.allow_time_for_bytes(slowest_link_bps(self.topology) / self.virtual_scale)
+            communicators.append(made_here)
         return communicators
 
     def host(self, name: str) -> SimulatedHost:

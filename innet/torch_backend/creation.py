@@ -47,7 +47,7 @@ def create_process_group(
         from innet.trace.training_phases import trace_training_phases
 
         trace_training_phases(worker.trace)
-    timeout_s = timeout_or(_given_timeout_s(request.timeout), worker.settings.collectives.timeout_s)
+    timeout_s = chosen_timeout_s(request.timeout, worker.settings.collectives.timeout_s)
     meeting = meet(
         request.store,
         request.group_rank,
@@ -86,6 +86,12 @@ def _checked_options(pg_options: object) -> Options:
     )
 
 
-def _given_timeout_s(timeout: timedelta) -> float | None:
-    """PyTorch fills in 30 minutes when nobody said anything: then innet's own default holds."""
-    return None if timeout == default_pg_timeout else timeout.total_seconds()
+def chosen_timeout_s(timeout: timedelta, setting_s: float | None) -> float:
+    """The program's timeout, or else the setting, or else PyTorch's default.
+
+    PyTorch fills its default of 30 minutes in when the program says nothing.
+    """
+    given_s = timeout.total_seconds()
+    if timeout == default_pg_timeout and setting_s is not None:
+        given_s = setting_s
+    return timeout_or(given_s, given_s)

@@ -58,8 +58,9 @@ def meet(store: Store, rank: int, size: int, node: str, timeout_s: float) -> Mee
         if missing and time.monotonic() > deadline_s:
             raise DeadlineExceeded(
                 f"ranks {', '.join(map(str, missing))} of {size} did not come to the process group "
-                f"within {timeout_s:g} s; does every one of them call init_process_group() or "
-                "new_group() with the same arguments, and do they all still run?"
+                f"within {timeout_s:g} s (timeout= changes it); does every one of them call "
+                "init_process_group() or new_group() with the same arguments, and do they all "
+                "still run?"
             )
         if missing:
             time.sleep(_POLL_S)

@@ -19,6 +19,7 @@ from innet.control.protocol import Failure
 from innet.control.resumption import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
+    TIMEOUT_HINT,
     CollectiveError,
     ControlError,
     DeadlineExceeded,
@@ -622,7 +623,9 @@ def _poll(
     while ranks := missing():
         if time.monotonic() > deadline_s:
             who = ", ".join(f"rank {rank} ({nodes[rank]})" for rank in ranks)
-            raise DeadlineExceeded(f"{who} {did_what} within {timeout_s:g} s; {question}")
+            raise DeadlineExceeded(
+                f"{who} {did_what} within {timeout_s:g} s ({TIMEOUT_HINT}); {question}"
+            )
         time.sleep(backoff.next_s())
 
 

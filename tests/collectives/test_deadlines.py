@@ -27,7 +27,8 @@ def test_a_queued_operation_ends_at_its_deadline_and_the_others_still_get_its_te
             queued.wait()
         assert re.fullmatch(
             r"allreduce\(sum\.f32, shape \(5,\)\) seq=4: its turn had not come, "
-            r"after seq=0: ranks 1, 2 had not published within the timeout of 0\.2 s",
+            r"after seq=0: ranks 1, 2 had not published within the timeout of 0\.2 s "
+            r"\(timeout_s= or the setting collectives\.timeout_s changes it\)",
             str(told.value),
         )
         assert not any(work.done() for work in under_way)

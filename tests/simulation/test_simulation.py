@@ -53,6 +53,30 @@ def test_an_in_network_sum_takes_little_more_than_its_bound() -> None:
     assert bound_s < max(ends_s) < 1.1 * bound_s
 
 
+def test_a_slow_network_takes_longer_than_the_usual_timeout_and_ends_well() -> None:
+    """The deadline follows from the rate of the links and the bytes."""
+    slow = load_topology("star:2").with_overrides(rate_bps=1e6)
+    contribution = np.ones(10 << 20, np.float32)
+
+    async def program(comm: Communicator) -> np.ndarray:
+        return await comm.iallreduce(contribution)
+
+    with innet.Simulation(slow) as sim:
+        results = sim.run(*(program(comm) for comm in sim.group(algorithm="inc")))
+        assert sim.now_s > sim.settings.collectives.usual_timeout_s
+    for result in results:
+        assert (result == 2).all()
+
+
+def test_a_rank_that_works_alone_for_a_minute_ends_nothing() -> None:
+    async def program(comm: Communicator) -> float:
+        await asyncio.sleep(120.0 if comm.rank == 0 else 0.0)
+        return float((await comm.iallreduce(np.ones(1)))[0])
+
+    with innet.Simulation(star(3)) as sim:
+        assert sim.run(*(program(comm) for comm in sim.group())) == [3.0, 3.0, 3.0]
+
+
 def test_sleeping_takes_virtual_time_only() -> None:
     async def program() -> float:
         await asyncio.sleep(3600.0)

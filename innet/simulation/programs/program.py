@@ -123,7 +123,7 @@ class Program(ABC):
         """Deadline of an operation: far above anything that still makes progress."""
         if self._timeout_s is not None:
             return self._timeout_s
-        usual_s = self.place.sim.settings.collectives.timeout_s
+        usual_s = self.place.sim.settings.collectives.usual_timeout_s
         return usual_s + _DEADLINE_BOUNDS * (self.bound_s or 0.0)
 
 

@@ -88,7 +88,7 @@ class _Replay:
         self._hosts = tuple(written.hosts or task.topology.hosts)
         homes = home_weights(written, job.name, self._hosts, task.topology.hosts)
         self._members = tuple(dict.fromkeys((*self._hosts, *homes)))
-        timeout_s = written.timeout or task.settings.collectives.timeout_s
+        timeout_s = written.timeout or task.settings.collectives.usual_timeout_s
         self._plan = ReplayPlan.of(written, self._design, len(self._hosts), homes, timeout_s)
         self._requests = job.requests[: written.warm_up + written.repetitions]
         self._heard = _Heard()

@@ -1,0 +1,32 @@
+"""Which timeout a process group has: the program's, the setting's, or PyTorch's own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from innet.errors import CollectiveError
+
+pytest.importorskip("torch")
+
+from torch.distributed.constants import default_pg_timeout
+
+from innet.torch_backend.creation import chosen_timeout_s
+
+
+def test_a_program_that_says_nothing_has_the_default_of_pytorch() -> None:
+    assert chosen_timeout_s(default_pg_timeout, None) == default_pg_timeout.total_seconds()
+
+
+def test_the_setting_is_the_default_where_there_is_one() -> None:
+    assert chosen_timeout_s(default_pg_timeout, 90.0) == 90.0
+
+
+def test_what_the_program_says_goes_before_the_setting() -> None:
+    assert chosen_timeout_s(timedelta(seconds=7), 90.0) == 7.0
+
+
+def test_a_timeout_of_nothing_is_refused() -> None:
+    with pytest.raises(CollectiveError, match="no time"):
+        chosen_timeout_s(timedelta(0), None)
