@@ -1,9 +1,8 @@
 """Keeps the memory of processes that hold keys out of core dumps.
 
-``PR_SET_DUMPABLE`` would do that as well, but it gives ``/proc/<pid>`` of the process to root. Then
-debuggers and profilers of the same user cannot attach, the launcher cannot find stray processes by
-their environment, and libraries cannot read memory of other ranks (``process_vm_readv``). The user
-of a run is trusted, so the process stays open to that user.
+``PR_SET_DUMPABLE`` would do that as well, and close ``/proc/<pid>`` to other processes of the user.
+But then clean-up misses children that a rank forked, libraries cannot copy from rank to rank, and
+debuggers cannot attach (decision 127). The user of a run is trusted; the kernel keeps others out.
 """
 
 from __future__ import annotations
