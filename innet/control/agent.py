@@ -6,9 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
-
-import psutil
 
 from innet._native import _core
 from innet.control.announcer import Announcer
@@ -20,7 +19,7 @@ from innet.security.key import node_certificate_name
 from innet.telemetry.events import report
 
 if TYPE_CHECKING:  # a switch starts without plans and topologies
-    from innet.control.resumption import WorkerReport
+    from innet.control.worker_reports import WorkerReport
     from innet.plans import Plan
     from innet.security.credential_packets import CredentialOpener
     from innet.security.keys import NodeKeys
@@ -84,7 +83,6 @@ class NodeAgent:
         self._ruled: set[str] = set()
         self._pools: set[str] = set()
         self._started_s = time.monotonic()
-        self._process = psutil.Process()
         self._server = ControlServer(
             config.control_socket,
             {
@@ -130,11 +128,11 @@ class NodeAgent:
         status: dict[str, Any] = dict(self._node.status())
         for face, link in zip(self._config.faces, status["links"], strict=True):
             link["peer"] = face.peer
-        times = self._process.cpu_times()
+        times = os.times()
         return {
             **self.ping(),
             "uptime_s": time.monotonic() - self._started_s,
-            "resident_bytes": self._process.memory_info().rss,
+            "resident_bytes": _resident_bytes(),
             "cpu_s": times.user + times.system,
             "time_s": time.time(),
             "slots": self._config.slots,
@@ -330,3 +328,9 @@ class NodeAgent:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _resident_bytes() -> int:
+    """Memory of this process, see proc_pid_statm(5)."""
+    resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return resident_pages * os.sysconf("SC_PAGE_SIZE")

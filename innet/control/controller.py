@@ -26,9 +26,10 @@ from innet.control.outages import Change, Outages
 from innet.control.placements import Placements
 from innet.control.pools import PoolRegistry
 from innet.control.protocol import Failure, Registrations, job_message
-from innet.control.resumption import KnownJob, LaunchRecord, PoolReport, WorkerReport
+from innet.control.resumption import KnownJob, LaunchRecord
 from innet.control.roll_call import call_roll
 from innet.control.survivors import Loss, Survivors
+from innet.control.worker_reports import PoolReport, WorkerReport
 from innet.errors import ControlError
 from innet.plans import Plan
 from innet.security.credential_packets import KeyAuthority

@@ -13,7 +13,8 @@ from innet.control.jobs import Job, JobRegistry
 from innet.control.messenger import Messenger
 from innet.control.placements import Placements
 from innet.control.protocol import Failure
-from innet.control.resumption import GroupReport, LaunchRecord, WorkerReport
+from innet.control.resumption import LaunchRecord
+from innet.control.worker_reports import GroupReport, WorkerReport
 from innet.errors import ControlError
 from innet.plans import Plan
 

@@ -13,7 +13,7 @@ from typing import Any
 from innet.control.jobs import MAX_WEIGHT
 from innet.control.placements import Placements
 from innet.control.protocol import PoolMessage, tenant_prefix
-from innet.control.resumption import PoolReport, WorkerReport
+from innet.control.worker_reports import PoolReport, WorkerReport
 from innet.errors import ControlError
 from innet.security.key import Key
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 
 from innet.control.messenger import ConnectToNode
-from innet.control.resumption import WorkerReport
+from innet.control.worker_reports import WorkerReport
 from innet.errors import NoAnswer
 
 _WORKERS_ASKED_AT_ONCE = 32

@@ -10,7 +10,7 @@ from typing import Final
 
 from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
-from innet.control.resumption import PoolReport
+from innet.control.worker_reports import PoolReport
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.tenant import Tenant
 from innet.worker import Worker

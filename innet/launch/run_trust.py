@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from innet.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.errors import EmulationError
 from innet.plans import Plan
-from innet.security.job_certificates import CERTIFICATES_SUFFIX, load_packets
+from innet.security.certificate_file import CERTIFICATES_SUFFIX, load_packets
 from innet.trust.certificate import Certificate
 from innet.trust.facts import GroupFacts
 

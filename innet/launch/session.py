@@ -45,13 +45,13 @@ from innet.node.command_keys import load_command_certificate
 from innet.plans import rank_order
 from innet.private_files import write_private
 from innet.security import KeyDealer
+from innet.security.certificate_file import CERTIFICATES_SUFFIX
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
-from innet.security.job_certificates import CERTIFICATES_SUFFIX
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
 from innet.telemetry.launcher_telemetry import LauncherTelemetry
-from innet.topology import Topology, dump_yaml
+from innet.topology import Topology
 from innet.trace import JobTrace
 from innet.trust.keys import PrivateKey, PublicKey
 from innet.worker.job_file import (
@@ -382,7 +382,7 @@ class Session:
         described = JobFile(
             name=job_of(job.prefix),
             ranks=job.hosts,
-            topology=dump_yaml(self.topology),
+            topology=self.topology.model_dump_json(),
             segment_bytes=segment_bytes(self.topology, in_memory=self._links_are_memory),
             block_segment_bytes=block_segment_bytes(self.topology),
             controller_socket=self._controller_socket,

@@ -46,3 +46,10 @@ def command_key(certificate: Certificate) -> _core.SigningKey:
 
     key = certificate.public_key
     return _core.SigningKey(key.kind, uri_of(certificate.key), key.raw_ed25519() or key.spki)
+
+
+def command_key_in(packet: bytes) -> _core.SigningKey:
+    """The same of a certificate's packet."""
+    from innet.trust.certificate import Certificate
+
+    return command_key(Certificate.parse(packet))

@@ -14,12 +14,11 @@ from innet.emulation.node_config import (
     SocketChannel,
 )
 from innet.errors import EmulationError
-from innet.node.command_keys import command_key
+from innet.node.command_keys import command_key_in
 from innet.node.native_settings import native_settings
 from innet.node.priority import prefer_network_thread
-from innet.security import NodeKeys
+from innet.security.keys import NodeKeys
 from innet.settings import Settings
-from innet.trust.certificate import Certificate
 
 
 def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:
@@ -44,7 +43,7 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
 
 def _set_up(node: _core.Node, config: NodeConfig, settings: Settings, keys: NodeKeys) -> None:
     node.authorise_commands(
-        [command_key(Certificate.parse(bytes.fromhex(wire))) for wire in keys.commands_by],
+        [command_key_in(bytes.fromhex(wire)) for wire in keys.commands_by],
         settings.ndn.localhop,
     )
     for prefix in settings.ndn.multicast:

@@ -9,14 +9,21 @@
 from nodes that are gone, ``reference`` says what must come out.
 """
 
-from innet.plans.aggregation_tree import rank_order
-from innet.plans.algorithms.auto import Choice, PlanChooser
-from innet.plans.bounds import bound_s, bytes_per_link, textbook_bound_s
-from innet.plans.expression import Interval
-from innet.plans.plan import Placed, Plan, Rule
-from innet.plans.reference import evaluate, evaluate_allreduce
-from innet.plans.registry import ALGORITHMS, make_plan
-from innet.plans.replacement import place_without
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
+
+if TYPE_CHECKING:
+    from innet.plans.aggregation_tree import rank_order
+    from innet.plans.algorithms.auto import Choice, PlanChooser
+    from innet.plans.bounds import bound_s, bytes_per_link, textbook_bound_s
+    from innet.plans.expression import Interval
+    from innet.plans.plan import Placed, Plan, Rule
+    from innet.plans.reference import evaluate, evaluate_allreduce
+    from innet.plans.registry import ALGORITHMS, make_plan
+    from innet.plans.replacement import place_without
 
 __all__ = [
     "ALGORITHMS",
@@ -35,3 +42,24 @@ __all__ = [
     "rank_order",
     "textbook_bound_s",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "rank_order": "aggregation_tree",
+        "Choice": "algorithms.auto",
+        "PlanChooser": "algorithms.auto",
+        "bound_s": "bounds",
+        "bytes_per_link": "bounds",
+        "textbook_bound_s": "bounds",
+        "Interval": "expression",
+        "Placed": "plan",
+        "Plan": "plan",
+        "Rule": "plan",
+        "evaluate": "reference",
+        "evaluate_allreduce": "reference",
+        "ALGORITHMS": "registry",
+        "make_plan": "registry",
+        "place_without": "replacement",
+    },
+)

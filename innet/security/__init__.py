@@ -1,13 +1,15 @@
 """Keys of a run: made by the launcher, dealt to the nodes that belong to it."""
 
-from innet.security.key import node_certificate_name
-from innet.security.keys import (
-    JobKeys,
-    JobTrust,
-    KeyDealer,
-    NodeKeys,
-    deal_keys,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
+
+if TYPE_CHECKING:
+    from innet.security.key import node_certificate_name
+    from innet.security.key_dealer import JobKeys, KeyDealer, deal_keys
+    from innet.security.keys import JobTrust, NodeKeys
 
 __all__ = [
     "JobKeys",
@@ -17,3 +19,15 @@ __all__ = [
     "deal_keys",
     "node_certificate_name",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "node_certificate_name": "key",
+        "JobKeys": "key_dealer",
+        "JobTrust": "keys",
+        "KeyDealer": "key_dealer",
+        "NodeKeys": "keys",
+        "deal_keys": "key_dealer",
+    },
+)

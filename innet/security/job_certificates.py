@@ -9,21 +9,18 @@ certificate chain. The anchor's private half is forgotten as soon as it has sign
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from innet.errors import SecurityError
+from innet.security.certificate_file import save_packets
 from innet.security.key import ISSUER, Key, node_certificate_name
 from innet.trust.certificate import Certificate, Validity
 from innet.trust.key_store import new_key_id
 from innet.trust.keys import PrivateKey
 from innet.trust.names import key_of, name_of, new_key_name
 
-CERTIFICATES_SUFFIX = ".certificates"
-"""Of the file in the run directory that is called after the job, with all of them."""
 _VERSION = 1
 """Each certificate is issued once."""
 
@@ -63,17 +60,4 @@ class JobCertificates:
 
     def save(self, path: Path) -> None:
         """Write all of them, one in a line; there is nothing secret in them."""
-        packets = [self.anchor, *self.nodes.values()]
-        path.write_text("".join(f"{base64.b64encode(p.wire).decode()}\n" for p in packets))
-
-
-def load_packets(path: Path) -> list[bytes]:
-    """The packets in a file that :meth:`JobCertificates.save` wrote.
-
-    Raises:
-        SecurityError: it cannot be read.
-    """
-    try:
-        return [base64.b64decode(line) for line in path.read_text().splitlines()]
-    except (OSError, ValueError) as error:
-        raise SecurityError(f"cannot read the job's certificates {path}: {error}") from error
+        save_packets(path, [self.anchor.wire, *(each.wire for each in self.nodes.values())])

@@ -37,7 +37,7 @@ EventKind = Literal[
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     def payload(self) -> bytes:
         """The document as it is published."""

@@ -6,12 +6,19 @@
 * :mod:`innet.topology.show` prints and draws it.
 """
 
-from innet.topology.document import json_schema
-from innet.topology.loading import load_topology
-from innet.topology.model import Host, Interface, Link, Overrides, Switch, Topology
-from innet.topology.shipped import shipped_topologies
-from innet.topology.yaml_reader import parse_yaml
-from innet.topology.yaml_writer import dump_yaml
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
+
+if TYPE_CHECKING:
+    from innet.topology.document import json_schema
+    from innet.topology.loading import load_topology
+    from innet.topology.model import Host, Interface, Link, Overrides, Switch, Topology
+    from innet.topology.shipped import shipped_topologies
+    from innet.topology.yaml_reader import parse_yaml
+    from innet.topology.yaml_writer import dump_yaml
 
 __all__ = [
     "Host",
@@ -26,3 +33,20 @@ __all__ = [
     "parse_yaml",
     "shipped_topologies",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "json_schema": "document",
+        "load_topology": "loading",
+        "Host": "model",
+        "Interface": "model",
+        "Link": "model",
+        "Overrides": "model",
+        "Switch": "model",
+        "Topology": "model",
+        "shipped_topologies": "shipped",
+        "parse_yaml": "yaml_reader",
+        "dump_yaml": "yaml_writer",
+    },
+)

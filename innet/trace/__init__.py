@@ -7,7 +7,23 @@
 * ``job_trace``: the launcher's part, from the start of a job to its file.
 """
 
-from innet.trace.job_trace import JobTrace
-from innet.trace.recorder import TRACE_VARIABLE, Recorder
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
+
+if TYPE_CHECKING:
+    from innet.trace.job_trace import JobTrace
+    from innet.trace.recorder import TRACE_VARIABLE, Recorder
 
 __all__ = ["TRACE_VARIABLE", "JobTrace", "Recorder"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "JobTrace": "job_trace",
+        "TRACE_VARIABLE": "recorder",
+        "Recorder": "recorder",
+    },
+)

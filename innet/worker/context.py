@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from innet.backoff import Backoff
 from innet.control.agent import NodeAgent
 from innet.control.announcer import Announcer
 from innet.control.protocol import Failure
-from innet.control.resumption import GroupReport, WorkerReport
+from innet.control.worker_reports import GroupReport, WorkerReport
 from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
     TIMEOUT_HINT,
@@ -30,14 +30,13 @@ from innet.logs import LogContext, configure_logs
 from innet.node import open_node
 from innet.node.rules import install_rules
 from innet.plans import Plan
+from innet.security.certificate_file import load_packets
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
-from innet.security.job_certificates import load_packets
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry.events import report
 from innet.telemetry.node_telemetry import NodeTelemetry
-from innet.topology import Topology, parse_yaml
 from innet.trace.recorder import Recorder
 from innet.worker.asked_objects import AskedObjects
 from innet.worker.background import BackgroundThread
@@ -47,6 +46,9 @@ from innet.worker.exit_hooks import before_close, no_more_before_close
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 from innet.worker.membership import Membership
 from innet.worker.pools import WorkerPools
+
+if TYPE_CHECKING:
+    from innet.topology import Topology
 
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.01
@@ -184,7 +186,9 @@ class Worker:
 
     def topology(self) -> Topology:
         """The network this worker runs on."""
-        return parse_yaml(self.job.topology)
+        from innet.topology import Topology  # for those alone who choose among algorithms
+
+        return Topology.model_validate_json(self.job.topology)
 
     def default_algorithm(self) -> str:
         """What the launcher chose for programs that do not choose."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from innet.control.resumption import PoolReport
+from innet.control.worker_reports import PoolReport
 from innet.errors import ControlError, KVError
 from innet.worker.controller_connection import ControllerConnection
 

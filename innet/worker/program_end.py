@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 import threading
 from types import FrameType
@@ -66,4 +65,6 @@ def _outermost_frame() -> FrameType:
 
 
 def _returned(frame: FrameType) -> bool:
+    import dis  # at the program's end, and not at its start
+
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")

@@ -13,7 +13,7 @@ from scapy.packet import Packet
 from innet._native import _core
 from innet.packets.layers import data, interest
 from innet.packets.outline import Outline
-from innet.security.keys import deal_keys
+from innet.security.key_dealer import deal_keys
 from innet.settings import Signature
 
 Answers = Mapping[str, bytes]

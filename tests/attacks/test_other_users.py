@@ -22,7 +22,7 @@ from innet.emulation.runs import find_run
 from innet.launch import Session
 from innet.packets.layers import interest
 from innet.packets.outline import Outline
-from innet.security.keys import deal_keys
+from innet.security.key_dealer import deal_keys
 from innet.settings import Settings
 from innet.topology import load_topology
 from tests.said import Said

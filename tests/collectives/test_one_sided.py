@@ -8,6 +8,7 @@ import random
 import threading
 from types import SimpleNamespace
 
+import ml_dtypes  # noqa: F401  (makes bfloat16 known to NumPy by name)
 import numpy as np
 import pytest
 from pydantic import ValidationError

@@ -26,7 +26,7 @@ from innet.ndn.strategy import Decision, PendingInterest, Refuse, Strategy
 from innet.node import open_node
 from innet.node.command_keys import load_command_certificate
 from innet.node.forwarder import Forwarder, ForwarderOptions
-from innet.security.keys import KeyDealer
+from innet.security.key_dealer import KeyDealer
 from innet.settings import Settings
 from innet.trust import Certificate, PrivateKey, PublicKey, Validity
 from innet.trust.names import name_of

@@ -54,6 +54,34 @@ def test_the_list_of_commands_and_the_version_need_no_typer(argument: str) -> No
     assert heavy_after(code) <= {"rich"}
 
 
+FOR_A_TOPOLOGY = {"innet.topology.document", "innet.topology.located_yaml", "networkx", "ruamel"}
+FOR_A_LAUNCHER = {"innet.control.controller", "innet.security.key_dealer", "innet.trust.key_store"}
+FOR_OTHERS = {"matplotlib", "ml_dtypes", "psutil", "rich", "scapy", "torch", "typer"}
+
+
+@pytest.mark.parametrize(
+    ("begin", "unused"),
+    [
+        (
+            "from innet.worker import current_worker; current_worker()",
+            FOR_A_TOPOLOGY | FOR_A_LAUNCHER | FOR_OTHERS | {"innet.collectives", "numpy"},
+        ),
+        (
+            "import innet, numpy as np; innet.init().allreduce(np.ones(4, np.float32))",
+            FOR_A_TOPOLOGY | FOR_A_LAUNCHER | FOR_OTHERS,
+        ),
+    ],
+    ids=["worker", "allreduce"],
+)
+def test_a_rank_loads_nothing_that_it_does_not_use(begin: str, unused: set[str]) -> None:
+    """Each rank of a job pays for what it imports, on the processors that train."""
+    code = f"{begin}\nimport sys; print('loaded', *({unused!r} & set(sys.modules)))"
+    run = ["innet", "run", "star:2", "--algorithm", "inc", "--", sys.executable, "-c", code]
+    done = subprocess.run([sys.executable, "-m", *run], check=True, capture_output=True, text=True)
+    said = [line.split("loaded") for line in done.stdout.splitlines() if "loaded" in line]
+    assert [loaded.split() for _, loaded in said] == [[], []]
+
+
 def test_the_parts_of_a_package_are_there_when_they_are_asked_for() -> None:
     code = (
         "import innet, innet.worker\n"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-import ml_dtypes  # noqa: F401  (makes bfloat16 and its like known to numpy by name)
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, field_validator
 
 from innet.errors import CollectiveError
+from innet.plans.element_types import dtype_called
 
 RECORD_BYTES = 768
 
@@ -73,7 +73,7 @@ class Located(_Record):
     def _of_plain_elements(cls, value: str) -> str:
         """What lands in an array are another rank's bytes: never the addresses of objects."""
         try:
-            dtype = np.dtype(value)
+            dtype = dtype_called(value)
         except TypeError as error:
             raise ValueError(f"{value!r} is no type of NumPy's") from error
         if dtype.hasobject:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import ml_dtypes  # noqa: F401  (makes bfloat16 and its like known to numpy by name)
 import numpy as np
 
 from innet._native import _core
@@ -37,6 +36,7 @@ from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
 from innet.control.protocol import Failure
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, ReductionOverflow
+from innet.plans.element_types import dtype_called
 
 _REFUSALS: dict[str, type[CollectiveError]] = {
     "late": DeadlineExceeded,
@@ -266,7 +266,7 @@ class _Landing:
     """Where the segments of a snapshot land: in the caller's array when they fit, or beside it."""
 
     def __init__(self, get: _Get, located: Located, segment_bytes: int) -> None:
-        dtype = np.dtype(located.dtype)
+        dtype = dtype_called(located.dtype)
         rows = located.shape[0] if located.shape else 1
         self._first, self._end = (0, rows) if get.rows is None else get.rows
         if self._end > rows:

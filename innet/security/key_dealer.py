@@ -1,0 +1,174 @@
+"""Keys that a launcher deals to the nodes of a run.
+
+Each host of a job has an Ed25519 pair that no earlier job has seen: it signs its objects with it,
+and its segments too when that is the setting. Whose keys vouch for a group's names, and the key
+that its members share with a symmetric signature, nodes learn when the group is made
+(:mod:`.group_keys`); no file has them. A job's hosts, and nobody else, also share a secret from
+which the tenant of its pools of blocks is derived. The files are readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from innet.security.group_keys import GroupKeySource, JobSecret
+from innet.security.job_certificates import JobCertificates
+from innet.security.key import (
+    SHARED_KEY_BYTES,
+    Key,
+    node_certificate_name,
+    node_key_prefix,
+)
+from innet.security.keys import JobTrust, NodeKeys
+from innet.settings import Signature
+from innet.trust.certificate import Certificate, Validity
+
+_KEYLESS: frozenset[Signature] = frozenset({"digest", "none"})
+_POOL_SECRET_BYTES = 32
+_CERTIFICATE_LIFETIME = timedelta(days=3650)
+"""Longer than any job: its anchor certifies nothing after its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """The keys of one job.
+
+    Attributes:
+        hosts: for each of its hosts, which learns of no other job's.
+        switches: for each switch.
+        groups: for the controller: what it makes the keys of groups of.
+        certificates: for everybody: whose keys of the job are whose.
+    """
+
+    hosts: Mapping[str, NodeKeys]
+    switches: JobTrust
+    groups: GroupKeySource
+    certificates: JobCertificates
+
+
+def deal_keys(nodes: Iterable[str], signature: Signature, job: str = "j") -> dict[str, NodeKeys]:
+    """Make keys for ``nodes`` that have one job among them all.
+
+    >>> keys = deal_keys(["h0", "s0"], "gmac")
+    >>> keys["h0"].signing == keys["s0"].signing
+    True
+    """
+    own = {node: _new_pair(node_certificate_name(node, job)) for node in nodes}
+    shared = _new_shared_key("/g/k", signature)
+    public = tuple(key.public() for key in own.values())
+    trusted = public if shared is None else (shared, *public)
+    return {
+        node: NodeKeys(signing=shared or key, objects=key, trusted=trusted)
+        for node, key in own.items()
+    }
+
+
+class KeyDealer:
+    """Deals the keys of one run: to its switches at the start, to each job when it comes.
+
+    >>> keys = KeyDealer(["s0"], "gmac").deal("j1", ["h0"])
+    >>> keys.hosts["h0"].signing == keys.hosts["h0"].objects
+    True
+    """
+
+    def __init__(
+        self,
+        switches: Iterable[str],
+        signature: Signature,
+        operator: str | None = None,
+        authority: str | None = None,
+        policy: str | None = None,
+        key_lifetime_s: float | None = None,
+        commands_by: Iterable[Certificate] = (),
+    ) -> None:
+        """All nodes take commands of ``operator``, and keys of groups of ``authority``.
+
+        NDN management commands they take of the keys in ``commands_by`` alone, if there are any.
+
+        Where each node signs with a key of its own, ``policy`` says who may sign what (``None``:
+        all names of its groups). What nodes sign with keys of their own counts for
+        ``key_lifetime_s`` after a job's keys were dealt (``None``: for ever).
+        """
+        self._signature = signature
+        self._policy = policy
+        self._lifetime = None if key_lifetime_s is None else timedelta(seconds=key_lifetime_s)
+        self._operator = operator
+        self._authority = authority
+        self._commands_by = tuple(certificate.wire.hex() for certificate in commands_by)
+        own = {switch: _new_pair(node_key_prefix(switch)) for switch in switches}
+        self.switches: Mapping[str, NodeKeys] = {
+            switch: self._node_keys(key) for switch, key in own.items()
+        }
+        """The switches' own keys: those of groups they learn from the controller."""
+
+    def deal(self, job: str, hosts: Iterable[str]) -> JobKeys:
+        """The keys of a job.
+
+        Each host gets an Ed25519 pair of its own, and all of them a secret for their pools, that no
+        earlier job has seen. An anchor of the job's own certifies these pairs and the switches'.
+
+        Args:
+            job: the first component of its names.
+            hosts: its hosts.
+        """
+        own = {host: _new_pair(node_certificate_name(host, job)) for host in hosts}
+        switches = {
+            switch: keys.objects.called(node_certificate_name(switch, job))
+            for switch, keys in self.switches.items()
+        }
+        now = datetime.now(UTC)
+        not_after = now + (_CERTIFICATE_LIFETIME if self._lifetime is None else self._lifetime)
+        pool_secret = secrets.token_bytes(_POOL_SECRET_BYTES).hex()
+        keyless = _keyless(self._signature)
+        signs_each = self._signature == "ed25519"
+
+        def public(key: Key) -> Key:
+            end = None if self._lifetime is None else not_after.timestamp()
+            return key.public().model_copy(update={"not_after": end})
+
+        return JobKeys(
+            {host: self._node_keys(key, pool_secret) for host, key in own.items()},
+            JobTrust(signing=keyless, trusted=() if keyless is None else (keyless,)),
+            GroupKeySource(
+                secret=JobSecret.new(self._signature),
+                hosts={host: public(key) for host, key in own.items()},
+                switches=tuple(map(public, switches.values())) if signs_each else (),
+                policy=self._policy if signs_each else None,
+            ),
+            JobCertificates.issue(job, {**own, **switches}, Validity(now, not_after)),
+        )
+
+    def _node_keys(self, own: Key, pool_secret: str | None = None) -> NodeKeys:
+        keyless = _keyless(self._signature)
+        return NodeKeys(
+            signing=keyless or own,
+            objects=own,
+            trusted=() if keyless is None else (keyless,),
+            operator=self._operator,
+            authority=self._authority,
+            pool_secret=pool_secret,
+            commands_by=self._commands_by,
+        )
+
+
+def _keyless(signature: Signature) -> Key | None:
+    """What stands for a key where nothing is signed with one."""
+    return Key(signature=signature, name="", secret="") if signature in _KEYLESS else None
+
+
+def _new_shared_key(name: str, signature: Signature) -> Key | None:
+    """``None`` where everybody signs by a key of their own."""
+    if signature not in SHARED_KEY_BYTES:
+        return _keyless(signature)
+    secret = secrets.token_bytes(SHARED_KEY_BYTES[signature]).hex()
+    return Key(signature=signature, name=name, secret=secret)
+
+
+def _new_pair(name: str) -> Key:
+    secret = Ed25519PrivateKey.generate().private_bytes_raw().hex()
+    return Key(signature="ed25519", name=name, secret=secret)
