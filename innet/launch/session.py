@@ -316,6 +316,7 @@ class Session:
             world_size=len(ranks),
             master_address=self._address(ranks[0]),
             master_port=self._master_port(),
+            file=job_path.with_suffix(".rendezvous"),
             run_id=self.network.run_id,
             max_restarts=policy.restarts,
         )

@@ -17,13 +17,22 @@ RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the ranks of a job meet."""
+    """Where the ranks of a job meet.
+
+    Attributes:
+        world_size: number of ranks.
+        master_address: where rank 0 opens PyTorch's store.
+        master_port: of the store.
+        file: through which the agents of ``torchrun`` meet; of this job alone.
+        run_id: distinguishes this rendezvous from others at the same address.
+        max_restarts: of a worker.
+    """
 
     world_size: int
     master_address: str
     master_port: int
+    file: Path
     run_id: str
-    """Distinguishes this rendezvous from others at the same address."""
     max_restarts: int = 0
 
 
@@ -58,24 +67,25 @@ def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, st
         # Rank 0 opens the store itself: there is no agent that did.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
-    return {**of_workers, **_torchrun_options(meeting, rank, address)}
+    return {**of_workers, **_torchrun_options(meeting, address)}
 
 
-def _torchrun_options(meeting: Rendezvous, rank: int, address: str) -> dict[str, str]:
-    """Options of ``torchrun`` itself, which reads each from a variable with the prefix ``PET_``."""
-    master = meeting.master_address
+def _torchrun_options(meeting: Rendezvous, address: str) -> dict[str, str]:
+    """Options of ``torchrun`` itself, which reads each from a variable with the prefix ``PET_``.
+
+    Its agents meet through a file of the run: a store that one of them held would end with that
+    agent, and the others would print traces; and whoever reached its port could run code in them.
+    """
     return {
         "PET_NNODES": str(meeting.world_size),
         "PET_NPROC_PER_NODE": "1",
-        "PET_NODE_RANK": str(rank),
-        "PET_MASTER_ADDR": master,
+        "PET_MASTER_ADDR": meeting.master_address,
         "PET_MASTER_PORT": str(meeting.master_port),
         "PET_LOCAL_ADDR": address,
         "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": f"{master}:{meeting.master_port}",
+        "PET_RDZV_ENDPOINT": str(meeting.file),
         "PET_RDZV_ID": meeting.run_id,
-        # By host name, torchrun would take the namespace of rank 0 for another machine.
-        "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
+        "PET_RDZV_CONF": "store_type=file",
     }
 
 

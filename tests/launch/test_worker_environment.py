@@ -18,7 +18,7 @@ from innet.launch.worker_environment import (
 )
 
 INNET = Path(sys.executable).with_name("innet")
-_MEETING = Rendezvous(4, "10.0.0.1", 29500, "run1", max_restarts=2)
+_MEETING = Rendezvous(4, "10.0.0.1", 29500, Path("/run/j1.rendezvous"), "run1", max_restarts=2)
 
 # What torchrun sets: https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
 _OF_TORCHRUN = (
@@ -36,7 +36,7 @@ def run(*command: str, stdin: str, environment: dict[str, str] | None = None) ->
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -95,3 +95,14 @@ def test_python_is_the_interpreter_that_runs_innet() -> None:
         "--", "python", "-c", "import innet; print('imported')", stdin="", environment=system
     )
     assert said.count("imported") == 2
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_torchrun_prints_what_its_workers_print_and_nothing_else(tmp_path: Path) -> None:
+    program = tmp_path / "ranks.py"
+    program.write_text("import os; print('rank', os.environ['RANK'], flush=True)")
+    torchrun = ("--", "python", "-m", "torch.distributed.run", str(program))
+    said = [line for line in run(*torchrun, stdin="").splitlines() if line.startswith("[h")]
+    assert sorted(said) == ["[h0] rank 0", "[h1] rank 1"]
