@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.recovery import checked_policy
-from innet.collectives.timeouts import slowest_link_bps, timeout_or
+from innet.collectives.timeouts import timeout_or
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
 from innet.worker.job_file import OnDeath
@@ -67,8 +67,8 @@ def init(
     communicator = _communicator(
         worker, worker.join_group(group, algorithm, nodes, timeout_s), timeout_s, policy
     )
-    if grows:
-        communicator.allow_time_for_bytes(slowest_link_bps(worker.topology()))
+    if grows and worker.job.slowest_link_bps is not None:
+        communicator.allow_time_for_bytes(worker.job.slowest_link_bps)
     return communicator
 
 

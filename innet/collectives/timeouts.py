@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 from innet.errors import CollectiveError
-from innet.topology import Topology
-
-
-def slowest_link_bps(topology: Topology) -> float:
-    """Bits per second of the slowest link; infinity when none has a rate."""
-    return min((link.rate_bps or math.inf for link in topology.links), default=math.inf)
 
 
 def timeout_or(timeout_s: float | None, default_s: float) -> float:

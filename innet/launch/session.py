@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -380,10 +381,12 @@ class Session:
         return dealer
 
     def _write_job(self, job: Job, on_worker_death: OnDeath) -> Path:
+        slowest = self.topology.slowest_link_bps
         described = JobFile(
             name=job_of(job.prefix),
             ranks=job.hosts,
             topology=self.topology.model_dump_json(),
+            slowest_link_bps=slowest if math.isfinite(slowest) else None,
             segment_bytes=segment_bytes(self.topology, in_memory=self._links_are_memory),
             block_segment_bytes=block_segment_bytes(self.topology),
             controller_socket=self._controller_socket,

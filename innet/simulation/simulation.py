@@ -15,7 +15,7 @@ from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
-from innet.collectives.timeouts import slowest_link_bps, timeout_or
+from innet.collectives.timeouts import timeout_or
 from innet.control.group_plans import GroupPlans
 from innet.control.survivors import Survivors
 from innet.emulation.node_config import Mode
@@ -187,7 +187,7 @@ class Simulation:
             variants = Variants(membership, chooser)
             made_here = Communicator(self._hosts[host], membership, variants, timeout_s)
             if grows:
-                made_here.allow_time_for_bytes(slowest_link_bps(self.topology) / self.virtual_scale)
+                made_here.allow_time_for_bytes(self.topology.slowest_link_bps / self.virtual_scale)
             communicators.append(made_here)
         return communicators
 

@@ -6,6 +6,7 @@ hosts, and uses each port once. Files, generators and importers only differ in h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypedDict, Unpack
@@ -318,6 +319,11 @@ class Topology(_Part):
         }
         links = tuple(Link(**(link.given | settings)) for link in self.links)
         return Topology(name=self.name, nodes=nodes, links=links, events=self.events)
+
+    @property
+    def slowest_link_bps(self) -> float:
+        """Bits per second of the slowest link; infinity when none has a rate."""
+        return min((link.rate_bps or math.inf for link in self.links), default=math.inf)
 
     def with_defaults(self, *, rate_bps: float, delay_s: float) -> Topology:
         """A copy in which links with neither rate nor delay have these."""

@@ -31,6 +31,8 @@ class JobFile(BaseModel):
     """Node of each rank."""
     topology: str
     """The topology as JSON: reading YAML would take each rank a tenth of a second."""
+    slowest_link_bps: float | None
+    """Bits per second of the network's slowest link; ``None``: no link has a rate."""
     segment_bytes: int
     """Content of a full segment: what the smallest MTU on the way leaves room for."""
     block_segment_bytes: int

@@ -11,7 +11,7 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from innet.control.resumption import PoolReport
+from innet.control.worker_reports import PoolReport
 from innet.emulation.runs import find_run
 from innet.kv.pool.statistics import DURATION_BOUNDS_S, Durations, Place, PoolStatistics
 from innet.kv.pool_counters import counters_of_pool
