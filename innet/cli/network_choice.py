@@ -106,10 +106,12 @@ def chosen_output(settings: Settings, console: Console | None = None) -> Console
     return JsonLinesOutput() if settings.log.format == "json" else ConsoleOutput(console)
 
 
-def log_as_launcher(settings: Settings, run_id: str) -> None:
-    """Log what this process does for a run as the settings say."""
+def become_launcher(settings: Settings, run_id: str) -> None:
+    """This process launches a run: it logs as the settings say, and Ctrl-C ends all of it."""
+    from innet.emulation.termination import TerminationSignals
     from innet.logs import LogContext, configure_logs
 
+    TerminationSignals.is_program = True
     configure_logs(settings.log, LogContext(node="launcher", run=run_id))
 
 

@@ -37,6 +37,7 @@ class RemoteController:
         self._socket = socket
         self._record = LaunchRecord(authority=authority)
         self._lock = threading.Lock()
+        self._given_up = False
 
     @property
     def generation(self) -> int:
@@ -46,6 +47,10 @@ class RemoteController:
     def next_generation(self) -> None:
         """The process is gone, and another one takes its place: whoever asks asks that."""
         self._record.generation += 1
+
+    def give_up(self) -> None:
+        """No controller answers any more: whoever waits for an answer gets an error at once."""
+        self._given_up = True
 
     def record(self) -> LaunchRecord:
         """A copy of what was told so far, as far as it holds still."""
@@ -135,9 +140,10 @@ class RemoteController:
                         **params,
                     )
             except NoAnswer:
-                if not self._was_replaced(generation) or time.monotonic() > deadline_s:
+                is_waited_for = self._was_replaced(generation) and not self._given_up
+                if not is_waited_for or time.monotonic() > deadline_s:
                     raise
             time.sleep(_RETRY_PAUSE_S)
 
     def _was_replaced(self, generation: int) -> bool:
-        return self._record.generation != generation
+        return self._given_up or self._record.generation != generation

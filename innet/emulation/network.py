@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, get_args
@@ -112,7 +112,8 @@ class Network:
         self._fabric: Fabric | None = None
         self._link_descriptors: LinkDescriptorServer | None = None
         self._processes = ProcessGroup(self._run_id, output or ConsoleOutput(), self._register)
-        self._signals = TerminationSignals(hurry=self._processes.kill)
+        self._hurry_callbacks: list[Callable[[], object]] = []
+        self._signals = TerminationSignals(self._hurry, self._processes.begin_termination)
 
     @property
     def topology(self) -> Topology:
@@ -138,6 +139,15 @@ class Network:
     def processes(self) -> ProcessGroup:
         """The processes on the nodes; register with :meth:`ProcessGroup.on_exit` to watch them."""
         return self._processes
+
+    def on_hurry(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` when a second signal asks for an end at once: wait for nothing."""
+        self._hurry_callbacks.append(callback)
+
+    def _hurry(self) -> None:
+        self._processes.kill()
+        for callback in self._hurry_callbacks:
+            callback()
 
     def config(self, node: str) -> NodeConfig:
         """The configuration of a node.

@@ -205,7 +205,7 @@ class ProcessGroup:
 
     @property
     def terminating(self) -> bool:
-        """Whether :meth:`terminate` has begun: exits are then no news."""
+        """Whether the end of all processes has begun: exits are then no news."""
         return self._terminating
 
     @property
@@ -238,6 +238,10 @@ class ProcessGroup:
         if self._on_spawn is not None:
             self._on_spawn(process)
         return process
+
+    def begin_termination(self) -> None:
+        """All processes are about to be ended: none is started again from now on."""
+        self._terminating = True
 
     async def terminate(self, grace_s: float = DEFAULT_GRACE_S) -> None:
         """End all processes: SIGTERM, and SIGKILL for those alive ``grace_s`` seconds later."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
 from typing import ClassVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -17,13 +22,20 @@ class TerminationSignals:
     Python's own SIGTERM ends a program where it stands, and a second Ctrl-C breaks into the
     clean-up that the first began; with handlers in the event loop neither leaves anything behind.
     Several can be installed at once, as with one network inside another: each gets the signal.
+
+    Attributes:
+        is_program: nothing of the program matters once the clean-up is done. The next signal then
+            ends the process at once, with the status that the first one asked for.
     """
+
+    is_program: ClassVar[bool] = False
 
     _installed: ClassVar[list[TerminationSignals]] = []
     _caught: ClassVar[list[signal.Signals]] = []
 
-    def __init__(self, hurry: Callable[[], None]) -> None:
-        """``hurry`` is called on each signal after the first."""
+    def __init__(self, hurry: Callable[[], None], begin: Callable[[], None] = lambda: None) -> None:
+        """``begin`` is called on the first signal, ``hurry`` on each after it."""
+        self._begin = begin
         self._hurry = hurry
         self._received: signal.Signals | None = None
         self._task: asyncio.Task[object] | None = None
@@ -45,6 +57,8 @@ class TerminationSignals:
         if not self._installed:
             for signum in self._caught:
                 asyncio.get_running_loop().remove_signal_handler(signum)
+            if self.is_program and self._received is not None:
+                _leave_on_next(self._caught, self._received)
             self._caught.clear()
 
     def raise_received(self) -> None:
@@ -75,7 +89,27 @@ class TerminationSignals:
     def _on_signal(self, signum: signal.Signals) -> None:
         if self._received is None:
             self._received = signum
+            self._begin()
             assert self._task is not None
             self._task.cancel()
         else:
             self._hurry()
+
+
+def _leave_on_next(caught: Sequence[signal.Signals], received: signal.Signals) -> None:
+    """End the process at once when one of ``caught`` comes again: it does nothing but end."""
+
+    def leave(_signum: int, _frame: FrameType | None) -> None:
+        with suppress(Exception):  # it may have been interrupted in the middle of a print
+            sys.stdout.flush()
+        os._exit(128 + received)
+
+    def ignore() -> None:
+        # Python gives handlers back while it shuts down: a signal would then change the status.
+        for signum in ignored:
+            signal.signal(signum, signal.SIG_IGN)
+
+    ignored = tuple(caught)
+    for signum in ignored:
+        signal.signal(signum, leave)
+    atexit.register(ignore)

@@ -51,6 +51,7 @@ class ControllerProcess:
         """Start it; it answers some time later, and whoever asks waits for that."""
         self._start()
         self._network.processes.on_exit(self._on_exit)
+        self._network.on_hurry(self.remote.give_up)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -62,6 +63,7 @@ class ControllerProcess:
         if process is not None:
             process.send_signal(signal.SIGTERM)
             await process.wait()
+        self.remote.give_up()  # a thread may still wait for an answer
 
     def _start(self) -> None:
         # In memory: there are keys of jobs in it, and a disk may be full.
@@ -86,7 +88,11 @@ class ControllerProcess:
         )
 
     def _on_exit(self, process: SupervisedProcess) -> None:
-        if process is self._process and not self._network.processes.terminating:
+        if process is not self._process:
+            return
+        if self._network.processes.terminating:
+            self.remote.give_up()
+        else:
             self._recovery = asyncio.ensure_future(self._recover(process))
 
     async def _recover(self, process: SupervisedProcess) -> None:

@@ -17,6 +17,8 @@ from innet.launch.restart_pause import pause_before_restart_s
 from innet.worker.job_file import OnDeath
 
 _FAILURE_GRACE_S = 10.0
+_INTERRUPT_GRACE_S = 2.0
+"""Somebody waits at the terminal."""
 _RESTARTS_WAITED_FOR = 3
 _RESTARTS_OF_SERVERS = 1_000_000
 """As good as without limit: what counts is how many in a row failed at once."""
@@ -112,6 +114,9 @@ class Supervisor:
                 await self._end(grace_s=0.0)
                 raise await self._report()
             return tuple(worker.describe() for worker in self._failed)
+        except asyncio.CancelledError:
+            await self._end(_INTERRUPT_GRACE_S)
+            raise
         finally:
             await self._end()
 

@@ -16,12 +16,12 @@ import typer
 
 from innet.cli import options
 from innet.cli.network_choice import (
+    become_launcher,
     chosen_hosts,
     chosen_output,
     chosen_plan,
     chosen_settings,
     chosen_topology,
-    log_as_launcher,
 )
 from innet.cli.text_output import open_console
 
@@ -191,7 +191,7 @@ def run(
         log_level=log_level,
     )
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
-    log_as_launcher(chosen, session.network.run_id)
+    become_launcher(chosen, session.network.run_id)
     into = None if trace is None else trace_file(trace, session.network.run_id)
     console = open_console(stderr=True)
     with _telling_trace(console, into):
@@ -249,11 +249,13 @@ def _warn_about_input(console: Console) -> None:
 def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
 
     from innet.emulation.runs import find_run
+    from innet.emulation.termination import TerminationSignals
     from innet.errors import JobFailed
     from innet.launch.client import run_job
     from innet.settings import SETTINGS_NAME, Settings
     from innet.trace.job_trace import trace_file
 
+    TerminationSignals.is_program = True
     into = None if trace is None else trace_file(trace, run_id)
     console = open_console(stderr=True)
     request = job.model_copy(update={"trace": None if into is None else str(into)})

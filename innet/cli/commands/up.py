@@ -10,10 +10,10 @@ import typer
 from innet.cli import options
 from innet.cli.background import Background, enter_background
 from innet.cli.network_choice import (
+    become_launcher,
     chosen_output,
     chosen_settings,
     chosen_topology,
-    log_as_launcher,
 )
 from innet.cli.text_output import open_console
 
@@ -84,7 +84,7 @@ def up(
         run_id=name,
         output=output,
     )
-    log_as_launcher(chosen, session.network.run_id)
+    become_launcher(chosen, session.network.run_id)
     asyncio.run(_hold(session, Announcer(console, output), background))
 
 

@@ -1,0 +1,67 @@
+"""Ctrl-C, once and again, in every state of a run: its exit status is 130, and nothing is left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+import pytest
+
+from .runs import TIMEOUT_S, read_until, started
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+STUBBORN = "trap 'echo asked to end' TERM; echo working; while true; do sleep 1; done"
+OBEDIENT = "echo working; exec sleep 600"
+PAUSE_S = 0.02
+"""Between two signals: each finds the run in another state, whatever the speed of the machine."""
+
+
+def assert_over(launcher: subprocess.Popen[str]) -> str:
+    """The run has ended as Ctrl-C asks; what it printed."""
+    said = "".join(launcher.communicate(timeout=TIMEOUT_S))
+    assert launcher.returncode == 130, said
+    assert "Traceback" not in said
+    assert "starting it again" not in said
+    return said
+
+
+@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
+@pytest.mark.parametrize("worker", [OBEDIENT, STUBBORN], ids=["obedient", "stubborn"])
+def test_one_is_enough(worker: str, mode: str) -> None:
+    with started("run", "star:2", "--mode", mode, "--", "sh", "-c", worker) as launcher:
+        read_until(launcher, "working")
+        launcher.send_signal(signal.SIGINT)
+        assert_over(launcher)
+
+
+@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
+def test_a_second_one_ends_what_does_not_obey_and_starts_nothing(mode: str) -> None:
+    with started("run", "star:2", "--mode", mode, "--", "sh", "-c", STUBBORN) as launcher:
+        read_until(launcher, "working")
+        launcher.send_signal(signal.SIGINT)
+        read_until(launcher, "asked to end")
+        launcher.send_signal(signal.SIGINT)
+        assert_over(launcher)
+
+
+def test_restarts_of_workers_end_with_the_first() -> None:
+    options = ("--max-restarts", "1000", "--elastic")
+    with started("run", "star:2", *options, "--", "sh", "-c", OBEDIENT) as launcher:
+        read_until(launcher, "working")
+        launcher.send_signal(signal.SIGINT)
+        said = assert_over(launcher)
+        assert said.count("working") <= 1  # of the other rank
+
+
+@pytest.mark.parametrize("worker", [OBEDIENT, STUBBORN], ids=["obedient", "stubborn"])
+def test_many_are_as_good_as_two(worker: str) -> None:
+    with started("run", "star:2", "--", "sh", "-c", worker) as launcher:
+        read_until(launcher, "working")
+        while launcher.poll() is None:
+            launcher.send_signal(signal.SIGINT)
+            try:
+                launcher.wait(PAUSE_S)
+            except subprocess.TimeoutExpired:
+                continue
+        assert_over(launcher)
