@@ -18,7 +18,7 @@ from torch.distributed import distributed_c10d
 from innet.errors import MismatchError, PeerError, ReductionOverflow
 from innet.torch_backend.coalescing import stop_recording
 from innet.torch_backend.launcher import calls_begun, is_told
-from innet.torch_backend.process_group import InnetProcessGroup
+from innet.torch_backend.process_group import InnetProcessGroup, fail_recv, fail_send
 
 _CALLS = {
     "all_gather": ("all_gather",),
@@ -44,6 +44,10 @@ _CALLS = {
 }
 """PyTorch's functions, and what each calls of the group."""
 
+_MESSAGES = {"send": "dst", "recv": "src"}
+"""Those that concern one other rank, and the argument that names it. A receive from any rank has no
+place among the messages of one."""
+
 _NOT_SYNCHRONISING = ("broadcast", "gather", "reduce", "scatter")
 
 _FROM_ROOT = ("broadcast_object_list", "scatter_object_list")
@@ -53,7 +57,7 @@ _FROM_ROOT = ("broadcast_object_list", "scatter_object_list")
 @functools.cache
 def watch_front_end() -> None:
     """From now on, what fails in PyTorch's functions over a group of innet fails on every rank."""
-    for name in _CALLS:
+    for name in (*_CALLS, *_MESSAGES):
         function: Any = getattr(distributed_c10d, name, None)
         while function is not None and "func" not in function.__code__.co_freevars:
             function = getattr(function, "__wrapped__", None)
@@ -84,6 +88,10 @@ def _tell_others(name: str, given: dict[str, Any], begun: int, error: BaseExcept
     if not isinstance(group, InnetProcessGroup):
         return
     stop_recording(group)
+    if name in _MESSAGES:
+        if begun == 0 and not is_told(error):
+            _fail_message(name, group, given, error)
+        return
     if is_told(error) or (begun > 0 and isinstance(error, _OF_ALL_RANKS)):
         return  # they go no further either
     left = _CALLS[name][begun:]
@@ -96,6 +104,19 @@ def _tell_others(name: str, given: dict[str, Any], begun: int, error: BaseExcept
             _failing_messages(name, group, given),
             synchronising=call not in _NOT_SYNCHRONISING,
         )
+
+
+def _fail_message(
+    name: str, group: InnetProcessGroup, given: dict[str, Any], error: BaseException
+) -> None:
+    """Give the receiver of a message an error in its place, or leave out the one to receive."""
+    peer = given.get(f"group_{_MESSAGES[name]}")
+    if peer is None and given.get(_MESSAGES[name]) is not None:
+        peer = dist.get_group_rank(group, given[_MESSAGES[name]])
+    if not isinstance(peer, int) or peer not in range(group.size()) or peer == group.rank():
+        return  # nobody waits for it
+    fail = fail_send if name == "send" else fail_recv
+    group.launcher.fail(name, error, fail(group, peer, given.get("tag", 0)))
 
 
 _OF_ALL_RANKS = (MismatchError, PeerError, ReductionOverflow)

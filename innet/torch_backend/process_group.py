@@ -51,15 +51,13 @@ _ALLTOALL = AllToAllOptions()
 _BARRIER = BarrierOptions()
 
 
-def _fail_send(
-    group: InnetProcessGroup, tensors: Sequence[torch.Tensor], dst: int, tag: int
-) -> Fail:
+def fail_send(group: InnetProcessGroup, dst: int, tag: int) -> Fail:
+    """What gives rank ``dst`` an error in place of the next message to it."""
     return lambda error: group.communicator.fail_send(dst, tag, error)
 
 
-def _fail_recv(
-    group: InnetProcessGroup, tensors: Sequence[torch.Tensor], src: int, tag: int
-) -> Fail:
+def fail_recv(group: InnetProcessGroup, src: int, tag: int) -> Fail:
+    """What drops the next message of rank ``src``."""
     return lambda _error: group.communicator.skip_recv(src, tag)
 
 
@@ -517,25 +515,25 @@ class InnetProcessGroup(ProcessGroup):
 
     # Messages.
 
-    @operation("send", fails=_fail_send)
+    @operation("send", fails=lambda group, _tensors, dst, tag: fail_send(group, dst, tag))
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int) -> CollectiveWork:
         """Send to rank ``dst``; ends when the tensor may be changed."""
         tensor = only(tensors, "send")
         call = Call(
             lambda host: [self.steps.send(host(tensor), dst, tag)],
             reads=[tensor],
-            fail=_fail_send(self, tensors, dst, tag),
+            fail=fail_send(self, dst, tag),
         )
         return self._start([call], [])
 
-    @operation("recv", fails=_fail_recv)
+    @operation("recv", fails=lambda group, _tensors, src, tag: fail_recv(group, src, tag))
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int) -> CollectiveWork:
         """Receive the next message of rank ``src`` with that tag."""
         tensor = only(tensors, "recv")
         call = Call(
             lambda host: [self.steps.receive(host(tensor), src, tag)],
             writes=[tensor],
-            fail=_fail_recv(self, tensors, src, tag),
+            fail=fail_recv(self, src, tag),
         )
         return self._start([call], [tensor], lambda: src)
 

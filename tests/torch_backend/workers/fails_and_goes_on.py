@@ -56,6 +56,19 @@ def exchanged(mine):
     return torch.cat(everybodys).tolist()
 
 
+def sent_to_0(values):
+    """Rank 1 sends each value; rank 0 and rank 1 return what came of each."""
+    outcomes = []
+    for value in values:
+        if dist.get_rank() == 1:
+            outcomes.append(outcome(lambda mine: dist.send(mine, dst=0), value))
+        elif dist.get_rank() == 0:
+            into = torch.empty(1)
+            error = outcome(lambda into: dist.recv(into, src=1), into)
+            outcomes.append(error if isinstance(error, Exception) else into.item())
+    return outcomes
+
+
 def main():
     dist.init_process_group("innet")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -79,6 +92,11 @@ def main():
         assert rank == 1 or "rank 1 (h1): " in str(failed), (name, failed)
         assert outcome(function, good) == expected, name
         assert reduced(torch.ones(1)) == [size], name
+    sent = sent_to_0(["no tensor", number, 2 * number])
+    assert rank == 2 or isinstance(sent[0], Exception), sent
+    if rank == 0:
+        assert "rank 1 (h1): send" in str(sent[0]), sent
+        assert sent[1:] == [1.0, 2.0], sent
     print("all right")
 
 
