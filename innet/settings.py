@@ -6,6 +6,7 @@ The command line sets them with ``--set transport.max_window=128``; a program pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
@@ -192,8 +193,14 @@ class RecoverySettings(_Model):
     worker_timeout_s: float = Field(
         default=30.0,
         gt=0,
-        description="silence after which a worker counts as dead, and its process is ended; inf: "
-        "never",
+        description="silence after which a worker that no neighbour hears either counts as dead, "
+        "and its process is ended; inf: never",
+    )
+    interpreter_timeout_s: float = Field(
+        default=math.inf,
+        gt=0,
+        description="the same for a worker that lives, and whose Python does not answer because a "
+        "call holds the interpreter; inf: never",
     )
     controller_restarts: int = Field(
         default=10, ge=0, description="how often a controller that died is started again"

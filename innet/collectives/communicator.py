@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -603,7 +603,7 @@ class Communicator(
             # Messages have no number that both sides know: theirs say what they were all the same.
             told = detail if seq is not None else f"{what}: {detail}"
             if status == _core.STATUS_DEADLINE_EXCEEDED:
-                told = self._who_has_ended() + told
+                told = self._with_cause(told)
             ended = error_of(status, told, what, seq, self._membership.failure, timeout_s)
             if isinstance(ended, RankFailed):
                 self._membership.heard = (detail, ended.rank)
@@ -614,17 +614,30 @@ class Communicator(
         followed = self._log.follow(what, seq)
         return Work(operation, completion or self._collector, finish, error, followed)
 
-    def _who_has_ended(self) -> str:
-        """What is to say of ranks whose process has ended, which nobody can ask any more."""
+    def _with_cause(self, missing: str) -> str:
+        """What an operation waited for in vain: the ranks that cannot answer, if there are any.
+
+        Ranks that cannot answer are the cause also where others have given up and left since.
+        """
         try:
-            ended = self._services.ended()
+            stopped = self._ranks_on(self._services.stopped())
+            ended = [] if stopped else self._ranks_on(self._services.ended())
         except ControlError:
-            return ""
-        return "".join(
-            f"rank {rank} ({node}) left the group, and its process has ended; "
-            for rank, node in enumerate(self.nodes)
-            if node in ended
+            return missing
+        if stopped:
+            who = ", ".join(f"rank {rank} ({self.nodes[rank]})" for rank in stopped)
+            cause = f"{who} did not answer (stopped, or cut off from the network)"
+            self._membership.blamed = (cause, stopped[0])
+            return cause
+        left = (
+            f"; rank {rank} ({self.nodes[rank]}) left the group, and its process has ended"
+            for rank in ended
         )
+        return missing + "".join(left)
+
+    def _ranks_on(self, nodes: Collection[str]) -> list[int]:
+        """The ranks on ``nodes``."""
+        return [rank for rank, node in enumerate(self.nodes) if node in nodes]
 
     def _object_work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
         if self._trace is not None:

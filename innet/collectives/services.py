@@ -53,6 +53,9 @@ class Services(Protocol):
     def ended(self) -> Collection[str]:
         """The hosts whose process has ended as it should."""
 
+    def stopped(self) -> Collection[str]:
+        """The hosts whose process neither answers nor sends anything."""
+
     def leave_group(self, membership: Membership) -> None:
         """This process needs nothing more of the group."""
 

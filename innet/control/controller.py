@@ -28,6 +28,7 @@ from innet.control.pools import PoolRegistry
 from innet.control.protocol import Failure, Registrations, job_message
 from innet.control.resumption import KnownJob, LaunchRecord
 from innet.control.roll_call import call_roll
+from innet.control.silent_workers import SilentWorkers
 from innet.control.survivors import Loss, Survivors
 from innet.control.worker_reports import PoolReport, WorkerReport
 from innet.errors import ControlError
@@ -47,8 +48,8 @@ class Controller:
 
     Methods for workers: ``attach``, ``detach``, ``present``, ``join_group``, ``ready_group``,
     ``group_failure``, ``shrink_group``, ``leave_group``, ``open_pool``, ``leave_pool``,
-    ``pool_members``, ``fail``, ``expel``, ``ended``, ``routes``; for all nodes: ``announce``; for
-    displays: ``groups``, ``jobs``, ``pools``.
+    ``pool_members``, ``fail``, ``expel``, ``ended``, ``stopped``, ``routes``; for all
+    nodes: ``announce``; for displays: ``groups``, ``jobs``, ``pools``.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Controller:
                 "announce": self.announce,
                 "present": self.present,
                 "ended": self.ended,
+                "stopped": self.stopped,
                 "join_group": self.join_group,
                 "ready_group": self.ready_group,
                 "group_failure": self.group_failure,
@@ -245,6 +247,11 @@ class Controller:
         with self._lock:
             failed = self._groups.failures()
             return [node for node in self._attendance.present() if node not in failed]
+
+    def stopped(self) -> list[str]:
+        """The nodes whose process neither answers nor is heard by its neighbours."""
+        silent = self._outages.silent(self._attendance.present())
+        return [node for node in silent if not self._is_heard(node)]
 
     def ended(self) -> list[str]:
         """The nodes whose process has ended as it should, and has no successor."""
@@ -457,25 +464,31 @@ class Controller:
             self._outages.on_silent,
             self._outages.on_heard,
         )
-        timeout_s = self._recovery.worker_timeout_s
-        why = (
-            f"has not answered for {timeout_s:g} s: its process is stopped, or holds Python's "
-            "interpreter"
-        )
+        workers = SilentWorkers(self._recovery, self._is_heard, self.expel)
         self._watch(
             self._attendance.present,
-            timeout_s,
-            lambda node: self.expel(node, why),
+            workers.patience_s,
+            workers.on_silent,
             lambda _node: None,
+            workers.on_answer,
         )
+
+    def _is_heard(self, host: str) -> bool:
+        """Whether the node of a worker lives, though its Python may not answer."""
+        return self._outages.hears_any(host, _neighbours(self._topology, host))
 
     def _watch(
         self,
         nodes: Callable[[], Mapping[str, int]],
         timeout_s: float,
-        on_silent: Callable[[str], None],
+        on_silent: Callable[[str], object],
         on_heard: Callable[[str], None],
+        on_answer: Callable[[str], None] = lambda _node: None,
     ) -> None:
+        def answered(node: str, said: dict[str, Any]) -> None:
+            on_answer(node)
+            self._outages.on_answer(node, said["unheard"])
+
         interval_s = self._recovery.heartbeat_interval_s
         self._heartbeats.append(
             Heartbeats(
@@ -485,7 +498,7 @@ class Controller:
                 timeout_s,
                 on_silent,
                 on_heard,
-                on_answer=lambda node, said: self._outages.on_answer(node, said["unheard"]),
+                on_answer=answered,
                 on_round=lambda slow: self._outages.on_round(
                     (*self._topology.switches, *self._attendance.present()), slow
                 ),
@@ -586,6 +599,11 @@ def _authority_of(record: LaunchRecord) -> KeyAuthority | None:
     if record.authority is None:
         return None
     return KeyAuthority.from_hex(record.authority, record.generation)
+
+
+def _neighbours(topology: Topology, node: str) -> set[str]:
+    ends = ({link.a.node, link.b.node} for link in topology.links)
+    return {end for pair in ends if node in pair for end in pair} - {node}
 
 
 def _documents(plans: Mapping[str, Plan]) -> dict[str, dict[str, Any]]:

@@ -34,7 +34,8 @@ class Heartbeats:
         connect: opens a connection to the control socket of one.
         interval_s: how often they are asked.
         timeout_s: how long they may take to answer.
-        on_silent: called with a node that has stopped to answer.
+        on_silent: called with a node that has stopped to answer; again when it takes as long once
+            more, if the result is true.
         on_heard: called with a node that answers again.
         on_answer: called with each node that has answered, and what it said.
         on_round: called when all have answered, or ``interval_s`` later, with who has not yet.
@@ -46,7 +47,7 @@ class Heartbeats:
         connect: ConnectToNode,
         interval_s: float,
         timeout_s: float,
-        on_silent: Callable[[str], None],
+        on_silent: Callable[[str], object],
         on_heard: Callable[[str], None],
         on_answer: Callable[[str, dict[str, Any]], None],
         on_round: Callable[[Collection[str]], None],
@@ -112,8 +113,7 @@ class Heartbeats:
 
     def _note(self, node: str, answer: dict[str, Any] | None) -> None:
         if answer is None:
-            if node not in self._silent:
-                self._on_silent(node)
+            if node not in self._silent and not self._on_silent(node):
                 self._silent.add(node)
             return
         if node in self._silent:

@@ -95,6 +95,16 @@ class Outages:
             self._compare_links()
             self._give_up_overdue()
 
+    def hears_any(self, node: str, neighbours: Iterable[str]) -> bool:
+        """Whether one of ``neighbours`` that answers gets packets from ``node``."""
+        with self._lock:
+            return any(self._hears(neighbour, node) for neighbour in neighbours)
+
+    def silent(self, nodes: Iterable[str]) -> list[str]:
+        """Those of ``nodes`` that have not answered in the last round."""
+        with self._lock:
+            return [node for node in nodes if node in self._slow]
+
     def forget(self, switch: str) -> None:
         """Somebody else knows what has become of ``switch``."""
         with self._lock:

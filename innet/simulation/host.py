@@ -132,6 +132,10 @@ class SimulatedHost(Services):
         """Nobody: a program's end here takes nothing away from others."""
         return frozenset()
 
+    def stopped(self) -> frozenset[str]:
+        """Nobody: programs here run in one process."""
+        return frozenset()
+
     def leave_group(self, membership: Membership) -> None:
         """Leave the group; what others may still need of it stays until all have left."""
         if self.groups.pop(membership.name, None) is not None:

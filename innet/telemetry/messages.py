@@ -32,6 +32,7 @@ EventKind = Literal[
     "slots_exhausted",
     "switch_lost",
     "switch_restored",
+    "worker_busy",
     "worker_expelled",
 ]
 

@@ -430,6 +430,10 @@ class Worker:
         """The hosts whose process has ended as it should: nobody can ask it any more."""
         return frozenset(self._controller.ask("ended"))
 
+    def stopped(self) -> frozenset[str]:
+        """The hosts whose process neither answers the controller nor sends anything."""
+        return frozenset(self._controller.ask("stopped"))
+
     def abandon_group(self, membership: Membership, why: str) -> None:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
         self._end_group(membership, why, None)
@@ -450,8 +454,8 @@ class Worker:
         for membership in memberships:
             rank = membership.rank
             cause: Failure = (f"rank {rank} ({self.config.node}) {why}", rank)
-            if of_another and membership.heard is not None:
-                cause = membership.heard
+            if of_another and (told := membership.heard or membership.blamed) is not None:
+                cause = told
                 causes.append((membership.name, membership.number, *cause))
             self._end_group(membership, *cause)
         self._failed = why

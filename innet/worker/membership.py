@@ -36,6 +36,7 @@ class Membership:
         ready: this process answers for its names.
         failure: why the group can go on no longer, if it cannot.
         heard: what ended an operation here, as another rank passed it on: nobody else may know yet.
+        blamed: why an operation did not end in time here, and the rank that it waited for in vain.
         release: frees what the node keeps for the group, once nobody needs it any more.
         on_placed: hears of :attr:`plans` with another placement, on a thread of the node's agent.
     """
@@ -50,6 +51,7 @@ class Membership:
     ready: bool = False
     failure: Failure | None = None
     heard: Failure | None = None
+    blamed: Failure | None = None
     release: Callable[[], None] = _nothing
     on_placed: Callable[[Mapping[str, Plan]], None] = _nobody
 

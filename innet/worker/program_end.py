@@ -6,7 +6,7 @@ import sys
 import threading
 from types import FrameType
 
-from innet.errors import RankFailed
+from innet.errors import DeadlineExceeded, RankFailed
 
 
 class ProgramEnd:
@@ -49,9 +49,9 @@ def describe(error: BaseException) -> str:
 
 
 def is_of_another(error: BaseException) -> bool:
-    """Whether an exception that ends the program follows from another rank's end."""
+    """Whether an exception that ends the program follows from another rank's end or absence."""
     follows: BaseException | None = error
-    while follows is not None and not isinstance(follows, RankFailed):
+    while follows is not None and not isinstance(follows, (RankFailed, DeadlineExceeded)):
         follows = follows.__cause__ or follows.__context__
     return follows is not None
 

@@ -48,6 +48,7 @@ class _Member:
         self.settings = settings
         self.trace = None
         self.gone: set[str] = set()
+        self.halted: set[str] = set()
 
     def leave_group(self, membership: Membership) -> None:
         """Nobody leaves before the cluster closes."""
@@ -72,6 +73,10 @@ class _Member:
     def ended(self) -> frozenset[str]:
         """The hosts whose process has ended."""
         return frozenset(self.gone)
+
+    def stopped(self) -> frozenset[str]:
+        """The hosts whose process does not answer."""
+        return frozenset(self.halted)
 
 
 class _Tap:

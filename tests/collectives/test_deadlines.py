@@ -72,6 +72,22 @@ def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():
             assert "rank 1 (h1) left the group, and its process has ended" in str(error)
 
 
+def test_a_rank_that_is_stopped_is_named_by_all_in_the_same_words_and_nobody_else():
+    """Also by those that give up after others have given up and left."""
+    with Cluster(load_topology("star:4"), timeout_s=1.0) as cluster:
+        cluster.end(rank=1)
+        for member in cluster.members:
+            member.halted.add("h1")
+        first, _, *later = cluster.communicators
+        told = [first.iallreduce(np.ones(3, np.float32)).exception()]
+        cluster.end(rank=0)
+        told += [other.iallreduce(np.ones(3, np.float32)).exception() for other in later]
+        for error in told:
+            assert isinstance(error, DeadlineExceeded)
+            assert "seq=0: rank 1 (h1) did not answer (stopped, or cut off" in str(error)
+            assert "rank 0" not in str(error)
+
+
 def test_the_steps_of_one_call_share_its_deadline(monkeypatch):
     clock_s = [0.0]
     given_s = []

@@ -1,0 +1,76 @@
+"""Ranks that stop, or are busy for long, in real jobs: who is named, and who is left alone."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.cli.runs import innet
+
+pytestmark = pytest.mark.slow
+
+BUSY = """
+import ctypes, innet, numpy as np
+comm = innet.init()
+if comm.rank == 1:
+    ctypes.PyDLL(None).sleep(8)  # as a long call into a library that keeps the interpreter
+print("sum", comm.allreduce(np.ones(1))[0], flush=True)
+"""
+
+STOPPED = """
+import os, signal, innet, numpy as np
+comm = innet.init(timeout_s=10)
+comm.barrier()
+if comm.rank == 1:
+    os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    comm.allreduce(np.ones(1))
+except innet.errors.DeadlineExceeded as error:
+    print("told:", error, flush=True)
+    raise
+"""
+
+
+def run(program: str, *options: str) -> tuple[str, int]:
+    done = innet(
+        "run",
+        "star:3",
+        *(word for option in options for word in ("--set", option)),
+        "--set",
+        "recovery.heartbeat_interval_s=0.2",
+        "--",
+        sys.executable,
+        "-c",
+        program,
+    )
+    return done.stdout + done.stderr, done.returncode
+
+
+def test_a_rank_in_a_call_that_holds_the_interpreter_is_waited_for() -> None:
+    said, code = run(BUSY, "recovery.worker_timeout_s=2")
+    assert code == 0, said
+    assert said.count("sum 3.0") == 3, said
+
+
+def test_a_setting_ends_such_a_rank_and_is_named() -> None:
+    said, code = run(BUSY, "recovery.worker_timeout_s=2", "recovery.interpreter_timeout_s=4")
+    assert code != 0
+    assert "RankFailed" in said, said
+    assert "rank 1 (h1) has not answered for 4 s (recovery.interpreter_timeout_s)" in said, said
+
+
+@pytest.mark.parametrize("algorithm", ["inc", "ring"])
+def test_a_timeout_names_the_rank_that_is_stopped_and_nobody_else(algorithm: str) -> None:
+    program = STOPPED.replace("timeout_s=10", f"timeout_s=10, algorithm={algorithm!r}")
+    said, _ = run(program, "recovery.worker_timeout_s=30")
+    told = [line for line in said.splitlines() if "told:" in line]
+    assert told, said
+    for line in told:
+        assert "rank 1 (h1) did not answer" in line, said
+        assert "rank 0" not in line, said
+        assert "rank 2" not in line, said
+    failed = [line for line in said.splitlines() if "RankFailed:" in line]
+    for line in failed:  # who hears from a rank that gave up before
+        assert "rank 1 (h1) did not answer" in line, said
+        assert "failed with" not in line, said
