@@ -59,29 +59,28 @@ def init(
             pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
     """
     worker = current_worker()
-    settings = worker.settings.collectives
-    grows = timeout_s is None and settings.timeout_s is None
-    timeout_s = timeout_or(timeout_s, settings.usual_timeout_s)
+    patience_s = timeout_or(timeout_s, worker.settings.collectives.usual_timeout_s)
     policy = worker.job.on_worker_death if on_death is None else checked_policy(on_death)
     algorithm = algorithm or worker.default_algorithm()
-    communicator = _communicator(
-        worker, worker.join_group(group, algorithm, nodes, timeout_s), timeout_s, policy
+    return _communicator(
+        worker, worker.join_group(group, algorithm, nodes, patience_s), timeout_s, policy
     )
-    if grows and worker.job.slowest_link_bps is not None:
-        communicator.allow_time_for_bytes(worker.job.slowest_link_bps)
-    return communicator
 
 
 def _communicator(
-    worker: Worker, membership: Membership, timeout_s: float, on_death: OnDeath
+    worker: Worker, membership: Membership, given_s: float | None, on_death: OnDeath
 ) -> Communicator:
+    """``given_s``: the timeout, where the program says it."""
+    settings = worker.settings.collectives
+    timeout_s = timeout_or(given_s, settings.usual_timeout_s)
     algorithm, name = membership.algorithm, membership.name
     chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
     variants = Variants(membership, chooser)
     communicator = Communicator(worker, membership, variants, timeout_s, on_death)
-    communicator.succeed_with(
-        lambda successor: _communicator(worker, successor, timeout_s, on_death)
-    )
+    communicator.succeed_with(lambda successor: _communicator(worker, successor, given_s, on_death))
+    slowest_bps = worker.job.slowest_link_bps
+    if given_s is None and settings.timeout_s is None and slowest_bps is not None:
+        communicator.allow_time_for_bytes(slowest_bps)
     try:
         worker.await_ready(membership, timeout_s)
     except BaseException as error:

@@ -45,7 +45,9 @@ class ProgramEnd:
 
 def describe(error: BaseException) -> str:
     """What to tell the others of an exception that ends the program."""
-    return f"failed with {type(error).__name__}: {error}".rstrip(": ")
+    # Who waited in vain for another rank has not failed itself.
+    what = "gave up" if type(error) is DeadlineExceeded else f"failed with {type(error).__name__}"
+    return f"{what}: {error}".rstrip(": ")
 
 
 def is_of_another(error: BaseException) -> bool:
