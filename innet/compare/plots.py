@@ -207,7 +207,7 @@ def plot_queues(comparison: Comparison) -> str | None:
         for axes, row in zip(panels, rows, strict=True):
             _queue_panel(axes, row, comparison.methods.index(row.method), most_drops)
             axes.set_ylim(0, 1.08 * deepest_bytes)
-            axes.set_yticks(_byte_ticks(deepest_bytes))
+            axes.set_yticks(byte_ticks(deepest_bytes))
             axes.set_xlim(0, last_s)
         panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g} s"))
         return svg_of(figure)
@@ -257,7 +257,7 @@ def _queue_panel(axes: Axes, row: Measurement, number: int, most_drops: int) -> 
         twin.grid(visible=False)
 
 
-def _byte_ticks(most_bytes: int) -> list[int]:
+def byte_ticks(most_bytes: int) -> list[int]:
     """Zero and two or three powers of two, or their multiples, up to ``most_bytes``."""
     step = 1 << max(0, most_bytes.bit_length() - 2)
     return list(range(0, most_bytes + 1, step))

@@ -7,7 +7,7 @@ from typing import Final
 from matplotlib.ticker import FuncFormatter
 
 from innet.compare.measurement import Comparison, Measurement
-from innet.compare.plots import LOST, WIDTH_IN, method_colour, new_figure, svg_of
+from innet.compare.plots import LOST, WIDTH_IN, byte_ticks, method_colour, new_figure, svg_of
 from innet.compare.quantities import format_bytes
 
 _PLACES: Final = ("local", "switches", "homes", "computed")
@@ -40,10 +40,14 @@ def plot_busiest_links(comparison: Comparison) -> str | None:
         return None
     with new_figure(WIDTH_IN, 0.9 + 0.36 * len(rows)) as figure:
         axes = figure.subplots()
+        most_bytes = 0.0
         for place, row in enumerate(rows):
             assert row.busiest_link is not None
             shown = method_colour(comparison.methods.index(row.method))
-            axes.barh(place, row.busiest_link.bytes_per_operation, height=0.66, color=shown)
+            carried_bytes = row.busiest_link.bytes_per_operation
+            axes.barh(place, carried_bytes, height=0.66, color=shown)
+            most_bytes = max(most_bytes, carried_bytes)
+        axes.set_xticks(byte_ticks(round(most_bytes)))
         axes.set_yticks(range(len(rows)), [_label(comparison, row) for row in rows])
         axes.invert_yaxis()
         axes.set_xlim(left=0)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Binary units, as sizes of tensors and queues are given.
+    """Binary units, as sizes of tensors and queues are given; decimal ones where these are round.
 
-    >>> format_bytes(16 << 20), format_bytes(1536), format_bytes(100)
-    ('16 MiB', '1.5 KiB', '100 B')
+    >>> format_bytes(16 << 20), format_bytes(1536), format_bytes(100), format_bytes(10**6)
+    ('16 MiB', '1.5 KiB', '100 B', '1 MB')
     """
     value = float(size_bytes)
+    if value >= 1000 and value % 1000 == 0 and value % 1024:
+        return _round_decimal(int(value))
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
             return f"{_rounded(value)} {unit}"
         value /= 1024
     return f"{_rounded(value)} TiB"
+
+
+def _round_decimal(size_bytes: int) -> str:
+    for exponent, unit in ((4, "TB"), (3, "GB"), (2, "MB")):
+        if size_bytes % 1000**exponent == 0:
+            return f"{size_bytes // 1000**exponent} {unit}"
+    return f"{size_bytes // 1000} kB"
 
 
 def format_rate(rate_bps: float) -> str:
