@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from innet.cli.fitted_table import FittedTable, NameCell, listed
 from innet.emulation.runs import RunRecord
 from innet.launch.run_status import RunStatus
 from innet.telemetry.embedded_broker import PASSWORD_NAME
@@ -19,14 +21,29 @@ Counters = Mapping[str, Any]
 _MIB = 1 << 20
 
 
-def runs_table(records: Iterable[RunRecord]) -> Table:
+def runs_view(records: Sequence[RunRecord], foreign: Sequence[Path]) -> RenderableType:
+    """The runs of this machine; of those of other versions of innet, where they are."""
+    parts: list[RenderableType] = [runs_table(records) if records else Text("no network is up")]
+    for directory in foreign:
+        parts.append(
+            Text(
+                f"{directory.name}: a run of another version of innet, in {directory}. That "
+                "version shows and ends it; if its processes are gone, remove the directory.",
+                style="yellow",
+            )
+        )
+    return _spaced(parts)
+
+
+def runs_table(records: Iterable[RunRecord]) -> FittedTable:
     """One line per run."""
-    table = _table("", "run", "topology", "mode", "state", "since", "pid")
+    table = FittedTable("", "run", "topology", "mode", "state", "since", "pid")
     for record in records:
         state = "[red]stale: innet down[/]" if record.is_stale else "[green]up[/]"
         age = _duration(time.time() - record.started_at)
         pid = str(record.launcher.pid)
-        table.add_row(f"[bold]{record.run_id}[/]", record.topology, record.mode, state, age, pid)
+        run, topology = NameCell(record.run_id, style="bold"), NameCell(record.topology)
+        table.add_row(run, topology, record.mode, state, age, pid)
     return table
 
 
@@ -62,26 +79,26 @@ def node_view(node: str, status: Counters) -> RenderableType:
     return _spaced(parts)
 
 
-def nodes_table(status: RunStatus) -> Table:
+def nodes_table(status: RunStatus) -> FittedTable:
     """One line per node that runs."""
-    table = _table(
+    table = FittedTable(
         "Nodes", "node", "cpu", "memory", "pending", "slots", "sums", "cached", "queued", "lost",
-        "refused",
+        "refused", less_important=("queued", "memory"),
     )  # fmt: skip
     for node, answer in status.nodes.items():
         reducer, tables = answer["reducer"], answer["node"]
         ports = [link["port"] for link in answer["links"]]
         table.add_row(
-            node,
+            NameCell(node),
             f"{answer['cpu_s']:.1f} s",
             _size(answer["resident_bytes"]),
-            str(tables["pit_entries"]),
+            _count(tables["pit_entries"]),
             f"{reducer['slots_in_use']}/{reducer['slots_in_use_max']}",
-            str(reducer["reductions_completed"]),
+            _count(reducer["reductions_completed"]),
             _size(tables["cache_bytes"]),
             _size(sum(port["depth_bytes"] for port in ports)),
-            str(sum(port["dropped_queue"] + port["dropped_loss"] for port in ports)),
-            str(_refused(answer)),
+            _count(sum(port["dropped_queue"] + port["dropped_loss"] for port in ports)),
+            _count(_refused(answer)),
         )
     return table
 
@@ -99,36 +116,36 @@ def _refused(answer: Counters) -> int:
     return sum(int(answer["node"][reason]) for reason in reasons)
 
 
-def _faces_table(status: RunStatus) -> Table:
-    table = _table(
+def _faces_table(status: RunStatus) -> FittedTable:
+    table = FittedTable(
         "Faces (in/out, queue now/deepest)", "face", "Interests", "Data", "bytes", "queue",
-        "dropped", "lost", "marked",
+        "dropped", "lost", "marked", less_important=("marked", "queue"),
     )  # fmt: skip
     for node, answer in status.nodes.items():
         for link in answer["links"]:
             port = link["port"]
             table.add_row(
-                f"{node}→{link['peer']}",
-                f"{link['interests_in']}/{link['interests_out']}",
-                f"{link['data_in']}/{link['data_out']}",
-                f"{_size(link['bytes_in'])}/{_size(link['bytes_out'])}",
-                f"{_size(port['depth_bytes'])}/{_size(port['max_depth_bytes'])}",
-                str(port["dropped_queue"]),
-                str(port["dropped_loss"]),
-                str(port["marked"]),
+                NameCell(node, link["peer"]),
+                f"{_count(link['interests_in'])}/{_count(link['interests_out'])}",
+                f"{_count(link['data_in'])}/{_count(link['data_out'])}",
+                _two_sizes(link["bytes_in"], link["bytes_out"]),
+                _two_sizes(port["depth_bytes"], port["max_depth_bytes"]),
+                _count(port["dropped_queue"]),
+                _count(port["dropped_loss"]),
+                _count(port["marked"]),
             )
     return table
 
 
-def _kernel_table(status: RunStatus) -> Table:
-    table = _table("Kernel links", "direction", "bytes", "packets", "drops", "queue")
+def _kernel_table(status: RunStatus) -> FittedTable:
+    table = FittedTable("Kernel links", "direction", "bytes", "packets", "drops", "queue")
     for entry in status.kernel_links:
         found = entry.counters
         table.add_row(
-            str(entry.link),
+            NameCell(entry.link.node, entry.link.peer),
             _size(found.bytes),
-            str(found.packets),
-            str(found.drops),
+            _count(found.packets),
+            _count(found.drops),
             _size(found.backlog_bytes),
         )
     return table
@@ -137,7 +154,7 @@ def _kernel_table(status: RunStatus) -> Table:
 def _jobs_and_groups(status: RunStatus) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if status.jobs:
-        parts.append(_jobs_table(status))
+        parts += [_jobs_table(status), _job_parts_table(status)]
     if status.groups:
         parts.append(_groups_table(status))
     if status.pools:
@@ -145,57 +162,65 @@ def _jobs_and_groups(status: RunStatus) -> list[RenderableType]:
     return parts
 
 
-def _jobs_table(status: RunStatus) -> Table:
-    """One line per job and switch that makes sums for it, or one line for the job."""
-    table = _table(
-        "Jobs", "job", "hosts", "weight", "switch", "slots", "guaranteed", "most", "refused",
-        "taken back", "pending", "cached",
+def _jobs_table(status: RunStatus) -> FittedTable:
+    table = FittedTable("Jobs", "job", "weight", "hosts")
+    for job in status.jobs:
+        table.add_row(NameCell(job["name"]), str(job["weight"]), Text(listed(job["hosts"])))
+    return table
+
+
+def _job_parts_table(status: RunStatus) -> FittedTable:
+    """One line for each node that makes sums for a job."""
+    table = FittedTable(
+        "Jobs' slots", "job", "node", "in use", "guaranteed", "most", "refused", "taken back",
+        "pending", "cached", less_important=("cached", "pending"),
     )  # fmt: skip
     for job in status.jobs:
-        named = (job["name"], ", ".join(job["hosts"]), str(job["weight"]))
-        serving = {s: part for s, part in job["parts"].items() if part["slots_guaranteed"]}
-        for switch, part in serving.items():
-            table.add_row(
-                *named,
-                switch,
-                str(part["slots_in_use"]),
-                str(part["slots_guaranteed"]),
-                str(part["slots_in_use_max"]),
-                str(part["refused_no_slot"]),
-                str(part["slots_taken_back"]),
-                str(part["pit_entries"]),
-                _size(part["cache_bytes"]),
-            )
-            named = ("", "", "")
-        if not serving:
-            table.add_row(*named, *("-",) * 8)
+        name = job["name"]
+        for node, part in job["parts"].items():
+            if part["slots_guaranteed"]:
+                table.add_row(
+                    NameCell(name),
+                    NameCell(node),
+                    str(part["slots_in_use"]),
+                    str(part["slots_guaranteed"]),
+                    str(part["slots_in_use_max"]),
+                    _count(part["refused_no_slot"]),
+                    _count(part["slots_taken_back"]),
+                    _count(part["pit_entries"]),
+                    _size(part["cache_bytes"]),
+                )
+                name = ""
     return table
 
 
-def _groups_table(status: RunStatus) -> Table:
-    table = _table("Groups", "job", "group", "algorithm", "ranks", "joined")
+def _groups_table(status: RunStatus) -> FittedTable:
+    table = FittedTable("Groups", "job", "group", "algorithm", "joined", "ranks")
     for group in status.groups:
         joined = f"{len(group['joined'])} of {len(group['ranks'])}"
-        ranks = ", ".join(group["ranks"])
-        table.add_row(group["job"], group["name"], group["algorithm"], ranks, joined)
+        ranks = Text(listed(group["ranks"]))
+        table.add_row(
+            NameCell(group["job"]), NameCell(group["name"]), group["algorithm"], joined, ranks
+        )
     return table
 
 
-def _pools_table(status: RunStatus) -> Table:
+def _pools_table(status: RunStatus) -> FittedTable:
     """One line per member, with what the pool has in the switches' caches on the first."""
-    table = _table("Pools", "tenant", "weight", "member", "offers", "cached", "pending")
+    table = FittedTable("Pools", "tenant", "weight", "member", "offers", "cached", "pending")
     for pool in status.pools:
         switches = [
             part for node, part in pool["parts"].items() if status.nodes[node]["kind"] == "switch"
         ]
-        named = (pool["tenant"], str(pool["weight"]))
+        named = (NameCell(pool["tenant"]), str(pool["weight"]))
         used = (
             _size(sum(part["cache_bytes"] for part in switches)),
             str(sum(part["pit_entries"] for part in switches)),
         )
         for node, capacity_bytes in pool["members"].items():
-            table.add_row(*named, node, _size(capacity_bytes) if capacity_bytes else "-", *used)
-            named, used = ("", ""), ("", "")
+            offered = _size(capacity_bytes) if capacity_bytes else "-"
+            table.add_row(*named, NameCell(node), offered, *used)
+            named, used = (NameCell(""), ""), ("", "")
     return table
 
 
@@ -209,20 +234,20 @@ def _counters_table(title: str, counters: Counters) -> Table:
     return table
 
 
-def _routes_table(status: Counters) -> Table:
-    table = _table("Routes", "prefix", "to", "cost")
+def _routes_table(status: Counters) -> FittedTable:
+    table = FittedTable("Routes", "prefix", "to", "cost")
     peers = {link["face"]: link["peer"] for link in status["links"]}
     for prefix, face, cost in status["routes"]:
-        table.add_row(prefix, peers.get(face, f"face {face}"), str(cost))
+        table.add_row(NameCell(prefix), NameCell(peers.get(face, f"face {face}")), str(cost))
     return table
 
 
-def _rules_table(rules: Sequence[Counters]) -> Table:
-    table = _table("Rules", "group", "makes", "of", "for")
+def _rules_table(rules: Sequence[Counters]) -> FittedTable:
+    table = FittedTable("Rules", "group", "makes", "for", "of")
     for rule in rules:
         operands = " + ".join(f"{interval} at {hint}" for interval, hint in rule["operands"])
         purpose = "everybody" if rule["primary"] else "itself"
-        table.add_row(rule["group"], rule["interval"], operands, purpose)
+        table.add_row(NameCell(rule["group"]), rule["interval"], purpose, Text(operands))
     return table
 
 
@@ -253,9 +278,7 @@ def _ndn_addresses(status: RunStatus) -> str:
     for node, answer in status.nodes.items():
         for uri in answer["listeners"]:
             by_pattern.setdefault(uri.replace(f"/{node}.ndn", "/NODE.ndn"), []).append(node)
-    return "".join(
-        f"\nNDN: {uri} ({', '.join(nodes)})" for uri, nodes in sorted(by_pattern.items())
-    )
+    return "".join(f"\nNDN: {uri} ({listed(nodes)})" for uri, nodes in sorted(by_pattern.items()))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -278,7 +301,26 @@ def _size(size_bytes: int) -> str:
         return f"{size_bytes} B"
     if size_bytes < 10 * _MIB:
         return f"{size_bytes / 1024:.0f} KiB"
-    return f"{size_bytes / _MIB:.0f} MiB"
+    if size_bytes < 10_000 * _MIB:
+        return f"{size_bytes / _MIB:.0f} MiB"
+    return f"{size_bytes / _MIB / 1024:.0f} GiB"
+
+
+def _two_sizes(first_bytes: int, second_bytes: int) -> str:
+    """``13/14 MiB``: the unit once where it is the same."""
+    first, second = _size(first_bytes), _size(second_bytes)
+    number, unit = first.split(" ")
+    return f"{number}/{second}" if second.endswith(f" {unit}") else f"{first}/{second}"
+
+
+def _count(number: int) -> str:
+    """Exact below 10,000; then in thousands, millions or thousand millions."""
+    if number < 10_000:
+        return str(number)
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if number >= size:
+            return f"{number / size:.1f}{letter}"
+    return f"{number / 1e3:.0f}k"
 
 
 def _duration(duration_s: float) -> str:

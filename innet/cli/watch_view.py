@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from innet.cli.fitted_table import FittedTable, NameCell, shortened
+from innet.cli.scrolled_screen import ScrolledScreen
+from innet.quantities import counted
 from innet.telemetry.feed import NodeFeed, RunFeed
 from innet.telemetry.messages import Event
 
 _EVENTS_SHOWN = 12
-_REFRESHES_PER_S = 4
+_SOURCE_WIDTH = 10
 _STATE_STYLES = {"up": "green", "stopped": "yellow", "gone": "bold red"}
 _ALARMING = frozenset(
     {
@@ -76,12 +77,7 @@ class LiveScreen:
     def __init__(self, console: Console, feed: RunFeed) -> None:
         self._feed = feed
         self._note = ""
-        self._live = Live(
-            console=console,
-            screen=True,
-            refresh_per_second=_REFRESHES_PER_S,
-            get_renderable=lambda: live_view(self._feed, self._note),
-        )
+        self._screen = ScrolledScreen(console, lambda: live_view(self._feed, self._note))
 
     def on_event(self, event: Event) -> None:
         """The feed has it; nothing goes on to be wrong with the view."""
@@ -92,11 +88,11 @@ class LiveScreen:
         self._note = note
 
     def __enter__(self) -> Self:
-        self._live.start(refresh=True)
+        self._screen.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._screen.__exit__()
 
 
 def live_view(feed: RunFeed, note: str = "") -> RenderableType:
@@ -114,9 +110,8 @@ def event_line(event: Event) -> Text:
     """One event: when, where, what."""
     at = time.strftime("%H:%M:%S", time.localtime(event.time_s))
     style = "red" if event.kind in _ALARMING else "cyan"
-    return Text.assemble(
-        (at, "dim"), f" {event.source:10} ", (f"{event.kind:18} ", style), event.message
-    )
+    source = f" {shortened(event.source, _SOURCE_WIDTH):{_SOURCE_WIDTH}} "
+    return Text.assemble((at, "dim"), source, (f"{event.kind:18} ", style), event.message)
 
 
 def _heading(feed: RunFeed, note: str) -> Text:
@@ -124,7 +119,7 @@ def _heading(feed: RunFeed, note: str) -> Text:
     if launcher is None:
         return Text(note or "waiting for the run to publish", style="dim")
     state = (launcher.state, _STATE_STYLES[launcher.state])
-    about = f": {launcher.topology}, {launcher.mode}, {len(launcher.nodes)} nodes, "
+    about = f": {launcher.topology}, {launcher.mode}, {counted(len(launcher.nodes), 'node')}, "
     return Text.assemble((launcher.run, "bold"), about, state, *_away(feed), (f"  {note}", "dim"))
 
 
@@ -135,24 +130,21 @@ def _away(feed: RunFeed) -> Iterable[tuple[str, str]]:
         yield "gone", _STATE_STYLES["gone"]
 
 
-def _nodes_table(feed: RunFeed) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("node", "state"):
-        table.add_column(column)
-    for column in (
-        "in", "out", "queue", "dropped", "slots", "sums/s", "pending", "cpu", "memory", "refused",
-    ):  # fmt: skip
-        table.add_column(column, justify="right")
+def _nodes_table(feed: RunFeed) -> FittedTable:
+    table = FittedTable(
+        "", "node", "state", "in", "out", "queue", "dropped", "slots", "sums/s", "pending", "cpu",
+        "memory", "refused", less_important=("memory", "pending", "queue", "dropped"),
+    )  # fmt: skip
     order = feed.launcher.nodes if feed.launcher is not None else ()
     for name in (*order, *(name for name in feed.nodes if name not in order)):
         if name in feed.nodes:
-            table.add_row(name, *_cells(feed.nodes[name]))
+            table.add_row(NameCell(name), *_cells(feed.nodes[name]))
     return table
 
 
 def _cells(node: NodeFeed) -> Iterable[RenderableType]:
     state = "?" if node.status is None else node.status.state
-    yield Text(state, style=_STATE_STYLES.get(state, "dim"))
+    yield f"[{_STATE_STYLES.get(state, 'dim')}]{state}[/]"
     counters = node.counters
     if counters is None or state != "up":
         return

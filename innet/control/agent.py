@@ -15,6 +15,7 @@ from innet.control.protocol import JobMessage, PoolMessage, Registrations, RuleM
 from innet.control.server import ControlServer
 from innet.emulation.node_config import NodeConfig
 from innet.errors import ControlError, SecurityError
+from innet.quantities import counted
 from innet.security.key import node_certificate_name
 from innet.telemetry.events import report
 
@@ -203,7 +204,7 @@ class NodeAgent:
             rule = RuleMessage.model_validate(document)
             operands = [(interval, f"/n/{node}") for interval, node in rule.operands]
             self._node.install_rule(group, rule.interval, operands, rule.primary)
-        count = "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
+        count = counted(len(rules), "rule")
         what = f"{count} of {group} on {self._config.node}"
         self._ruled.add(group)
         report("rules_installed", what, group=group, rules=len(rules), job=job_of(group))

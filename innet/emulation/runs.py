@@ -215,6 +215,19 @@ def list_runs() -> list[RunRecord]:
     return sorted(records, key=lambda record: record.started_at)
 
 
+def foreign_runs() -> list[Path]:
+    """The directories of runs of other versions of innet, which :func:`list_runs` leaves out."""
+    found = []
+    for path in runs_directory().glob(f"[!.]*/{_RECORD_NAME}"):
+        try:
+            RunRecord.model_validate_json(path.read_bytes())
+        except ValidationError:
+            found.append(path.parent)
+        except OSError:  # it has ended meanwhile
+            continue
+    return sorted(found)
+
+
 def find_run(run_id: str | None = None) -> RunRecord:
     """The run with that id, or without an id the only one that is live.
 

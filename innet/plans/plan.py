@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from innet.errors import PlanError
 from innet.plans.expression import Interval, is_partition
+from innet.quantities import counted
 
 
 class Placed(NamedTuple):
@@ -151,7 +152,8 @@ class Plan:
 
     def describe(self) -> str:
         """The plan as text for a person: roots, then the rules of each node."""
-        lines = [f"{self.algorithm}: {self.size} ranks, {len(self.rules)} rules"]
+        ranks, rules_made = counted(self.size, "rank"), counted(len(self.rules), "rule")
+        lines = [f"{self.algorithm}: {ranks}, {rules_made}"]
         lines += [f"  {line}" for line in self.why.splitlines()]
         lines.append("roots: " + ", ".join(str(root) for root in self.roots))
         for node, rules in self._rules_at.items():

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TransferS
 from innet.cli import options
 from innet.cli.text_output import open_console, say
 from innet.cli.trusted_keys import Trust, trust_of
+from innet.quantities import counted
 
 if TYPE_CHECKING:
     from innet.ndn.objects import FetchedObject
@@ -58,7 +59,8 @@ def fetch(
     elapsed_s = time.monotonic() - started_s
     mbit_per_s = fetched.size_bytes * 8e-6 / max(elapsed_s, 1e-9)
     say(
-        f"{fetched.name}: {fetched.size_bytes} bytes in {fetched.segments} segments, "
+        f"{fetched.name}: {counted(fetched.size_bytes, 'byte')} in "
+        f"{counted(fetched.segments, 'segment')}, "
         f"{elapsed_s:.2f} s, {mbit_per_s:.1f} Mbit/s",
         err=True,
     )

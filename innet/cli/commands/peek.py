@@ -10,6 +10,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.text_output import say
+from innet.quantities import counted
 
 if TYPE_CHECKING:
     from innet.ndn import ReceivedData
@@ -49,8 +50,9 @@ def peek(
     if verbose:
         signer = data.key_name or "no key"
         say(
-            f"{data.name}: {len(data.content)} bytes, content type {data.content_type}, fresh for "
-            f"{data.freshness_s:g} s, signature type {data.signature_type} by {signer}",
+            f"{data.name}: {counted(len(data.content), 'byte')}, "
+            f"content type {data.content_type}, "
+            f"fresh for {data.freshness_s:g} s, signature type {data.signature_type} by {signer}",
             err=True,
         )
     sys.stdout.buffer.write(data.wire if packet else data.content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,8 @@ EXAMPLES = options.examples(
 )
 
 _REFRESH_S = 1.0
+_WIDTH_OF_FILES = 200
+"""Names in files and pipes are whole."""
 
 
 def status(
@@ -43,25 +46,27 @@ def status(
         say(_json(run_id, node))
         return
 
-    from rich.live import Live
+    from innet.cli.scrolled_screen import ScrolledScreen
 
     console = open_console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH_OF_FILES
     if not watch:
         console.print(_view(run_id, node))
         return
-    with Live(_view(run_id, node), console=console, auto_refresh=False, screen=True) as live:
+    shown = [_view(run_id, node)]
+    with ScrolledScreen(console, lambda: shown[0]):
         while True:
             time.sleep(_REFRESH_S)
-            live.update(_view(run_id, node), refresh=True)
+            shown[0] = _view(run_id, node)
 
 
 def _view(run_id: str | None, node: str | None) -> RenderableType:
-    from innet.cli.run_tables import node_view, run_view, runs_table
-    from innet.emulation.runs import list_runs
+    from innet.cli.run_tables import node_view, run_view, runs_view
+    from innet.emulation.runs import foreign_runs, list_runs
 
     if run_id is None and node is None:
-        records = list_runs()
-        return runs_table(records) if records else "no network is up"
+        return runs_view(list_runs(), foreign_runs())
     found = _read(run_id)
     return run_view(found) if node is None else node_view(node, _answer_of(found, node))
 
@@ -69,11 +74,12 @@ def _view(run_id: str | None, node: str | None) -> RenderableType:
 def _json(run_id: str | None, node: str | None) -> str:
     import json
 
-    from innet.emulation.runs import list_runs
+    from innet.emulation.runs import foreign_runs, list_runs
 
     if run_id is None and node is None:
+        others = [{"run_id": path.name, "run_dir": str(path)} for path in foreign_runs()]
         runs = [{**r.model_dump(mode="json"), "stale": r.is_stale} for r in list_runs()]
-        return json.dumps({"runs": runs}, indent=2)
+        return json.dumps({"runs": runs, "of_other_versions": others}, indent=2)
     found = _read(run_id)
     if node is None:
         return found.model_dump_json(indent=2)

@@ -10,6 +10,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.text_output import say, write_text
+from innet.quantities import counted
 
 if TYPE_CHECKING:
     from innet.trust.facts import Facts
@@ -33,7 +34,7 @@ def check(
     from innet.trust.policy import Policy
 
     loaded = Policy.load(policy)
-    say(f"{policy}: {len(loaded.rules())} rules: {', '.join(loaded.rules())}")
+    say(f"{policy}: {counted(len(loaded.rules()), 'rule')}: {', '.join(loaded.rules())}")
     say(f"anchors: {', '.join(sorted(loaded.roots)) or 'none'}")
     if not loaded.roots:
         say("warning: no rule names a key that may sign, so nobody may sign anything", err=True)
