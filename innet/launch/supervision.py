@@ -24,8 +24,8 @@ _RESTARTS_OF_SERVERS = 1_000_000
 """As good as without limit: what counts is how many in a row failed at once."""
 _FAILED_STARTS = 5
 """A server that died so often in a row soon after its start is not started again."""
-_STEADY_S = 60.0
-"""A server that lived for so long has started."""
+_STEADY_S = 600.0
+"""A server that lived for so long has started; large models take minutes to load."""
 _FIRST_PAUSE_S = 0.1
 
 StartWorker = Callable[[str, int], SupervisedProcess]

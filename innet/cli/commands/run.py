@@ -112,8 +112,8 @@ def run(
             "--serve",
             help="The workers are servers that do not need each other, such as inference engines: "
             "one that dies is started anew, up to [cyan]--max-restarts[/] times (by default "
-            "without limit, unless it dies 6 times in a row within a minute of its start), and the "
-            "others go on",
+            "without limit, unless it dies 6 times in a row within 10 minutes of its start), "
+            "and the others go on",
         ),
     ] = False,
     threads: Annotated[

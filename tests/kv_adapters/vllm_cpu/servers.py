@@ -81,10 +81,12 @@ class Servers:
         self._port = port
         self.output = output
 
-    def wait_until_ready(self, host: int) -> None:
-        """Wait until a host's server answers."""
+    def wait_until_ready(self, host: int, *, first_start: bool = False) -> None:
+        """Wait until a host's server answers; at its first start it must not fail before."""
         while not self._is_ready(host):
-            assert self._run.poll() is None, self.output.read_text()[-5000:]
+            output = self.output.read_text()
+            assert self._run.poll() is None, output[-5000:]
+            assert not first_start or "starting it anew" not in output, output[-5000:]
             threading.Event().wait(_POLL_S)
 
     def answer(self, host: int, prompt: str) -> str:
@@ -179,7 +181,7 @@ def running_servers(folder: Path) -> Iterator[Servers]:
         servers = Servers(run, model, port, output)
         stack.callback(servers.close)
         for host in range(HOSTS):
-            servers.wait_until_ready(host)
+            servers.wait_until_ready(host, first_start=True)
         yield servers
 
 
