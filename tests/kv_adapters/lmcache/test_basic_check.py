@@ -12,6 +12,7 @@ pytest.importorskip("lmcache", reason="LMCache is not installed here: `make kv-a
 from tests.kv_adapters.running import run_on_two_hosts
 
 KEYS = 3
+# The checkers name a model by a path that does not exist: its weights have to be vouched for.
 CONFIG = """
 chunk_size: 256
 local_cpu: false
@@ -22,12 +23,13 @@ extra_config:
   remote_storage_plugin.innet.module_path: innet.kv.adapters.lmcache
   remote_storage_plugin.innet.class_name: InnetConnectorAdapter
   remote_storage_plugin.innet.tenant: acme
+  remote_storage_plugin.innet.weights: none
 """
 L2 = {
     "type": "plugin",
     "module_path": "innet.kv.adapters.lmcache",
     "class_name": "InnetL2Adapter",
-    "adapter_params": {"tenant": "acme"},
+    "adapter_params": {"tenant": "acme", "weights": "none"},
 }
 
 
