@@ -94,6 +94,12 @@ class BlockPlaces(BaseModel):
     late: int = Field(description="of these, asked for in vain until their deadline")
     puts: int = Field(description="brought to homes")
     lost_puts: int = Field(description="that did not come there")
+    one_store_rate: float | None = Field(
+        default=None, description="hit rate of one store with all memory, one request at a time"
+    )
+    ideal_rate: float | None = Field(
+        default=None, description="hit rate of one store with memory for all blocks"
+    )
 
     @computed_field  # type: ignore[prop-decorator]
     @property

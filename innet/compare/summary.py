@@ -78,6 +78,11 @@ def _replays(measurements: list[Measurement]) -> list[str]:
         sentence = (
             f"{m.title}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
         )
+        if m.blocks.one_store_rate is not None and m.blocks.ideal_rate is not None:
+            sentence += (
+                f" (one store with all memory: {m.blocks.one_store_rate:.1%}, with memory for all "
+                f"blocks: {m.blocks.ideal_rate:.1%})"
+            )
         if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
             carried = format_bytes(m.busiest_link.bytes_per_operation)
             sentence += f"; {m.busiest_link}, the busiest link, carries {carried} a request"

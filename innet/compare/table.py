@@ -59,17 +59,18 @@ def columns_of(comparison: Comparison) -> list[str]:
     return [name for name in _COLUMNS if name not in absent]
 
 
-_BLOCK_COLUMNS = ("hits", "local", "switches", "homes", "computed", "late")
+_BLOCK_COLUMNS = ("hits", "one store", "ideal", "local", "switches", "homes", "computed", "late")
 _COLUMNS = (
     "size", "method", "median", "p10 to p90", "p95", "bandwidth", "bound", "ratio", "busiest link",
     "deepest queue", "drops", "resent", "slots", "cpu", *_BLOCK_COLUMNS,
 )  # fmt: skip
 _MAIN_COLUMNS = (
-    "size", "method", "median", "bound", "ratio", "deepest queue", "drops", "hits", "computed",
+    "size", "method", "median", "bound", "ratio", "deepest queue", "drops", "hits", "one store",
+    "ideal", "computed",
 )  # fmt: skip
 _REPLAY_COLUMNS = (
-    "size", "method", "hits", "local", "switches", "homes", "computed", "late", "median", "p95",
-    "busiest link", "drops", "resent",
+    "size", "method", "hits", "one store", "ideal", "local", "switches", "homes", "computed",
+    "late", "median", "p95", "busiest link", "drops", "resent",
 )  # fmt: skip
 
 
@@ -103,4 +104,8 @@ def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
     asked = max(blocks.asked, 1)
     places = (blocks.local, blocks.switches, blocks.homes, blocks.computed)
     shares = [f"{count / asked:.3f}" for count in places]
-    return (f"{blocks.hit_rate:.3f}", *shares, str(blocks.late))
+    references = (
+        _ABSENT if rate is None else f"{rate:.3f}"
+        for rate in (blocks.one_store_rate, blocks.ideal_rate)
+    )
+    return (f"{blocks.hit_rate:.3f}", *references, *shares, str(blocks.late))

@@ -10,7 +10,7 @@ import pytest
 
 from innet.kv.block_store import BlockStore
 from innet.kv.eviction import POLICIES, PolicyName
-from innet.kv.replay import hit_rate
+from innet.kv.replay import ReferenceRates, hit_rate
 from innet.kv.traces import Request, load_trace
 
 SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
@@ -45,6 +45,14 @@ def test_no_policy_gives_more_than_a_store_for_all(
     most = hit_rate(requests, BlockStore(None))
     assert 0 < hit_rate(requests, BlockStore(400, policy)) < most
     assert hit_rate(requests, BlockStore(100_000, policy)) == most
+
+
+def test_references_are_one_store_of_that_memory_and_one_for_all() -> None:
+    prompts = [Request(0.0, 1024, 1, (bytes([n % 3]), bytes([n % 3, 1]))) for n in range(9)]
+    # Two of three prompts fit: with LRU, each goes before it is asked for again.
+    assert ReferenceRates.of(prompts, 4, "lru") == ReferenceRates(0.0, 6 / 9)
+    assert ReferenceRates.of(prompts, 6, "lru", warm_up=3) == ReferenceRates(1.0, 1.0)
+    assert ReferenceRates.of(prompts, None, "lru") == ReferenceRates(6 / 9, 6 / 9)
 
 
 @pytest.mark.skipif(

@@ -4,6 +4,6 @@
 * ``statistics`` is counted on the workers, ``counts`` is what comes of it: blocks by place.
 """
 
-from innet.kv.replay.single_store import hit_rate
+from innet.kv.replay.single_store import ReferenceRates, hit_rate
 
-__all__ = ["hit_rate"]
+__all__ = ["ReferenceRates", "hit_rate"]

@@ -124,6 +124,7 @@ def _blocks(jobs: Sequence[JobResult]) -> BlockPlaces | None:
     counts = [job.blocks for job in jobs if job.blocks is not None]
     if not counts:
         return None
+    references = jobs[0].references  # no seed changes the requests
     by_switch: dict[str, float] = defaultdict(float)
     for one in counts:
         for switch, blocks in one.by_switch.items():
@@ -137,6 +138,8 @@ def _blocks(jobs: Sequence[JobResult]) -> BlockPlaces | None:
         late=sum(one.late for one in counts),
         puts=sum(one.puts for one in counts),
         lost_puts=sum(one.lost_puts for one in counts),
+        one_store_rate=None if references is None else references.one_store,
+        ideal_rate=None if references is None else references.ideal,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from innet.compare.measurement import LinkTraffic, QueueSeries
+from innet.kv.replay import ReferenceRates
 from innet.kv.replay.counts import BlockCounts
 from innet.simulation.event_schedule import Applied
 
@@ -23,6 +24,7 @@ class JobResult:
         correct: whether every result was right.
         failure: why it ended early, if it did.
         blocks: where blocks were found, in a replay of requests.
+        references: what one store finds in the same replay.
     """
 
     job: str
@@ -34,6 +36,7 @@ class JobResult:
     correct: bool
     failure: str | None
     blocks: BlockCounts | None = None
+    references: ReferenceRates | None = None
 
 
 @dataclass(frozen=True)

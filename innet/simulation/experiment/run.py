@@ -133,6 +133,7 @@ class _Run:
             correct=program.record.correct,
             failure=self._failures.get(program.name),
             blocks=program.blocks,
+            references=program.references,
         )
 
     def _deepest_queue(self) -> QueueSeries | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from innet.errors import WorkloadError
+from innet.kv.replay import ReferenceRates
 from innet.kv.replay.counts import BlockCounts
 from innet.simulation.baselines.algorithms import is_baseline
 from innet.simulation.baselines.tcp_group import TcpGroup
@@ -116,6 +117,11 @@ class Program(ABC):
     @property
     def blocks(self) -> BlockCounts | None:
         """Where blocks were found so far, in a replay of requests."""
+        return None
+
+    @property
+    def references(self) -> ReferenceRates | None:
+        """What one store finds in the same replay of requests."""
         return None
 
     @property

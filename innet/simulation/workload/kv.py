@@ -98,6 +98,11 @@ class KvSpecification(JobFields):
             raise ValueError(why)
         return self
 
+    @property
+    def cache_blocks(self) -> int | None:
+        """Blocks that the cluster has memory for; ``None``: all."""
+        return None if self.cache is None else self.cache // self.block
+
     def why_no_cache_of(self, cache_bytes: int | None) -> str | None:
         """Why the cluster's memory cannot be so large; ``None`` if it can."""
         if cache_bytes is None or cache_bytes >= self.block:

@@ -17,6 +17,7 @@ from innet.emulation.node_config import Mode
 from innet.emulation.output import OutputSink
 from innet.errors import EmulationError
 from innet.kv.designs import Design
+from innet.kv.replay import ReferenceRates
 from innet.kv.replay.assignment import requests_of
 from innet.kv.replay.counts import BlockCounts
 from innet.kv.replay.emulated.conversation import Done, Go, Part, Ready, Served, WrittenRequest
@@ -267,6 +268,9 @@ class _Replay:
             correct=heard.statistics.wrong == 0,
             failure=self._failure(),
             blocks=BlockCounts.of(heard.statistics, heard.served, hits),
+            references=ReferenceRates.of(
+                self._requests, written.cache_blocks, self._plan.policy, written.warm_up
+            ),
         )
         return RunResult(
             seed=self._task.seed,

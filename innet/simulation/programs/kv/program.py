@@ -7,6 +7,7 @@ from functools import partial
 
 from innet.errors import KVError, WorkloadError
 from innet.kv.designs import DESIGNS, NETWORK, Design
+from innet.kv.replay import ReferenceRates
 from innet.kv.replay.assignment import requests_of
 from innet.kv.replay.contents import SyntheticContents
 from innet.kv.replay.counts import BlockCounts
@@ -102,6 +103,13 @@ class KvProgram(Program):
         """Where the blocks of the timed requests were found."""
         given = self._given - self._served_before
         return BlockCounts.of(self._statistics, given, self._switch_hits.since_begin())
+
+    @property
+    def references(self) -> ReferenceRates:
+        """What one store finds."""
+        return ReferenceRates.of(
+            self._requests, self._written.cache_blocks, self._plan.policy, self._written.warm_up
+        )
 
     async def _serve(self, worker: ReplayWorker, request: Request, number: int) -> None:
         timed = number >= self._written.warm_up
