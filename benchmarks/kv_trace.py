@@ -6,6 +6,8 @@ python benchmarks/kv_trace.py --quick
 * ``one_store_*``: one store with LRU for all requests.
 * ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
   (:mod:`innet.kv.replay.block_model`): no time, no overlap.
+* ``chats_*``, ``agents_*``, ``documents_*``: the same for generated requests
+  (:mod:`innet.kv.traces.generated`), whose blocks are used again in other ways.
 * ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
   which says what the model is worth.
 * ``hot_prefix_copies``: how often the link of the host that computed a prompt carries each of its
@@ -34,6 +36,7 @@ from innet.kv.replay import hit_rate
 from innet.kv.replay.block_model import BlockModel, busiest_link
 from innet.kv.replay.plan import ReplayPlan, with_switch_memory
 from innet.kv.traces import Request, load_trace
+from innet.kv.traces.generated import GENERATED
 from innet.quantities import parse_size_bytes
 from innet.settings import Settings
 from innet.simulation.experiment.outcome import outcome
@@ -67,6 +70,9 @@ def main() -> None:
         "--block", type=quantity(parse_size_bytes), default=64 << 10, help="default 64KiB"
     )
     parser.add_argument(
+        "--generated", type=int, help="requests of each generated trace; default 6000, quick: 300"
+    )
+    parser.add_argument(
         "--part", type=int, help="requests to simulate packet by packet; default 300, quick: 50"
     )
     arguments = parser.parse_args()
@@ -84,6 +90,13 @@ def main() -> None:
             figures |= await asyncio.to_thread(
                 modelled, requests, topology, arguments, memory, f"modelled_{memory}"
             )
+        for name, generate in GENERATED.items():
+            progress(0.0, f"{name}, block by block")
+            made = generate(arguments.generated or (300 if arguments.quick else 6000))
+            for memory in (4000, 10_000):
+                figures |= await asyncio.to_thread(
+                    modelled, made, topology, arguments, memory, f"{name}_{memory}"
+                )
         comparison = await simulated(topology, arguments, benchmark, progress)
         benchmark.show(comparison)
         part = requests[: part_of(arguments)]
@@ -115,7 +128,10 @@ def modelled(
     key: str,
 ) -> Figures:
     """The designs block by block; ``network`` without the switches' part as well."""
-    figures: Figures = {}
+    figures: Figures = {
+        f"{key}_one_store_hit_rate": hit_rate(requests, BlockStore(memory_blocks)),
+        f"{key}_ideal_hit_rate": hit_rate(requests, BlockStore(None)),
+    }
     written = {"": "", "_without_switches": ",switch-share=0"}
     cases = [(design, "") for design in DESIGNS] + [("network", "_without_switches")]
     for design, suffix in cases:

@@ -39,6 +39,11 @@ class BlockStore:
             self._policy.use(block)
         return True
 
+    def demote(self, block: bytes) -> None:
+        """Let a block that is kept be the next to go, unless it is asked for before."""
+        if self._policy is not None:
+            self._policy.demote(block)
+
     def put(self, block: bytes, depth: int) -> list[bytes]:
         """Keep a block; what had to go for it. It may be the block itself.
 

@@ -23,8 +23,10 @@ DESIGNS: Final = {
 _POLICY_OPTION: Final = "policy="
 
 _USUAL_SHARES: Final = {NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
-"""Of workers and switches: those with the most hits in Mooncake's conversation trace, but for what
-they cost on the links (docs/kv-replay.md)."""
+"""Of workers and switches (docs/kv-replay.md). With ``network``, worker and home of a host share
+one store unless a worker's share is given."""
+
+_USUAL_POLICIES: Final[dict[str, PolicyName]] = {NETWORK: "second-use"}
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,17 @@ class Design:
 
     Attributes:
         name: one of :data:`DESIGNS`.
-        policy: what workers and homes drop first; ``None``: what the job says.
+        policy: what workers and homes drop first; ``None``: what the job says, or else
+            :attr:`usual_policy`.
     """
 
     name: str
     policy: PolicyName | None = None
+
+    @property
+    def usual_policy(self) -> PolicyName:
+        """The policy with the most hits over traces of different reuse (docs/kv-replay.md)."""
+        return _USUAL_POLICIES.get(self.name, "lru")
 
     @classmethod
     def parse(cls, text: str) -> Design:

@@ -89,6 +89,7 @@ def with_pools(
     settings: PoolSettings | None = None,
     tenant: str = TENANT,
     policy: PolicyName = "lru",
+    shared: bool = False,
 ) -> None:
     """Run ``work`` with pools at ``user`` and ``other``, and at members ``h0`` and so on.
 
@@ -101,6 +102,7 @@ def with_pools(
         settings: of all pools.
         tenant: whose they are.
         policy: of all memory.
+        shared: a member has one store, of ``blocks``, for itself and for others.
     """
 
     async def tiers(name: str, capacity_bytes: int, disks: Disks | None) -> TieredStore:
@@ -118,15 +120,13 @@ def with_pools(
 
     async def whole() -> None:
         fabric = FakeFabric(offered_bytes, others=("user", "other"), tenant=tenant)
-        pools = {
-            node: BlockPool(
-                fabric.network(node),
-                local=await local_tiers(node),
-                offered=await offered_tiers(node),
-                settings=settings,
+        pools = {}
+        for node in fabric.nodes:
+            offered = await offered_tiers(node)
+            local = offered if shared and offered is not None else await local_tiers(node)
+            pools[node] = BlockPool(
+                fabric.network(node), local=local, offered=offered, settings=settings
             )
-            for node in fabric.nodes
-        }
         async with AsyncExitStack() as stack:
             for pool in pools.values():
                 await stack.enter_async_context(pool)

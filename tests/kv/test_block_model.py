@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from innet.kv.block_store import BlockStore
+from innet.kv.designs import Design
 from innet.kv.prefill import PrefillCost
 from innet.kv.replay import hit_rate
 from innet.kv.replay.block_model import BlockModel, busiest_link
-from innet.kv.replay.plan import ReplayPlan
+from innet.kv.replay.plan import ReplayPlan, with_switch_memory
 from innet.kv.traces import Request
+from innet.kv.traces.generated import GENERATED
+from innet.simulation.workload.kv import KvSpecification
 from innet.topology import load_topology
 
 TOPOLOGY = load_topology("leaf-spine:4x2x4")
@@ -74,6 +77,26 @@ def test_what_a_producer_has_dropped_is_computed_again() -> None:
     model = BlockModel(TOPOLOGY, plan("network", worker_blocks=2, home_blocks=0), HOSTS)
     model.replay([prompt(1, 2, 3), prompt(1, 2, 3)])
     assert model.counts.computed == 6
+
+
+@pytest.mark.parametrize("reuse", GENERATED)
+def test_network_finds_what_home_finds_and_loads_links_less(reuse: str) -> None:
+    requests = GENERATED[reuse](1500)
+    asked = sum(len(request.blocks) for request in requests)
+    written = KvSpecification.model_validate(
+        {"kind": "kv", "trace": reuse, "block": 1 << 20, "cache": "4000blocks"}
+    )
+    hits, carried = {}, {}
+    for design in ("network", "home"):
+        planned = ReplayPlan.of(
+            written, Design.parse(design), len(HOSTS), dict.fromkeys(HOSTS, 1.0), 60.0
+        )
+        model = BlockModel(with_switch_memory(TOPOLOGY, written, design), planned, HOSTS)
+        model.replay(requests)
+        hits[design] = 1 - model.counts.computed / asked
+        carried[design] = busiest_link(model.link_blocks.items())[1]
+    assert hits["network"] > 0.97 * hits["home"]
+    assert carried["network"] < 0.9 * carried["home"]
 
 
 def test_the_busiest_link_of_none() -> None:

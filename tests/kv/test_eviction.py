@@ -104,3 +104,47 @@ def test_s3fifo_gives_what_comes_back_soon_a_place_among_the_lasting() -> None:
     for number in range(100, 140):
         store.put(name(number), 0)
     assert name(0) in store
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(asked=BLOCKS, demoted=st.integers(0, 12))
+def test_a_demoted_block_is_the_next_to_go_unless_it_is_used(
+    policy: PolicyName, asked: list[int], demoted: int
+) -> None:
+    for is_used in (False, True):
+        store = BlockStore(4, policy)
+        for number in asked:
+            store.put(name(number), depth=number % 3)
+        if name(demoted) not in store or len(store) < 4:
+            return
+        store.demote(name(demoted))
+        if is_used:
+            assert store.use(name(demoted))
+        gone = store.put(name(13), depth=0)
+        assert (gone == [name(demoted)]) or is_used
+
+
+@given(asked=BLOCKS, capacity=st.integers(1, 8))
+def test_a_store_whose_blocks_are_all_used_again_is_lru(asked: list[int], capacity: int) -> None:
+    stores = [BlockStore(capacity, policy) for policy in ("second-use", "lru")]
+    for number in asked:
+        gone = []
+        for store in stores:
+            gone.append(store.put(name(number), 0))
+            store.use(name(number))
+        assert gone[0] == gone[1]
+
+
+def test_blocks_that_are_used_once_do_not_take_the_room_of_used_ones() -> None:
+    hot = [name(number) for number in range(40)]
+    stores = {policy: BlockStore(100, policy) for policy in ("second-use", "lru")}
+    found = dict.fromkeys(stores, 0)
+    for policy, store in stores.items():
+        for block in hot:
+            store.put(block, 0)
+        assert all(store.use(block) for block in hot)
+        for turn in range(20):
+            for cold in range(65):  # more than there is room for beside the hot ones
+                store.put(name(1000 + 65 * turn + cold), 0)
+            found[policy] += sum(store.use(block) for block in hot)
+    assert found["lru"] < found["second-use"] == 20 * len(hot)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from innet.kv.pool import Place, PoolSettings
+import pytest
+
+from innet.errors import KVError
+from innet.kv.pool import BlockPool, MemoryTier, Place, PoolSettings, TieredStore
+from tests.kv.fake_network import FakeFabric
 from tests.kv.pools import Pools, key, with_pools
 
 WHEN_ASKED = PoolSettings(puts="when-asked", keeps_fetched=False)
@@ -181,3 +185,27 @@ def test_who_keeps_nothing_fetched_asks_again() -> None:
         assert pools.first_home(1).fetched.count(key(1).name) == 2
 
     with_pools(work, local_blocks=10, settings=WHEN_ASKED)
+
+
+def test_what_its_home_has_got_is_the_first_that_a_shared_store_drops() -> None:
+    async def work(pools: Pools) -> None:
+        homed_at_h1 = [n for n in range(40) if pools.first_home(n) is pools.fabric.nodes["h1"]]
+        first, second, third = homed_at_h1[:3]
+        await pools.put(first, second, at="h0")
+        assert await pools.got(second)
+        assert sorted(pools.serving(second)) == ["h0", "h1"]
+        await pools.put(third, at="h0")
+        assert pools.serving(second) == ["h1"]
+        assert all([await pools.got(n) for n in (second, third)])
+        assert pools.serving(first) == ["h0"]
+        assert pools["h0"].statistics().served == 0  # it is no home of these
+        assert pools["h0"].statistics().tiers["shared memory"].blocks == 2
+
+    with_pools(work, members=2, blocks=2, settings=WHEN_ASKED, shared=True)
+
+
+def test_one_store_for_both_is_refused_where_puts_go_to_homes_at_once() -> None:
+    store = TieredStore(MemoryTier(1 << 20))
+    network = FakeFabric({"h0": 1 << 20}).network("h0")
+    with pytest.raises(KVError, match="one store cannot be both"):
+        BlockPool(network, local=store, offered=store)

@@ -61,8 +61,13 @@ def replay(
         str, typer.Option(metavar="NAME,…", help="Where blocks are kept, to compare")
     ] = "network,home,local",
     policy: Annotated[
-        str, typer.Option(metavar="NAME,…", help="lru, lfu, s3fifo, prefix-depth; to compare")
-    ] = "lru",
+        str | None,
+        typer.Option(
+            metavar="NAME,…",
+            help="lru, lfu, s3fifo, prefix-depth, second-use; to compare. By default what suits "
+            "each design",
+        ),
+    ] = None,
     mode: Annotated[
         Literal["sim", "local", "netns"],
         typer.Option(
@@ -121,10 +126,9 @@ def replay(
         replay_and_show(tasks, chosen.name, mode=mode, directory=directory, as_json=as_json)
 
 
-def _variants(designs: str, policies: str) -> list[str]:
+def _variants(designs: str, policies: str | None) -> list[str]:
     """Every design with every policy, as ``innet sim --algorithm`` takes them."""
-    return [
-        f"{design.strip()}:policy={policy.strip()}"
-        for policy in policies.split(",")
-        for design in designs.split(",")
-    ]
+    names = [design.strip() for design in designs.split(",")]
+    if policies is None:
+        return names
+    return [f"{name}:policy={policy.strip()}" for policy in policies.split(",") for name in names]

@@ -9,8 +9,9 @@ from innet.kv.eviction.lru import Lru
 from innet.kv.eviction.policy import EvictionPolicy
 from innet.kv.eviction.prefix_depth import PrefixDepth
 from innet.kv.eviction.s3fifo import S3Fifo
+from innet.kv.eviction.second_use import SecondUse
 
-PolicyName = Literal["lru", "lfu", "s3fifo", "prefix-depth"]
+PolicyName = Literal["lru", "lfu", "s3fifo", "prefix-depth", "second-use"]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 
 
@@ -22,4 +23,4 @@ def make_policy(name: PolicyName, capacity: int) -> EvictionPolicy:
         return Lfu()
     if name == "s3fifo":
         return S3Fifo(capacity)
-    return PrefixDepth()
+    return SecondUse() if name == "second-use" else PrefixDepth()

@@ -23,6 +23,10 @@ class Lru(EvictionPolicy):
         """See :class:`EvictionPolicy`."""
         self._order.move_to_end(block)
 
+    def demote(self, block: bytes) -> None:
+        """See :class:`EvictionPolicy`."""
+        self._order.move_to_end(block, last=False)
+
     def remove(self, block: bytes) -> None:
         """See :class:`EvictionPolicy`."""
         del self._order[block]

@@ -27,6 +27,10 @@ class EvictionPolicy(ABC):
         """A block that is there was asked for."""
 
     @abstractmethod
+    def demote(self, block: bytes) -> None:
+        """A block that is there is the next victim, unless it is used before."""
+
+    @abstractmethod
     def remove(self, block: bytes) -> None:
         """A block that is there goes, for another reason than want of room."""
 

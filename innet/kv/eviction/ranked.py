@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from innet.kv.eviction.policy import EvictionPolicy
 
@@ -17,6 +18,9 @@ class Rank(NamedTuple):
 
     value: int
     then: int
+
+
+_LOWEST: Final = Rank(-sys.maxsize, 0)
 
 
 class RankedPolicy(EvictionPolicy):
@@ -45,6 +49,10 @@ class RankedPolicy(EvictionPolicy):
     def use(self, block: bytes) -> None:
         """See :class:`EvictionPolicy`."""
         self._set(block, self.rank_after_use(block))
+
+    def demote(self, block: bytes) -> None:
+        """See :class:`EvictionPolicy`."""
+        self._set(block, _LOWEST)
 
     def remove(self, block: bytes) -> None:
         """See :class:`EvictionPolicy`."""

@@ -54,6 +54,7 @@ class S3Fifo(EvictionPolicy):
         self._small = _Queue()
         self._main = _Queue()
         self._ghosts = _Queue()
+        self._demoted = _Queue()
 
     def insert(self, block: bytes, depth: int, size: int = 1) -> None:
         """See :class:`EvictionPolicy`."""
@@ -64,8 +65,14 @@ class S3Fifo(EvictionPolicy):
 
     def use(self, block: bytes) -> None:
         """See :class:`EvictionPolicy`."""
+        if block in self._demoted.entries:
+            self._main.append(block, self._demoted.remove(block))
         entry = self._queue_of(block).entries[block]
         entry.uses = min(entry.uses + 1, _MOST_USES)
+
+    def demote(self, block: bytes) -> None:
+        """See :class:`EvictionPolicy`."""
+        self._demoted.append(block, _Entry(self._queue_of(block).remove(block).size))
 
     def remove(self, block: bytes) -> None:
         """See :class:`EvictionPolicy`."""
@@ -73,6 +80,8 @@ class S3Fifo(EvictionPolicy):
 
     def take_victim(self) -> bytes:
         """See :class:`EvictionPolicy`."""
+        if self._demoted.entries:
+            return self._demoted.pop_first()[0]
         small = self._small
         while small.entries and (small.size >= self._small_capacity or not self._main.entries):
             block, entry = small.pop_first()
@@ -85,6 +94,8 @@ class S3Fifo(EvictionPolicy):
         return self._take_from_main()
 
     def _queue_of(self, block: bytes) -> _Queue:
+        if block in self._demoted.entries:
+            return self._demoted
         return self._small if block in self._small.entries else self._main
 
     def _take_from_main(self) -> bytes:

@@ -55,9 +55,19 @@ class BlockPool:
             network: of this node, for one tenant.
             local: for blocks that this node uses itself.
             offered: for blocks that others ask this node for, as large as the network tells them;
-                ``None``: it is home to no block.
+                ``None``: it is home to no block. It may be ``local`` where homes get blocks when
+                they are asked for: both then share its capacity, and a block that its home has got
+                from here is the next that this node drops.
             settings: see there.
+
+        Raises:
+            KVError: ``offered`` is ``local``, and puts go to homes at once.
         """
+        if offered is local and (settings is None or settings.puts == "at-once"):
+            raise KVError(
+                "one store cannot be both local and offered where puts go to homes at once: the "
+                'node would keep its puts twice. Give two stores, or puts="when-asked"'
+            )
         self._settings = PoolSettings() if settings is None else settings
         self._tenant = network.tenant
         self._counts = PoolStatistics()
@@ -270,10 +280,9 @@ class BlockPool:
         self._parts.home.hear()
         counted = copy.deepcopy(self._counts)
         counted.shared = self._parts.finder.shared
-        for what, store in (
-            ("local", self._parts.local.tiers),
-            ("home", self._parts.offered.tiers),
-        ):
+        local, offered = self._parts.local.tiers, self._parts.offered.tiers
+        stores = {"shared": local} if local is offered else {"local": local, "home": offered}
+        for what, store in stores.items():
             counted.tiers[f"{what} memory"] = store.memory.statistics()
             if store.disk is not None:
                 counted.tiers[f"{what} disk"] = store.disk.statistics()

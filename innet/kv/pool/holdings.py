@@ -27,7 +27,8 @@ class Holdings:
             longest_lease_s: a lease that asks for more ends after this.
             local_is_served: others get what is in ``local`` as well.
         """
-        self._leases = [Leases(tiers, longest_lease_s) for tiers in (offered, local)]
+        stores = dict.fromkeys((offered, local))
+        self._leases = [Leases(tiers, longest_lease_s) for tiers in stores]
         self._served = self._leases if local_is_served else self._leases[:1]
         self._notes = notes
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from innet.errors import KVError
+from innet.kv.names import BlockKey
 from innet.kv.pool.answers import DONE, Answer
 from innet.kv.pool.holdings import Holdings
 from innet.kv.pool.intake import Intake, lack_after
@@ -53,7 +54,7 @@ class Home:
         Args:
             network: of this node.
             store: for blocks that others may ask for.
-            local: what this node keeps for itself, if that is served as well.
+            local: what this node keeps for itself, if that is served as well; it may be ``store``.
             holdings: what this node has.
             intake: brings blocks into the store.
             notes: of blocks that are elsewhere.
@@ -64,7 +65,8 @@ class Home:
         self._holdings = holdings
         self._network = network
         self._store = store
-        self._stores = (store,) if local is None else (store, local)
+        self._stores = tuple(s for s in dict.fromkeys((store, local)) if s is not None)
+        self._is_shared = local is store
         self._intake = intake
         self._notes = notes
         self._members = members
@@ -118,9 +120,12 @@ class Home:
 
     def _on_block(self, name: str) -> None:
         tiers = {store: store.tiers.tier(name) for store in self._stores}
-        self._counts.served += tiers[self._store] is not None
         # What this node keeps for itself goes to a home, which has it then: that is no use of it.
-        self._store.tiers.use(name)
+        if not self._is_shared or self._is_home_of(name):
+            self._counts.served += tiers[self._store] is not None
+            self._store.tiers.use(name)
+        else:
+            self._store.tiers.memory.demote(name)
         if Tier.MEMORY in tiers.values():
             return
         for store, tier in tiers.items():
@@ -129,6 +134,13 @@ class Home:
                 return
         if name in self._notes:
             self._begin(self._bring(name))
+
+    def _is_home_of(self, name: str) -> bool:
+        try:
+            block_hash = BlockKey.parse(name).block_hash
+        except KVError:
+            return False
+        return self._network.node in self._members.homes(block_hash)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -108,6 +108,7 @@ class Notes:
         lack = await self._intake.keep(name, note.depth, note.source, self._timeout_s)
         if lack is None or self._offered.lingering(name) is not None:
             self._sources[note.source] = _Source(delivered_s=loop.time())
+            self._tiers.use(name)  # it came because somebody asked for it
             return True
         if loop.time() >= begin_s + self._timeout_s:
             self._on_late(name, note.source, begin_s)

@@ -56,13 +56,14 @@ class PoolParts:
         self._prefix = f"{tenant_prefix(network.tenant)}/"
         self._publications = Publications(network)
         when_asked = settings.puts == "when-asked"
-        self.local = (
-            OfferedStore(local, self._publications, settings.answer_s)
-            if when_asked
-            else VerifiedStore(local, self._publications)
-        )
         self.offered = OfferedStore(offered, self._publications, settings.answer_s)
-        self._served = [s for s in (self.offered, self.local) if isinstance(s, OfferedStore)]
+        self._served = [self.offered]
+        self.local: VerifiedStore = self.offered
+        if local is not offered and when_asked:
+            self.local = served = OfferedStore(local, self._publications, settings.answer_s)
+            self._served.append(served)
+        elif local is not offered:
+            self.local = VerifiedStore(local, self._publications)
         members = Members(network, settings.replicas, settings.leave_out_s)
         self.window = Window(settings.window)
         intake = Intake(network, self.offered, asyncio.Semaphore(settings.window))
@@ -143,7 +144,7 @@ class PoolParts:
         for store in self._served:
             store.close()
         self._publications.close()
-        await self.local.tiers.close()
-        await self.offered.tiers.close()
+        for tiers in dict.fromkeys((self.local.tiers, self.offered.tiers)):
+            await tiers.close()
         if isinstance(end, Exception):
             raise end

@@ -112,7 +112,8 @@ class PoolStatistics:
         brought: blocks that this node got as a home when somebody asked for them first.
         refused: requests of others that were not done, by what the answer says.
         served: times that blocks of this node were asked for by others.
-        tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``.
+        tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``, or ``shared
+            memory`` and ``shared disk`` where one store is both.
         load_times: of gets that had a block.
         store_times: of puts, until each home has the block or does not keep it.
     """

@@ -49,6 +49,13 @@ class BlockModel:
         self._homes = {
             home: BlockStore(blocks, plan.policy) for home, blocks in plan.home_blocks.items()
         }
+        if plan.shares_memory:
+            shared = {
+                host: BlockStore(plan.shared_blocks(host), plan.policy)
+                for host in {*self._workers, *self._homes}
+            }
+            self._workers = {host: shared[host] for host in self._workers}
+            self._homes = {home: shared[home] for home in self._homes}
         self._switches = {
             name: BlockStore(node.cache_bytes // plan.block_bytes, node.cache_policy)
             for name, node in topology.nodes.items()
@@ -125,7 +132,10 @@ class BlockModel:
             return False
         self._given += 1
         self._answer(pending, self._ask(pending, home, source, block), block)
+        if self._plan.shares_memory:
+            self._workers[source].demote(block)
         self._homes[home].put(block, self._own_depth(depth))
+        self._homes[home].use(block)  # it came because somebody asked for it
         return True
 
     def _put(self, host: str, block: bytes, depth: int) -> None:

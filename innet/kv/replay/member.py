@@ -23,12 +23,8 @@ async def replay_pool(
 ) -> AsyncIterator[BlockPool]:
     """The pool of a host as the plan has it, open until the end of the block."""
     room_bytes = await _room_bytes(network, contents)
-    pool = BlockPool(
-        network,
-        local=plan.local_store(room_bytes),
-        offered=plan.offered_store(network.node, room_bytes),
-        settings=plan.pool_settings,
-    )
+    local, offered = plan.stores(network.node, room_bytes)
+    pool = BlockPool(network, local=local, offered=offered, settings=plan.pool_settings)
     async with pool:
         yield pool
 

@@ -41,6 +41,7 @@ class ReplayPlan:
         worker_blocks: that each worker has room for; ``None``: all.
         home_blocks: that each home has room for beside; ``None``: all.
         home_weights: of the homes.
+        shares_memory: a host has one store for both, where it is a worker and a home.
     """
 
     design: str
@@ -55,6 +56,7 @@ class ReplayPlan:
     worker_blocks: int | None
     home_blocks: dict[str, int | None]
     home_weights: dict[str, float]
+    shares_memory: bool = False
 
     @classmethod
     def of(
@@ -79,7 +81,7 @@ class ReplayPlan:
         each = shares.homes / sum(homes.values()) if homes else 0.0
         return cls(
             design=design.name,
-            policy=design.policy or written.policy,
+            policy=design.policy or written.policy or design.usual_policy,
             block_bytes=written.block,
             replicas=written.replicas,
             window=written.window,
@@ -90,6 +92,7 @@ class ReplayPlan:
             worker_blocks=_blocks(written, shares.workers / workers),
             home_blocks={home: _blocks(written, each * weight) for home, weight in homes.items()},
             home_weights=dict(homes),
+            shares_memory=design.name == NETWORK and written.worker_share is None,
         )
 
     @property
@@ -105,13 +108,25 @@ class ReplayPlan:
             keeps_fetched=not caches,
         )
 
-    def local_store(self, room_bytes: int) -> TieredStore:
-        """For what a worker itself uses; ``room_bytes`` is what a block takes with its manifest."""
-        return self._store(self.worker_blocks, room_bytes)
+    def stores(self, host: str, room_bytes: int) -> tuple[TieredStore, TieredStore]:
+        """What ``host`` keeps for itself, and for others; it may be one store.
 
-    def offered_store(self, host: str, room_bytes: int) -> TieredStore:
-        """For what others ask ``host`` for; ``room_bytes`` is what a block takes."""
-        return self._store(self.home_blocks.get(host, 0), room_bytes)
+        Args:
+            host: a member.
+            room_bytes: what a block takes with its manifest.
+        """
+        if self.shares_memory:
+            store = self._store(self.shared_blocks(host), room_bytes)
+            return store, store
+        offered_blocks = self.home_blocks.get(host, 0)
+        return self._store(self.worker_blocks, room_bytes), self._store(offered_blocks, room_bytes)
+
+    def shared_blocks(self, host: str) -> int | None:
+        """Blocks that the one store of ``host`` has room for; ``None``: all."""
+        home_blocks = self.home_blocks.get(host, 0)
+        if self.worker_blocks is None or home_blocks is None:
+            return None
+        return self.worker_blocks + home_blocks
 
     def offered_bytes(self, host: str) -> int:
         """The same as the others are told it: a home's part of the blocks is in proportion."""

@@ -53,7 +53,10 @@ class KvSpecification(JobFields):
         "hosts that keep blocks for others, with their weights; by default all workers alike"
     )
     replicas: int = Field(default=1, ge=1, le=16, description="homes of a block")
-    policy: PolicyName = Field(default="lru", description="what workers and homes drop first")
+    policy: PolicyName | None = Field(
+        default=None,
+        description="what workers and homes drop first; by default what suits the design",
+    )
     assign: Literal["round-robin", "prefix"] = Field(
         default="round-robin",
         description="which worker gets a request; prefix: by the hash of its second block, as the "

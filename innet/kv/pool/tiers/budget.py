@@ -74,6 +74,11 @@ class Budget:
         if not self._entries[name].pinned:
             self._policy.use(name.encode())
 
+    def demote(self, name: str) -> None:
+        """A block that is here is to be the next to go, unless it is asked for before."""
+        if not self._entries[name].pinned:
+            self._policy.demote(name.encode())
+
     def remove(self, name: str) -> None:
         """A block that is here goes, for another reason than want of room."""
         self.unpin(name)

@@ -69,6 +69,11 @@ class MemoryTier:
             self._budget.use(name)
         return block
 
+    def demote(self, name: str) -> None:
+        """Let a block be the next to go, if it is here, unless it is asked for before."""
+        if name in self._blocks:
+            self._budget.demote(name)
+
     def put(self, name: str, block: Sealed, depth: int) -> list[Evicted]:
         """Keep a block; what had to go for it. It may be the block itself.
 
