@@ -20,7 +20,7 @@ from typing import Final
 from innet.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.compare.progress import ProgressBar
 from innet.compare.sampling import read_nodes
-from innet.errors import EmulationError
+from innet.errors import EmulationError, JobFailed
 from innet.launch import Session
 from innet.topology import load_topology
 
@@ -73,17 +73,19 @@ class Frameworks:
         """Train with one framework over one backend.
 
         Raises:
-            EmulationError: the script reports nothing.
-            JobFailed: a rank ended with an error.
+            EmulationError: a rank ended with an error, or the script reports nothing.
         """
         self._lines.clear()
         before = read_nodes(await session.status())
-        await session.run_workers(
-            [
-                *(sys.executable, str(APPS / f"with_{framework}.py")),
-                *("--backend", backend, "--steps", str(self._steps)),
-            ]
-        )
+        try:
+            await session.run_workers(
+                [
+                    *(sys.executable, str(APPS / f"with_{framework}.py")),
+                    *("--backend", backend, "--steps", str(self._steps)),
+                ]
+            )
+        except JobFailed as error:
+            raise EmulationError(f"with_{framework}.py over {backend}: {error}") from error
         after = read_nodes(await session.status())
         found = [match for line in self._lines if (match := _RESULT.search(line))]
         if not found:

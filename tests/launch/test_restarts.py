@@ -117,7 +117,8 @@ def test_a_runs_record_does_not_grow_with_its_jobs():
 def test_torchrun_restarts_from_a_checkpoint_to_the_same_bits(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--max-restarts", "1"]
     restarted = run(
-        "star:2", [*torchrun, str(WORKERS / "checkpointed.py"), str(tmp_path / "restarted")]
+        "star:2",
+        [*torchrun, str(WORKERS / "checkpointed.py"), str(tmp_path / "restarted"), "fails"],
     )
     assert restarted.failure == ""
     assert any("a bad day" in line for _, line in restarted.lines)

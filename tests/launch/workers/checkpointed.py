@@ -1,4 +1,4 @@
-"""Trains with checkpoints; on the first attempt one rank raises in the middle."""
+"""Trains with checkpoints. Args: their folder; ``fails``: one rank raises on the first attempt."""
 
 import os
 import sys
@@ -11,6 +11,7 @@ from torch import nn
 
 STEPS, FAILS_AT = 6, 4
 checkpoint = Path(sys.argv[1])
+fails = sys.argv[2:] == ["fails"] and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
 
 torch.set_num_threads(1)
 dist.init_process_group("innet")
@@ -26,7 +27,7 @@ if (checkpoint / ".metadata").exists():
     model.load_state_dict(state["model"])
     first = int(state["step"])
 for step in range(first, STEPS):
-    if step == FAILS_AT and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0" and rank == 1:
+    if step == FAILS_AT and fails and rank == 1:
         raise RuntimeError("a bad day")
     optimizer.zero_grad()
     model(inputs[step, rank]).square().mean().backward()
