@@ -60,7 +60,7 @@ MISTAKES = {
     "disconnected": (LINKS, 5, "falls into 2 parts; 'h1' cannot reach the rest"),
     "zero rate": (LINKS + "      rate: 0mbit\n", 9, "expected a rate from 1kbit to 10tbit"),
     "negative rate": (LINKS + "      rate: -1mbit\n", 9, "expected a rate with a unit"),
-    "rate without unit": (LINKS + "      rate: 200\n", 9, "such as 200mbit or 1gbit, found 200"),
+    "rate without unit": (LINKS + "      rate: 200\n", 9, "such as 200mbit or 1gbit (units"),
     "delay without unit": (LINKS + "      delay: 10\n", 9, "expected a duration with a unit"),
     "loss of everything": (LINKS + "      loss: 100%\n", 9, "expected a loss of at most 99%"),
     "corruption of everything": (LINKS + "      corrupt: 1\n", 9, "corrupted share of at most 99%"),
