@@ -57,10 +57,9 @@ def bound_s(plan: Plan, topology: Topology, size_bytes: int) -> float:
 
 def busiest_link(topology: Topology, carried: dict[DirectedLink, float]) -> BusiestLink:
     """The directed link that needs longest for its bytes; the first one of several."""
-    graph = topology.graph()
     busiest = BusiestLink(None, 0.0)
     for (u, v), carried_bytes in carried.items():
-        rate_bps = graph.edges[u, v]["link"].rate_bps
+        rate_bps = topology.link_between(u, v).rate_bps
         time_s = 0.0 if rate_bps is None else carried_bytes * 8 / rate_bps
         if time_s > busiest.time_s:
             busiest = BusiestLink((u, v), time_s)

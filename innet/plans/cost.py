@@ -12,15 +12,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
 from innet.plans.plan import Placed, Plan
 from innet.topology import Topology
 from innet.topology.routes import Routes
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 SEGMENT_BYTES = 8192
 """Payload of one segment that the model assumes."""
@@ -53,7 +49,6 @@ class CostModel:
     def __init__(self, topology: Topology) -> None:
         self.routes = Routes(topology)
         self._topology = topology
-        self._graph = topology.graph()
         rates_bps = [link.rate_bps for link in topology.links]
         self._fastest_bps = max((rate or math.inf for rate in rates_bps), default=math.inf)
 
@@ -76,11 +71,11 @@ class CostModel:
         segment_bytes = min(size_bytes, SEGMENT_BYTES)
         # Ranks behind one gate are told apart by their own links alone; one of them will do.
         apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
-        back = _Exchanges(self._graph, self.routes, segment_bytes)
+        back = _Exchanges(self._topology, self.routes, segment_bytes)
         # The way there is as long, and its links may be as fast as the fastest.
-        there = _Exchanges(self._graph, self.routes, segment_bytes, self._fastest_bps)
+        there = _Exchanges(self._topology, self.routes, segment_bytes, self._fastest_bps)
         gates = {rank: self.routes.gate(rank) for rank in ranks}
-        links = [self._graph.edges[rank, gate]["link"] for rank, gate in gates.items() if gate]
+        links = [self._topology.link_between(rank, gate) for rank, gate in gates.items() if gate]
         rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
         return (
             max(back.time_s(rank, root) for rank in apart)
@@ -89,7 +84,7 @@ class CostModel:
         )
 
     def _latency_s(self, plan: Plan, segment_bytes: int) -> float:
-        exchanges = _Exchanges(self._graph, self.routes, segment_bytes)
+        exchanges = _Exchanges(self._topology, self.routes, segment_bytes)
         ready_s: dict[Placed, float] = {}
 
         def answer_s(asker: str, placed: Placed) -> float:
@@ -106,13 +101,13 @@ class _Exchanges:
 
     def __init__(
         self,
-        graph: nx.Graph[str],
+        topology: Topology,
         routes: Routes,
         segment_bytes: int,
         rate_bps: float | None = None,
     ) -> None:
         """``rate_bps`` replaces that of every link, if given."""
-        self._graph = graph
+        self._topology = topology
         self._routes = routes
         self._segment_bits = segment_bytes * 8
         self._rate_bps = rate_bps
@@ -129,7 +124,7 @@ class _Exchanges:
         return total_s
 
     def _step_s(self, u: str, v: str) -> float:
-        link = self._graph.edges[u, v]["link"]
+        link = self._topology.link_between(u, v)
         rate_bps = self._rate_bps or link.rate_bps
         wire_s = 0.0 if rate_bps is None else self._segment_bits / rate_bps
         return 2 * (float(link.delay_s) + NODE_S) + wire_s

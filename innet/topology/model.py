@@ -282,6 +282,15 @@ class Topology(_Part):
         names = (node.name for node in self.nodes.values() if isinstance(node, Switch))
         return tuple(sorted(names, key=natural_key))
 
+    @cached_property
+    def links_of(self) -> Mapping[str, Mapping[str, Link]]:
+        """For each node, its links by the neighbour that they lead to."""
+        links: dict[str, dict[str, Link]] = {name: {} for name in self.nodes}
+        for link in self.links:
+            u, v = link.nodes
+            links[u][v] = links[v][u] = link
+        return links
+
     def graph(self) -> nx.Graph[str]:
         """The frozen graph of node names; node attribute ``node``, edge attribute ``link``.
 
@@ -295,9 +304,9 @@ class Topology(_Part):
         Raises:
             TopologyError: there is none.
         """
-        if not self._graph.has_edge(u, v):
+        link = self.links_of.get(u, {}).get(v)
+        if link is None:
             raise TopologyError(f"topology {self.name!r} has no link between {u!r} and {v!r}")
-        link: Link = self._graph.edges[u, v]["link"]
         return link
 
     def with_overrides(self, **overrides: Unpack[Overrides]) -> Topology:

@@ -13,13 +13,10 @@ import heapq
 from collections.abc import Collection, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from innet.errors import PlanError
 from innet.topology.model import Link, Topology
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 # Costs are whole numbers, so that equal paths compare equal: nanoseconds above links.
 _LINK_COST = 1
@@ -52,14 +49,20 @@ class Routes:
         self, topology: Topology, without: Collection[str] = (), cut: Collection[Ends] = ()
     ) -> None:
         self._name = topology.name
-        self._graph: nx.Graph[str] = topology.graph()
-        if without or cut:
-            import networkx as nx
-
-            self._graph = nx.restricted_view(self._graph, tuple(without), tuple(cut))
+        gone = frozenset(without)
+        missing = frozenset(ends_of(*ends) for ends in cut)
+        self._links = {
+            node: {
+                peer: link
+                for peer, link in links.items()
+                if peer not in gone and ends_of(node, peer) not in missing
+            }
+            for node, links in topology.links_of.items()
+            if node not in gone
+        }
         neighbours = {
-            node: [(peer, _cost(edge["link"])) for peer, edge in self._graph[node].items()]
-            for node in self._graph
+            node: [(peer, _cost(link)) for peer, link in links.items()]
+            for node, links in self._links.items()
         }
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
         self._gates = {n: peers[0][0] for n, peers in neighbours.items() if len(peers) == 1}
@@ -94,9 +97,9 @@ class Routes:
     def reaches(self, node: str, towards: str) -> bool:
         """Whether a path leads from one to the other."""
         if node == towards or self._gates.get(node) == towards:
-            return towards in self._graph
+            return towards in self._links
         gate = self._gates.get(towards, towards)
-        if node not in self._graph or gate not in self._graph:
+        if node not in self._links or gate not in self._links:
             return False
         return node == gate or self._gates.get(node, node) in self._costs(gate)
 
@@ -115,7 +118,7 @@ class Routes:
             PlanError: one of them is unknown, or no path leads there.
         """
         path = self.path(node, towards)
-        links = (self._graph[near][far]["link"] for near, far in pairwise(path))
+        links = (self._links[near][far] for near, far in pairwise(path))
         return sum(1 + round(link.delay_s * 1e6) for link in links)
 
     def gate(self, node: str) -> str | None:
@@ -136,10 +139,10 @@ class Routes:
 
     def _find_costs(self, towards: str) -> Mapping[str, int]:
         """Dijkstra's algorithm; nodes of equal cost are settled together."""
-        if towards not in self._graph:
+        if towards not in self._links:
             raise PlanError(
                 f"topology {self._name} has no node {towards!r}; it has "
-                + ", ".join(sorted(self._graph))
+                + ", ".join(sorted(self._links))
             )
         costs = {towards: 0}
         at_cost = {0: [towards]}

@@ -150,12 +150,7 @@ def _ranks_count_up(nodes: Nodes, _links: Links) -> Iterator[Problem]:
 
 
 def _all_is_connected(nodes: Nodes, links: Links) -> Iterator[Problem]:
-    import networkx as nx  # loaded by those alone who need a graph
-
-    graph: nx.Graph[str] = nx.Graph()
-    graph.add_nodes_from(nodes)
-    graph.add_edges_from(link.nodes for link in links)
-    parts = sorted(nx.connected_components(graph), key=len)
+    parts = sorted(_parts(nodes, links), key=len)
     if len(parts) > 1:
         lost = sorted(parts[0], key=natural_key)
         yield Problem(
@@ -163,6 +158,28 @@ def _all_is_connected(nodes: Nodes, links: Links) -> Iterator[Problem]:
             "expected links that connect every node",
             node=lost[0],
         )
+
+
+def _parts(nodes: Nodes, links: Links) -> list[set[str]]:
+    """The nodes that reach each other, for each part that the network falls into."""
+    neighbours: dict[str, list[str]] = {name: [] for name in nodes}
+    for link in links:
+        u, v = link.nodes
+        neighbours[u].append(v)
+        neighbours[v].append(u)
+    parts: list[set[str]] = []
+    left = dict.fromkeys(nodes)
+    while left:
+        part: set[str] = set()
+        pending = [next(iter(left))]
+        while pending:
+            name = pending.pop()
+            if name not in part:
+                part.add(name)
+                del left[name]
+                pending += neighbours[name]
+        parts.append(part)
+    return parts
 
 
 def _hosts(nodes: Nodes) -> list[Host]:

@@ -76,7 +76,7 @@ FOR_OTHERS = {"matplotlib", "ml_dtypes", "psutil", "rich", "scapy", "torch", "ty
 def test_a_rank_loads_nothing_that_it_does_not_use(begin: str, unused: set[str]) -> None:
     """Each rank of a job pays for what it imports, on the processors that train."""
     code = f"{begin}\nimport sys; print('loaded', *({unused!r} & set(sys.modules)))"
-    run = ["innet", "run", "star:2", "--algorithm", "inc", "--", sys.executable, "-c", code]
+    run = ["innet", "run", "star:2", "--", sys.executable, "-c", code]
     done = subprocess.run([sys.executable, "-m", *run], check=True, capture_output=True, text=True)
     said = [line.split("loaded") for line in done.stdout.splitlines() if "loaded" in line]
     assert [loaded.split() for _, loaded in said] == [[], []]
