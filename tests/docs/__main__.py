@@ -1,0 +1,67 @@
+"""Runs the commands that README.md and docs/ show, page after page, and says which fail.
+
+    python -m tests.docs [PAGE ...]
+
+Each page has a directory of its own, with a registry of runs, a key store and the files that its
+commands name. Commands run as they stand there, but for those of :mod:`tests.docs.adaptations`:
+sizes are smaller, and some cannot run here, each with its reason.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.docs.adaptations import PRELUDES, adapted, reason_to_skip
+from tests.docs.command_lines import ROOT, CommandLine, commands_of, pages
+from tests.docs.workspace import Workspace
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the commands of those pages, or of all; 1 when one failed."""
+    chosen = [page for page in pages() if not names or str(page.relative_to(ROOT)) in names]
+    failed: list[str] = []
+    for page in chosen:
+        # A path short enough for sockets.
+        with tempfile.TemporaryDirectory(prefix="innet-docs-") as directory:
+            failed += _run_page(page, Path(directory))
+    print(f"\n{len(failed)} failed" if failed else "\nall commands ran")
+    for line in failed:
+        print(f"  {line}")
+    return 1 if failed else 0
+
+
+def _run_page(page: Path, directory: Path) -> list[str]:
+    failed = []
+    name = str(page.relative_to(ROOT))
+    with Workspace(directory) as workspace:
+        for command in PRELUDES.get(name, ()):
+            if why := workspace.run(command):
+                return [f"{name}, prelude: {command}: {why}"]
+        for line in commands_of(page):
+            if not line.in_block:
+                continue
+            if reason := reason_to_skip(line.text):
+                print(f"skipped  {line}\n         {reason}", flush=True)
+            elif why := _run(line, workspace):
+                failed.append(str(line))
+                print(f"FAILED   {line}\n{why}", flush=True)
+    return failed
+
+
+def _run(line: CommandLine, workspace: Workspace) -> str:
+    """What went wrong; nothing when all is well."""
+    command = adapted(line.text)
+    began_s = time.monotonic()
+    why = workspace.run(command)
+    if not why:
+        as_what = "" if command == line.text else f"  as: {command}"
+        print(f"ok {time.monotonic() - began_s:5.1f} s {line}{as_what}", flush=True)
+    return why
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
