@@ -75,8 +75,7 @@ class Attendance:
             raise HostTaken(
                 f"process {present.pid} has the node of {node}, and a host has one process of a "
                 f"job: process {pid} is refused. Use innet in process {present.pid} alone, or end "
-                "it first; run an engine that starts several processes as one process "
-                "(docs/kv-engines.md)"
+                "it first; docs/kv-engines.md tells which process of an engine joins"
             )
 
     def restore(self, node: str, pid: int, number: int) -> None:
