@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from innet.cli.network_choice import end_at_second_signal
 from innet.cli.simulated_comparison import publish
 from innet.cli.text_output import open_console
 
@@ -42,6 +43,7 @@ def replay_and_show(
     from innet.simulation.experiment.outcome import outcome
 
     machine = Machine.here()
+    end_at_second_signal()
     with ProgressBar(open_console(stderr=True)) as bar:
         runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)

@@ -106,12 +106,18 @@ def chosen_output(settings: Settings, console: Console | None = None) -> Console
     return JsonLinesOutput() if settings.log.format == "json" else ConsoleOutput(console)
 
 
-def become_launcher(settings: Settings, run_id: str) -> None:
-    """This process launches a run: it logs as the settings say, and Ctrl-C ends all of it."""
+def end_at_second_signal() -> None:
+    """A signal after the first ends this process at once, also when its network is gone."""
     from innet.emulation.termination import TerminationSignals
-    from innet.logs import LogContext, configure_logs
 
     TerminationSignals.is_program = True
+
+
+def become_launcher(settings: Settings, run_id: str) -> None:
+    """This process launches a run: it logs as the settings say, and Ctrl-C ends all of it."""
+    from innet.logs import LogContext, configure_logs
+
+    end_at_second_signal()
     configure_logs(settings.log, LogContext(node="launcher", run=run_id))
 
 

@@ -45,6 +45,7 @@ def init(
         EmulationError: this process was not started by ``innet run``.
         CollectiveError: this process's host is not among ``nodes``, or in a group of that name; or
             ``timeout_s`` is not above 0, or there is no such policy.
+        ControlError: ranks gave different arguments; all of them hear so at once, and which.
         PlanError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come; the message names them.
         RankFailed: one came and failed before all were ready.

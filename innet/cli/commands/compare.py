@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
-from innet.cli.network_choice import chosen_settings, chosen_topology
+from innet.cli.network_choice import chosen_settings, chosen_topology, end_at_second_signal
 from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def compare(
     schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
     parsed_settings = chosen_settings(settings)
     directory = output or RESULTS / f"compare-{loaded.name}-{mode}"
+    end_at_second_signal()
     with ProgressBar(open_console(stderr=True)) as progress:
         comparison = asyncio.run(
             measure(

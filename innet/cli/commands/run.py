@@ -22,6 +22,7 @@ from innet.cli.network_choice import (
     chosen_plan,
     chosen_settings,
     chosen_topology,
+    end_at_second_signal,
 )
 from innet.cli.text_output import open_console
 
@@ -249,13 +250,12 @@ def _warn_about_input(console: Console) -> None:
 def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
 
     from innet.emulation.runs import find_run
-    from innet.emulation.termination import TerminationSignals
     from innet.errors import JobFailed
     from innet.launch.client import run_job
     from innet.settings import SETTINGS_NAME, Settings
     from innet.trace.job_trace import trace_file
 
-    TerminationSignals.is_program = True
+    end_at_second_signal()
     into = None if trace is None else trace_file(trace, run_id)
     console = open_console(stderr=True)
     request = job.model_copy(update={"trace": None if into is None else str(into)})
