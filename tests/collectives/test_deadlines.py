@@ -27,7 +27,7 @@ def test_a_queued_operation_ends_at_its_deadline_and_the_others_still_get_its_te
             queued.wait()
         assert re.fullmatch(
             r"allreduce\(sum\.f32, shape \(5,\)\) seq=4: its turn had not come, "
-            r"after seq=0: ranks 1, 2 had not published within the timeout of 0\.2 s "
+            r"after seq=0: ranks 1, 2 had not sent their data within the timeout of 0\.2 s "
             r"\(timeout_s= or the setting collectives\.timeout_s changes it\)",
             str(told.value),
         )
@@ -59,7 +59,7 @@ def test_all_queued_operations_that_wait_for_an_absent_rank_end_together_and_nam
             error = work.exception()
             assert isinstance(error, DeadlineExceeded)
             assert f"seq={seq}: " in str(error)
-            assert "rank 1 had not published" in str(error)
+            assert "rank 1 had not sent its data" in str(error)
 
 
 def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():

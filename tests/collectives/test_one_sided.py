@@ -187,7 +187,9 @@ def test_deadlines_name_the_rank_and_the_array(trio):
     with pytest.raises(DeadlineExceeded, match=r"put\('gone', to=0.*rank 0 has no array 'gone'"):
         other.put("gone", 0, np.zeros(3), timeout_s=0.2)
     # Rank 2 has registered nothing, so it does not even listen.
-    with pytest.raises(DeadlineExceeded, match=r"get\('x', source=2\): rank 2 had not published"):
+    with pytest.raises(
+        DeadlineExceeded, match=r"get\('x', source=2\): rank 2 had not sent its data"
+    ):
         other.get("x", 2, timeout_s=0.2)
 
 

@@ -106,7 +106,7 @@ std::string MissingReport::text() const {
         if (i != 0) text += ", ";
         text += labels[i];
     }
-    return text + " had not published";
+    return text + (labels.size() == 1 ? " had not sent its data" : " had not sent their data");
 }
 
 }  // namespace innet

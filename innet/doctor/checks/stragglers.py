@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from innet.doctor.finding import Finding
 from innet.doctor.observation import NodePair, Observation
 
-_LATE = re.compile(r"(operation \d+): ranks? ([\d, ]+) had not published")
+_LATE = re.compile(r"(operation \d+): ranks? ([\d, ]+) had not sent (?:its|their) data")
 _NUMBER = re.compile(r"operation (\d+)")
 _WORKING_SHARE = 0.5
 

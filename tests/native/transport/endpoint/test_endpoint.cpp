@@ -380,7 +380,7 @@ TEST_CASE("at the deadline, the error names the ranks that had not published") {
     REQUIRE(pair.run_until_complete(pair.first, 1));
     CHECK(pair.network.now() == at(3s));
     CHECK(pair.first.completion(1)->status == OperationStatus::kDeadlineExceeded);
-    CHECK(pair.first.completion(1)->detail == "ranks 1, 12 had not published");
+    CHECK(pair.first.completion(1)->detail == "ranks 1, 12 had not sent their data");
     CHECK(pair.first.pending() == 0);
 }
 

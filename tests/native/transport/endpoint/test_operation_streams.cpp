@@ -343,7 +343,7 @@ TEST_CASE("an operation that waits for its turn ends at its own deadline, and sa
     REQUIRE(x.ended.size() == 1);
     CHECK(x.ended[0].id == 2);
     CHECK(x.ended[0].status == OperationStatus::kDeadlineExceeded);
-    CHECK(x.ended[0].detail == "its turn had not come, after seq=0: rank 1 had not published");
+    CHECK(x.ended[0].detail == "its turn had not come, after seq=0: rank 1 had not sent its data");
     CHECK(x.ended[0].times.ended < x.network.now());
     CHECK(!x.started(2));
     x.pass(5s);
@@ -360,7 +360,7 @@ TEST_CASE("all that wait for somebody dead end at their deadlines, not one after
     CHECK(x.ended.size() == 20);
     for (const OperationCompletion& completion : x.ended) {
         CHECK(completion.status == OperationStatus::kDeadlineExceeded);
-        CHECK(completion.detail.ends_with("rank 1 had not published"));
+        CHECK(completion.detail.ends_with("rank 1 had not sent its data"));
     }
 }
 

@@ -234,8 +234,9 @@ TEST_CASE("a fetch ends at its deadline and says who had not published") {
     const auto* ended = hosts.fetcher.completion(id);
     REQUIRE(ended != nullptr);
     CHECK(ended->status == OperationStatus::kDeadlineExceeded);
-    CHECK(ended->detail ==
-          "rank 1 had not published; no manifest of /j/g0/obj/1/model signed by /n/h1/KEY came");
+    CHECK(
+        ended->detail ==
+        "rank 1 had not sent its data; no manifest of /j/g0/obj/1/model signed by /n/h1/KEY came");
 }
 
 TEST_CASE("a cancelled fetch leaves nothing outstanding") {
