@@ -75,6 +75,7 @@ class Routes:
         }
         self._costs = cache(self._find_costs)
         self._equal = cache(self._find_equal)
+        self._dealt_before = cache(self._count_dealt_before)
 
     def next_hop(self, node: str, towards: str) -> str:
         """The neighbour to which ``node`` sends what is meant for ``towards``.
@@ -92,7 +93,10 @@ class Routes:
                 f"no path leads from {node} to {towards} in topology {self._name}; "
                 "add the missing link, or leave that node out of the group"
             )
-        return equal[self._numbers[towards] % len(equal)]
+        turn = self._numbers[towards]
+        if len(equal) > 1:
+            turn //= self._dealt_before(node, gate)
+        return equal[turn % len(equal)]
 
     def reaches(self, node: str, towards: str) -> bool:
         """Whether a path leads from one to the other."""
@@ -136,6 +140,17 @@ class Routes:
         return tuple(
             peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]
         )
+
+    def _count_dealt_before(self, node: str, towards: str) -> int:
+        """Among how many paths the nodes before ``node`` have dealt out what comes to it.
+
+        Those that come to it then differ in the rest of the division alone.
+        """
+        costs = self._costs(towards)
+        for peer, cost in self._neighbours[node]:
+            if costs.get(peer) == costs[node] + cost:
+                return len(self._equal(peer, towards)) * self._dealt_before(peer, towards)
+        return 1
 
     def _find_costs(self, towards: str) -> Mapping[str, int]:
         """Dijkstra's algorithm; nodes of equal cost are settled together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import networkx as nx
 import pytest
@@ -66,3 +67,10 @@ def test_an_unknown_node_is_named() -> None:
         routes.path("h0", "h7")
     with pytest.raises(PlanError, match="no path leads from h7 to h0"):
         routes.path("h7", "h0")
+
+
+def test_all_core_switches_of_a_fat_tree_share_the_load() -> None:
+    routes = Routes(load_topology("fat-tree:4"))
+    # From pod 0 to the twelve hosts of the other pods, over four core switches.
+    paths = [routes.path("h0", f"h{host}") for host in range(4, 16)]
+    assert Counter(path[3] for path in paths) == {f"core{core}": 3 for core in range(4)}
