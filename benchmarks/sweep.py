@@ -23,8 +23,8 @@ from innet.compare.progress import ProgressBar
 from innet.emulation.segmentation import segment_bytes
 from innet.plans import bound_s
 from innet.plans.completion import completion_bound_s
+from innet.quantities import format_rate, format_size
 from innet.topology import Topology, load_topology
-from innet.topology.quantities import format_rate, format_size
 
 METHODS = ("ring", "halving-doubling", "ps", "inc")
 TOPOLOGIES = (

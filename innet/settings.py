@@ -80,8 +80,7 @@ class TransportSettings(_Model):
     pit_capacity: int = Field(
         default=65536,
         ge=1024,
-        description="pending Interests per node; when fewer than are under way, nodes of a ring "
-        "wait for each other's",
+        description="pending Interests of a node with up to 8 links; with more, in proportion",
     )
     socket_buffer_bytes: int = Field(
         default=4 << 20, ge=65536, description="send and receive buffer of each link's socket"

@@ -29,6 +29,7 @@ struct NodeSettings {
     std::uint32_t initial_window = 16;
     std::uint32_t max_window = 512;
     std::uint64_t receive_credit_bytes = 0;
+    std::uint32_t evaluation_window = 512;
     double target_queue_delay_s = 0.005;
     double link_timeout_s = 0;
     std::uint32_t virtual_scale = 1;

@@ -19,6 +19,7 @@ from innet.node.native_settings import native_settings
 from innet.node.priority import prefer_network_thread
 from innet.security.keys import NodeKeys
 from innet.settings import Settings
+from innet.topology.credit import evaluation_window, pit_capacity
 
 
 def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:
@@ -67,6 +68,9 @@ def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings
         cache_policy=config.cache_policy,
     )
     native.receive_credit_bytes = config.receive_credit_bytes
+    least_pit_capacity = settings.transport.pit_capacity
+    native.pit_capacity = pit_capacity(least_pit_capacity, len(config.faces))
+    native.evaluation_window = evaluation_window(least_pit_capacity, len(config.routes) + 1)
     native.link_timeout_s = settings.recovery.link_timeout_s
     return native
 

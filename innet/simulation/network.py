@@ -15,7 +15,7 @@ from innet.settings import Settings
 from innet.simulation.jobs import SimulatedJob, SimulatedKeys
 from innet.simulation.tables import SharedTables
 from innet.topology import Link, Topology
-from innet.topology.credit import receive_credit_bytes
+from innet.topology.credit import evaluation_window, pit_capacity, receive_credit_bytes
 
 
 class SimulatedNetwork:
@@ -177,6 +177,10 @@ class SimulatedNetwork:
             virtual_scale=self._virtual_scale,
         )
         settings.receive_credit_bytes = receive_credit_bytes(self.topology, name)
+        least_pit_capacity = self._settings.transport.pit_capacity
+        links = len(self.topology.graph()[name])
+        settings.pit_capacity = pit_capacity(least_pit_capacity, links)
+        settings.evaluation_window = evaluation_window(least_pit_capacity, len(self.topology.nodes))
         return settings, self.keys.signing(name, incarnation), self.keys.trusted(name)
 
     def _install_jobs(self, switch: str) -> None:

@@ -1,4 +1,4 @@
-"""How many bytes of answers a host may wait for at once, over all that it fetches.
+"""What a node may have under way at once, by its place in the topology.
 
 Flows of one host share its last link. Each of them starts with a window of its own and learns from
 the delay that it causes, but a ring of N ranks asks N-1 nodes at the same moment, and their answers
@@ -10,6 +10,8 @@ the queue that causes no congestion mark (as the grants of Homa: Montazeri et al
 from __future__ import annotations
 
 from innet.topology.model import Topology
+
+_LINKS_OF_A_SMALL_NODE = 8
 
 
 def receive_credit_bytes(topology: Topology, node: str) -> int:
@@ -31,3 +33,23 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
     round_trip_s = 2 * max(delays_s.values())
     queued = sum(link.mark_threshold_bytes for link in links)
     return int(sum(rates_bps) * round_trip_s / 8) + queued
+
+
+def pit_capacity(least: int, links: int) -> int:
+    """Pending Interests of a node: ``least`` with up to 8 links, and as many for each with more.
+
+    >>> pit_capacity(65536, 64)
+    524288
+    """
+    return least * max(_LINKS_OF_A_SMALL_NODE, links) // _LINKS_OF_A_SMALL_NODE
+
+
+def evaluation_window(least_pit_capacity: int, nodes: int) -> int:
+    """Segments that a host may add at once, so that its switch has room for all their operands.
+
+    Round a ring, each segment waits at every host, whose Interest is pending at the host's switch:
+    ``nodes * links * window`` of them when all hosts add as many as they may. That shall be half of
+    the three quarters of its table that a switch has for requests; where none is left, sums that
+    were begun wait for others that cannot begin.
+    """
+    return max(1, 3 * least_pit_capacity // (8 * _LINKS_OF_A_SMALL_NODE * nodes))

@@ -40,7 +40,7 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       min_rto_(options.min_rto),
       max_rto_(options.max_rto),
       interest_lifetime_(options.interest_lifetime),
-      credit_bytes_(options.receive_credit_bytes),
+      credit_(options.receive_credit_bytes),
       expected_bytes_(kFirstExpectedBytes) {}
 
 std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash hash,
@@ -62,7 +62,7 @@ std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash has
     added.flow = use_flow_to(hint, added.interval);
     added.label = {};
     added.late = false;
-    added.limited = credit_bytes_ > 0 && is_contribution(interval);
+    added.limited = credit_.limited() && is_contribution(interval);
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
@@ -117,12 +117,13 @@ void OperandRequests::learn_size(std::size_t answer_bytes) {
     expected_bytes_ = std::max(expected_bytes_, static_cast<std::uint32_t>(answer_bytes));
 }
 
-void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_bytes,
+void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                                     std::vector<Waiter>& waiters, TimePoint now) {
     Request& answered = requests_[request];
     if (answered.limited) learn_size(answer_bytes);
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
     flows_[answered.flow].detector.on_answered(request, now);
+    credit_.on_answer(answer_bytes, marked);
     release(request);
 }
 
@@ -156,7 +157,8 @@ OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
     FlowPlace flow = flows_.find(
         hash, [&](const Flow& known) { return known.interval == interval && known.hint == hint; });
     if (flow == FlowTable<Flow>::kNone) {
-        LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_), &awaited_);
+        LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_),
+                              &credit_.awaited());
         flow = flows_.add(hash, {hint, interval, std::move(detector)});
     }
     flows_.use(flow);

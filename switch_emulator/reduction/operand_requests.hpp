@@ -13,6 +13,7 @@
 #include "transport/audit.hpp"
 #include "transport/fetch/flow_table.hpp"
 #include "transport/fetch/loss_detector.hpp"
+#include "transport/fetch/receive_credit.hpp"
 #include "transport/fetch/request_index.hpp"
 #include "transport/wire/text.hpp"
 
@@ -65,7 +66,7 @@ class OperandRequests {
 
     /// The answer came: ends the request and moves its waiters into `waiters`.
     /// `answer_bytes` is what its answer had.
-    void take_answered(std::uint32_t request, std::size_t answer_bytes,
+    void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                        std::vector<Waiter>& waiters, TimePoint now);
 
     /// Late: its producer said so, or it went unanswered for long. `label` says who, empty if
@@ -89,7 +90,7 @@ class OperandRequests {
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
     /// Whether a request waits for room that there is.
-    bool can_use_credit() const { return !waiting_.empty() && has_credit(); }
+    bool can_use_credit() const { return !waiting_.empty() && credit_.has_room(); }
     /// Sends what waited for room, as far as there is room now.
     void use_credit(TimePoint now);
     /// Pairs of node and interval asked for lately.
@@ -129,7 +130,6 @@ class OperandRequests {
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
-    bool has_credit() const { return awaited_.in_flight < credit_bytes_; }
     bool waits_for_credit(const Request& request) const;
     void learn_size(std::size_t answer_bytes);
     void release(std::uint32_t request);
@@ -138,8 +138,7 @@ class OperandRequests {
     Duration min_rto_;
     Duration max_rto_;
     Duration interest_lifetime_;
-    std::uint64_t credit_bytes_;
-    AwaitedBytes awaited_;  ///< of contributions
+    ReceiveCredit credit_;  ///< for contributions
     std::uint32_t expected_bytes_;
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     std::deque<std::uint32_t> waiting_;

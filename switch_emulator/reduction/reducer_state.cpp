@@ -259,8 +259,9 @@ void Reducer::State::count_no_slot(jobs::JobId job) {
 
 // While operands are awaited.
 
-void Reducer::State::take_answered(std::uint32_t request, std::size_t answer_bytes, TimePoint now) {
-    requests.take_answered(request, answer_bytes, answered, now);
+void Reducer::State::take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
+                                   TimePoint now) {
+    requests.take_answered(request, answer_bytes, marked, answered, now);
     // At once for all: the request's place may be taken again while they are served.
     for (const Waiter& waiter : answered) request_of(waiter) = kNoPlace;
 }

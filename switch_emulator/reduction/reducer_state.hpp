@@ -79,7 +79,7 @@ struct Reducer::State {
 
     // While operands are awaited.
     /// Ends the request of an operand that came, for everyone who waits for it.
-    void take_answered(std::uint32_t request, std::size_t answer_bytes, TimePoint now);
+    void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked, TimePoint now);
     void operand_arrived(std::uint32_t place, std::uint32_t operand, ArrivedOperand arrived,
                          bool marked);
     void resume(std::uint32_t parked_place, ArrivedOperand arrived, bool marked, TimePoint now);

@@ -36,6 +36,8 @@ struct EndpointOptions {
     /// Bytes of answers from other nodes on their way at once, over all flows; 0: no limit. Flows
     /// that start together know nothing of each other, and fill the last link's queue together.
     std::uint64_t receive_credit_bytes = 0;
+    /// Segments that this node may add at once. With a credit it begins with all of them.
+    std::uint32_t evaluation_window = 512;
     Duration interest_lifetime = std::chrono::milliseconds(1000);
     Duration min_rto = std::chrono::milliseconds(5);
     Duration max_rto = std::chrono::milliseconds(500);

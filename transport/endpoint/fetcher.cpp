@@ -45,7 +45,11 @@ bool wants_room(wire::NackReason reason) {
 
 Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, Forwarder& forwarder,
                  EndpointCounters& counters)
-    : options_(options), forwarder_(forwarder), counters_(counters) {
+    : options_(options),
+      forwarder_(forwarder),
+      counters_(counters),
+      credit_(options.receive_credit_bytes),
+      own_credit_(options.receive_credit_bytes) {
     askers_.use(flow_to(own_name));
 }
 
@@ -54,12 +58,17 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
     const auto to_hint = [&](const Asker& asker) { return asker.flow.hint() == hint.view(); };
     const std::uint32_t known = askers_.find(hash, to_hint);
     if (known != FlowTable<Asker>::kNone) return known;
-    // What this node evaluates itself does not come over a link.
-    AwaitedBytes* awaited = askers_.size() == kOwnFlow ? nullptr : &awaited_;
+    const bool own = askers_.size() == kOwnFlow;
     LossDetector detector(options_.min_rto, options_.max_rto,
-                          refresh_interval(options_.interest_lifetime), awaited);
-    auto control = std::make_unique<Cubic>(
-        CubicOptions{options_.initial_window, options_.max_window, options_.target_queue_delay});
+                          refresh_interval(options_.interest_lifetime),
+                          &(own ? own_credit_ : credit_).awaited());
+    CubicOptions window{options_.initial_window, options_.max_window, options_.target_queue_delay};
+    if (own) {
+        window.max_window = std::min(options_.max_window, options_.evaluation_window);
+        // What the links carry is known by then: there is nothing to be learnt first.
+        if (own_credit_.limited()) window.initial_window = window.max_window;
+    }
+    auto control = std::make_unique<Cubic>(window);
     return askers_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
 }
 
@@ -180,6 +189,7 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
         if (flow == nullptr || !is_named(target, name->segment, data, digest)) continue;
         expected = true;
         flow->on_answered(key, marked, now);
+        credit_of(*flow).on_answer(answer_bytes(target, name->segment), marked);
         if (!on_own_flow(*flow)) flow->trust();
         target.on_answered();
         const std::uint32_t home = target.flow;
@@ -370,7 +380,7 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
 
 void Fetcher::pump_all(TimePoint now) {
     askers_.for_each_in_use([&](std::uint32_t flow) {
-        if (options_.receive_credit_bytes == 0 || flow == kOwnFlow) {
+        if (!credit_.limited() || flow == kOwnFlow) {
             pump(flow, now);
         } else {
             wait_for_turn(flow);
@@ -380,8 +390,9 @@ void Fetcher::pump_all(TimePoint now) {
 }
 
 void Fetcher::pump(std::uint32_t flow, TimePoint now) {
-    if (options_.receive_credit_bytes == 0 || flow == kOwnFlow) {
-        while (send_next(flow, now)) {
+    if (!credit_.limited() || flow == kOwnFlow) {
+        const ReceiveCredit& credit = credit_of(askers_[flow].flow);
+        while (credit.has_room() && send_next(flow, now)) {
         }
         return;
     }
@@ -394,10 +405,8 @@ void Fetcher::wait_for_turn(std::uint32_t flow) {
     turns_.push_back(flow);
 }
 
-bool Fetcher::has_credit() const { return awaited_.in_flight < options_.receive_credit_bytes; }
-
 void Fetcher::use_credit(TimePoint now) {
-    while (!turns_.empty() && has_credit()) {
+    while (!turns_.empty() && credit_.has_room()) {
         const std::uint32_t flow = turns_.front();
         turns_.pop_front();
         askers_[flow].waits_for_turn = false;
@@ -457,11 +466,14 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     TargetState& target = targets_[TargetTable::place_of(key)];
     forwarder_.express(RequesterId::kApplication, target.request_name(TargetTable::segment_of(key)),
                        flow.hint(), options_.interest_lifetime);
-    const Segmentation& segmentation = target.spec().segmentation;
-    const std::uint64_t answer_bytes =
-        segmentation.size_of(TargetTable::segment_of(key)) * options_.virtual_scale;
-    flow.detector().on_sent(key, target.hash, now, static_cast<std::uint32_t>(answer_bytes));
+    const std::uint32_t expected_bytes = answer_bytes(target, TargetTable::segment_of(key));
+    flow.detector().on_sent(key, target.hash, now, expected_bytes);
     ++counters_.interests_expressed;
+}
+
+std::uint32_t Fetcher::answer_bytes(const TargetState& target, std::uint64_t segment) const {
+    const std::uint64_t size_bytes = target.spec().segmentation.size_of(segment);
+    return static_cast<std::uint32_t>(size_bytes * options_.virtual_scale);
 }
 
 TimePoint Fetcher::next_deadline() const { return askers_.next_deadline(); }

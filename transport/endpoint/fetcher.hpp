@@ -11,6 +11,7 @@
 #include "transport/endpoint/target_table.hpp"
 #include "transport/fetch/flow.hpp"
 #include "transport/fetch/flow_table.hpp"
+#include "transport/fetch/receive_credit.hpp"
 
 namespace innet {
 
@@ -92,21 +93,23 @@ class Fetcher {
     /// Sends one request of a flow; false when it has none, or no room.
     bool send_next(std::uint32_t flow, TimePoint now);
     void wait_for_turn(std::uint32_t flow);
+    ReceiveCredit& credit_of(const Flow& flow) { return on_own_flow(flow) ? own_credit_ : credit_; }
     /// Flows send one request each in turn, as far as the credit goes.
     void use_credit(TimePoint now);
-    bool has_credit() const;
     std::optional<RequestKey> next_request(Asker& asker);
     /// The flow that a request of `asker` should leave by now.
     Flow& route(Asker& asker, const TargetState& target, TimePoint now);
     void send(Flow& flow, RequestKey key, TimePoint now);
+    std::uint32_t answer_bytes(const TargetState& target, std::uint64_t segment) const;
 
     const EndpointOptions& options_;
     Forwarder& forwarder_;
     EndpointCounters& counters_;
     security::Sha256 sha256_;
     TargetTable targets_;
-    AwaitedBytes awaited_;     ///< from other nodes
-    FlowTable<Asker> askers_;  ///< each used by the targets whose home it is
+    ReceiveCredit credit_;      ///< for answers of other nodes
+    ReceiveCredit own_credit_;  ///< for sums of this node, whose operands come from others
+    FlowTable<Asker> askers_;   ///< each used by the targets whose home it is
     std::vector<Outcome> outcomes_;
     std::deque<std::uint32_t>
         turns_;               ///< flows that may have more to send, by `receive_credit_bytes`

@@ -25,7 +25,8 @@ TEST_CASE("a node's quick answers for one interval make nothing of another inter
 }
 
 TEST_CASE("contributions are asked for as far as the credit goes, and the others when they came") {
-    constexpr std::uint64_t kCredit = 16000;  // two contributions of the size assumed at first
+    // Half of it is granted at first: two contributions of the size assumed then.
+    constexpr std::uint64_t kCredit = 32000;
     ReducerFixture f(64, kCredit);
     f.reducer.install(rule_of("0-3", {{"0", "h0"}, {"1", "h1"}, {"2", "h2"}, {"3", "h3"}}));
     REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
