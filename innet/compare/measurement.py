@@ -114,6 +114,10 @@ class BlockPlaces(BaseModel):
         return 1 - self.computed / self.asked if self.asked else 0.0
 
 
+_FEW_SAMPLES = 10
+"""Of fewer, a tenth at either end is less than one sample."""
+
+
 class Measurement(BaseModel):
     """One method at one size. Times are those of the rank that took longest."""
 
@@ -159,6 +163,18 @@ class Measurement(BaseModel):
     def p95_s(self) -> float:
         """One sample in twenty was at least this slow."""
         return percentile(self.samples_s, 0.95)
+
+    @property
+    def spread_s(self) -> float:
+        """How far apart the samples are; of ten or more, a tenth at either end is left out."""
+        if len(self.samples_s) < _FEW_SAMPLES:
+            return max(self.samples_s) - min(self.samples_s)
+        return self.p90_s - self.p10_s
+
+    def differs_from(self, other: Measurement) -> bool:
+        """Whether the medians lie further apart than the samples of either."""
+        difference_s = abs(self.median_s - other.median_s)
+        return difference_s > max(self.spread_s, other.spread_s)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

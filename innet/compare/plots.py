@@ -72,13 +72,18 @@ def plot_one_size(comparison: Comparison) -> str:
             )  # fmt: skip
             if row.bound_s is not None:
                 axes.vlines(row.bound_s, place - 0.42, place + 0.42, color=LOST, linewidth=2)
-        axes.set_yticks(range(len(rows)), [row.title for row in rows])
+        axes.set_yticks(range(len(rows)), [_title_of(row) for row in rows])
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.grid(axis="y", visible=False)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
         axes.set_title(f"time of {_a(comparison.operation)} (bar: median, dots: all, red: bound)")
         return svg_of(figure)
+
+
+def _title_of(row: Measurement) -> str:
+    samples = len(row.samples_s)
+    return f"{row.title} ({samples} {'sample' if samples == 1 else 'samples'})"
 
 
 def _a(noun: str) -> str:

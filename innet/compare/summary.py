@@ -57,7 +57,7 @@ def summary_sentences(comparison: Comparison) -> list[str]:
 
 
 def _fastest(measurements: list[Measurement]) -> str:
-    best = min(measurements, key=lambda m: m.median_s)
+    best, *others = sorted(measurements, key=lambda m: m.median_s)
     sentence = (
         f"At {format_bytes(best.size_bytes)} the fastest is {best.title}: "
         f"{format_seconds(best.median_s)}"
@@ -67,6 +67,9 @@ def _fastest(measurements: list[Measurement]) -> str:
             f", {best.ratio_to_bound:.2f} times the {format_seconds(best.bound_s)} "
             "that its bytes need on the links"
         )
+    alike = [m.title for m in others if not best.differs_from(m)]
+    if alike:
+        sentence += f"; no difference measured from {', '.join(alike)}"
     return sentence + "."
 
 
@@ -98,12 +101,23 @@ def _against_peers(measurements: list[Measurement]) -> list[str]:
     for peer in measurements:
         if peer.method == _IN_NETWORK or peer.method.partition(":")[0] in _INCAST:
             continue
+        if not own.differs_from(peer):
+            sentences.append(
+                f"Between {own.title} and {peer.title} no difference measured: medians of "
+                f"{_median_of(own)} and {_median_of(peer)}, the spread is larger."
+            )
+            continue
         factor = peer.median_s / own.median_s
         sentence = f"{own.title} takes {1 / factor:.2f} times the time of {peer.title}"
         if factor >= 1:
             sentence = f"{own.title} is {factor:.2f} times as fast as {peer.title}"
         sentences.append(sentence[0].upper() + sentence[1:] + _explanation(own, peer, factor))
     return sentences
+
+
+def _median_of(m: Measurement) -> str:
+    samples = "1 sample" if len(m.samples_s) == 1 else f"{len(m.samples_s)} samples"
+    return f"{format_seconds(m.median_s)} ({samples}, spread {format_seconds(m.spread_s)})"
 
 
 def _explanation(own: Measurement, peer: Measurement, factor: float) -> str:

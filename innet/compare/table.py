@@ -12,7 +12,7 @@ from innet.compare.summary import summary_sentences
 
 _ABSENT = "-"
 
-WIDE = 140
+WIDE = 150
 """Columns of a terminal that all figures of a measurement fit into."""
 
 
@@ -53,7 +53,7 @@ def columns_of(comparison: Comparison) -> list[str]:
     """The headings of a comparison's table: keys of :func:`table_cells`."""
     if comparison.is_replay:
         return list(_REPLAY_COLUMNS)
-    absent = {"p10 to p90", "cpu"} if comparison.mode == "sim" else {"p95", "slots"}
+    absent = {"p95", "cpu" if comparison.mode == "sim" else "slots"}
     if not any(m.blocks for m in comparison.measurements):
         absent |= set(_BLOCK_COLUMNS)
     return [name for name in _COLUMNS if name not in absent]
@@ -61,12 +61,12 @@ def columns_of(comparison: Comparison) -> list[str]:
 
 _BLOCK_COLUMNS = ("hits", "one store", "ideal", "local", "switches", "homes", "computed", "late")
 _COLUMNS = (
-    "size", "method", "median", "p10 to p90", "p95", "bandwidth", "bound", "ratio", "busiest link",
-    "deepest queue", "drops", "resent", "slots", "cpu", *_BLOCK_COLUMNS,
+    "size", "method", "median", "p10 to p90", "samples", "p95", "bandwidth", "bound", "ratio",
+    "busiest link", "deepest queue", "drops", "resent", "slots", "cpu", *_BLOCK_COLUMNS,
 )  # fmt: skip
 _MAIN_COLUMNS = (
-    "size", "method", "median", "bound", "ratio", "deepest queue", "drops", "hits", "one store",
-    "ideal", "computed",
+    "size", "method", "median", "samples", "bound", "ratio", "deepest queue", "drops", "hits",
+    "one store", "ideal", "computed",
 )  # fmt: skip
 _REPLAY_COLUMNS = (
     "size", "method", "hits", "one store", "ideal", "local", "switches", "homes", "computed",
@@ -83,6 +83,7 @@ def table_cells(measurement: Measurement) -> dict[str, str]:
         m.method if m.correct else f"{m.method}: WRONG RESULT",
         format_seconds(m.median_s),
         f"{format_seconds(m.p10_s)} to {format_seconds(m.p90_s)}",
+        str(len(m.samples_s)),
         format_seconds(m.p95_s),
         format_rate(8 * m.bandwidth_bytes_per_s),
         _ABSENT if m.bound_s is None else format_seconds(m.bound_s),

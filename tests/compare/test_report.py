@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from innet.compare.measurement import Comparison, Measurement
-from innet.compare.plots import plot_ratios
+from innet.compare.plots import plot_one_size, plot_ratios
 from innet.compare.report import render_report, write_report
 from innet.compare.summary import summary_sentences
 from innet.compare.table import render_table
@@ -76,6 +76,35 @@ def test_sentences_name_the_speed_and_what_explains_it(comparison: Comparison) -
     text = " ".join(summary_sentences(comparison))
     assert "In-network aggregation is 2.00 times as fast as Gloo: ring" in text
     assert "the bytes on the links explain 1.00 of it" in text
+
+
+def test_a_difference_within_the_spread_is_called_none(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    # Of three operations of the peer, two waited for a timeout.
+    rows = [
+        measurement(samples_s=[0.0008, 0.0009, 0.5]),
+        measurement(method="gloo", title="Gloo: ring", samples_s=[0.001, 0.5, 0.5]),
+    ]
+    text = " ".join(summary_sentences(comparison.model_copy(update={"measurements": rows})))
+    assert "times as fast" not in text
+    assert "no difference measured from Gloo: ring" in text
+    assert "Between in-network aggregation and Gloo: ring no difference measured" in text
+    assert "0.5 s (3 samples, spread 0.499 s)" in text
+
+
+def test_the_spread_of_many_samples_leaves_outliers_out(measurement: MeasurementFactory) -> None:
+    fast = measurement(samples_s=[1.0 + 0.01 * i for i in range(20)] + [9.0])
+    slow = measurement(samples_s=[2.0 + 0.01 * i for i in range(20)])
+    assert fast.differs_from(slow)
+    assert slow.differs_from(fast)
+
+
+def test_the_number_of_samples_is_told(comparison: Comparison) -> None:
+    console = Console(record=True, width=250)
+    console.print(render_table(comparison))
+    assert "samples" in console.export_text()
+    assert "Gloo: ring (3 samples)" in plot_one_size(comparison)
 
 
 def test_absent_foreign_libraries_are_explained(comparison: Comparison) -> None:
