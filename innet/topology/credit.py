@@ -9,6 +9,8 @@ the queue that causes no congestion mark (as the grants of Homa: Montazeri et al
 
 from __future__ import annotations
 
+import math
+
 from innet.topology.model import Topology
 
 _LINKS_OF_A_SMALL_NODE = 8
@@ -31,8 +33,24 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
         topology.graph(), node, weight=lambda _u, _v, edge: edge["link"].delay_s
     )
     round_trip_s = 2 * max(delays_s.values())
-    queued = sum(link.mark_threshold_bytes for link in links)
-    return int(sum(rates_bps) * round_trip_s / 8) + queued
+    queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, node)
+    return int(sum(rates_bps) * round_trip_s / 8 + queued)
+
+
+def _share_of_uplinks(topology: Topology, host: str) -> float:
+    """What its switch can pass on of all that its hosts receive: 1 or less.
+
+    The hosts behind one switch share its links to other switches, and the queues of these.
+    """
+    graph = topology.graph()
+    shares = [1.0]
+    for gate in graph[host]:
+        rates_bps = {"host": 0.0, "switch": 0.0}
+        for peer, edge in graph[gate].items():
+            rates_bps[topology.nodes[peer].kind] += edge["link"].rate_bps or math.inf
+        if rates_bps["switch"]:
+            shares.append(rates_bps["switch"] / rates_bps["host"])
+    return min(shares)
 
 
 def pit_capacity(least: int, links: int) -> int:

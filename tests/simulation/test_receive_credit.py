@@ -7,7 +7,8 @@ import pytest
 import innet
 from innet.collectives import Communicator
 from innet.compare.machine import Machine
-from innet.plans import bound_s
+from innet.emulation.segmentation import segment_bytes
+from innet.plans.completion import completion_bound_s
 from innet.settings import Settings
 from innet.simulation.experiment.outcome import outcome
 from innet.simulation.experiment.sweep import make_tasks, sweep
@@ -23,9 +24,13 @@ def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: s
     assert _time_over_bound(STAR, algorithm, "1MiB") < 1.15
 
 
-def test_sums_on_their_way_leave_room_for_contributions_and_results() -> None:
-    topology = load_topology("leaf-spine:8x4x8").with_overrides(rate_bps=100e9, delay_s=1e-6)
-    size_bytes = 4 << 20
+@pytest.mark.parametrize(
+    ("name", "mebibytes"),
+    [("leaf-spine:8x4x8", 4), pytest.param("leaf-spine:2x2x8", 6, id="links-that-hosts-share")],
+)
+def test_sums_leave_room_for_contributions_and_results(name: str, mebibytes: int) -> None:
+    topology = load_topology(name).with_overrides(rate_bps=100e9, delay_s=1e-6)
+    size_bytes = mebibytes << 20
     with innet.Simulation(topology) as sim:
         group = sim.group(algorithm="halving-doubling")
 
@@ -35,7 +40,8 @@ def test_sums_on_their_way_leave_room_for_contributions_and_results() -> None:
 
         sim.run(*map(program, group))
         plan = group[0].plan_for(size_bytes)
-        assert sim.now_s < 1.15 * bound_s(plan, topology, size_bytes)
+        bound = completion_bound_s(plan, topology, size_bytes, segment_bytes(topology))
+        assert sim.now_s < 1.15 * bound
         links = sim.network.link_counters().values()
         assert sum(link["dropped_queue"] for link in links) == 0
 
