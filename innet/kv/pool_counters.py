@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from innet.kv.pool.statistics import Cause, Durations, Place, PoolStatistics
+from innet.kv.pool.statistics import Cause, Place, PoolStatistics
 from innet.printable import printable
+from innet.telemetry.durations import Durations
 
 _MOST_TENANT_CHARACTERS: Final = 64
 

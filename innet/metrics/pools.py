@@ -16,7 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.metrics_core import Metric
 
-from innet.kv.pool.statistics import DURATION_BOUNDS_S
+from innet.telemetry.durations import DURATION_BOUNDS_S
 
 _LABELS: Final = ["node", "tenant", "engine"]
 _COUNTERS: Final = (

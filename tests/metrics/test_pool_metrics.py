@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from innet.control.worker_reports import PoolReport
 from innet.emulation.runs import find_run
-from innet.kv.pool.statistics import DURATION_BOUNDS_S, Durations, Place, PoolStatistics
+from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.pool_counters import counters_of_pool
 from innet.kv.tenant import Tenant
 from innet.launch import Session
@@ -21,6 +21,7 @@ from innet.metrics.pools import pool_metrics
 from innet.settings import Settings
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.door import DOOR_NAME, client_through
+from innet.telemetry.durations import DURATION_BOUNDS_S, Durations
 from innet.topology import load_topology
 from innet.worker.controller_connection import ControllerConnection
 from innet.worker.pools import WorkerPools
