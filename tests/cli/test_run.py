@@ -70,7 +70,7 @@ def test_exit_code_names_the_signal_that_ended_a_worker() -> None:
 def test_a_program_that_does_not_exist_is_named() -> None:
     done = innet("run", "star:2", "--", "nosuchprogram")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: cannot start 'nosuchprogram' for h0")
+    assert "error: cannot start 'nosuchprogram' for h0" in done.stderr.splitlines()[-1]
 
 
 def test_an_unknown_algorithm_in_the_program_is_an_error_on_every_rank() -> None:
