@@ -17,9 +17,9 @@ from innet.errors import EmulationError
 from innet.node.command_keys import command_key_in
 from innet.node.native_settings import native_settings
 from innet.node.priority import prefer_network_thread
+from innet.node.table_sizes import evaluation_window, pit_capacity
 from innet.security.keys import NodeKeys
 from innet.settings import Settings
-from innet.topology.credit import evaluation_window, pit_capacity
 
 
 def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:

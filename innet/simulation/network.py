@@ -11,11 +11,12 @@ from innet.emulation.node_config import Mode
 from innet.emulation.shaping import TokenBucket
 from innet.errors import SimulationError
 from innet.node.native_settings import native_settings
+from innet.node.table_sizes import evaluation_window, pit_capacity
 from innet.settings import Settings
 from innet.simulation.jobs import SimulatedJob, SimulatedKeys
 from innet.simulation.tables import SharedTables
 from innet.topology import Link, Topology
-from innet.topology.credit import evaluation_window, pit_capacity, receive_credit_bytes
+from innet.topology.credit import receive_credit_bytes
 
 
 class SimulatedNetwork:
