@@ -37,7 +37,7 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
     pit.collect_waiting(face, entries);
     for (tables::PitEntry* entry : entries) {
         erase_in_record(*entry, face);
-        if (entry->in_records().empty()) finish(*entry);
+        if (entry->in_records().empty()) abandon(*entry);
     }
     on_peer_gone(face, now);
     forget_upstream(face);

@@ -142,7 +142,7 @@ void Node::State::on_interest_loop(const IncomingInterest& interest) {
 
 void Node::State::on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry) {
     const bool is_new_here = entry.find_in_record(interest.face) == nullptr;
-    if (is_new_here && !pit.face_records().may_wait(interest.face)) {
+    if (is_new_here && !may_wait(interest, entry.awaited_here)) {
         return on_face_over_share(interest);
     }
     const tables::Way way = way_of(interest.view, entry);
@@ -186,8 +186,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
                     Recipients::kEveryone);
         }
     } else if (production.kind == Production::Kind::kPending) {
-        application->await(interest.view, interest.now);
-        on_late_rank(entry, way_of(interest.view, entry), production.missing, interest.now);
+        await_application(interest, entry, production.missing);
     } else if (production.kind == Production::Kind::kAbsent) {
         entry.fallback_tried = true;  // no rule makes an object
         on_interest_unanswerable(interest, entry, wire::NackReason::kNoData);
@@ -239,7 +238,8 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest,
     if (production.kind == Production::Kind::kAbsent) {
         return refuse_directly(interest, wire::NackReason::kNoData);
     }
-    if (!pit.face_records().may_wait(interest.face)) return on_face_over_share(interest);
+    const bool is_pending = production.kind == Production::Kind::kPending;
+    if (!may_wait(interest, is_pending)) return on_face_over_share(interest);
     const bool triggers = is_trigger(interest);
     if (triggers) {
         if (const auto reason = why_no_way_back(interest))
@@ -248,11 +248,21 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest,
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
     if (triggers) add_way_back(interest, *entry);
-    if (production.kind == Production::Kind::kPending) {
-        application->await(interest.view, interest.now);
-        return on_late_rank(*entry, tables::kFirstWay, production.missing, interest.now);
-    }
+    if (is_pending) return await_application(interest, *entry, production.missing);
     on_interest_not_produced_here(interest, *entry);
+}
+
+bool Node::State::may_wait(const IncomingInterest& interest, bool for_application) const {
+    const tables::FaceRecords& records = pit.face_records();
+    return records.may_wait(interest.face) &&
+           (!for_application || records.may_await_application(interest.face));
+}
+
+void Node::State::await_application(const IncomingInterest& interest, tables::PitEntry& entry,
+                                    wire::ByteView missing) {
+    application->await(interest.view, interest.now);
+    pit.await_application(entry);
+    on_late_rank(entry, way_of(interest.view, entry), missing, interest.now);
 }
 
 void Node::State::on_pit_full(const IncomingInterest& interest) {
@@ -313,6 +323,7 @@ void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEnt
     record.arrived = interest.now;
     record.expiry = interest.now + interest.view.lifetime();
     record.told_of_hold = false;
+    if (entry.awaited_here) pit.await_application(entry);
     // The timer stays where it is: when it fires too early, it is set anew.
     entry.expiry = std::max(entry.expiry, record.expiry);
 }

@@ -16,6 +16,14 @@ void Node::State::on_interest_expired(tables::PitEntry& entry, TimePoint now) {
     finish(entry);
 }
 
+// Another Interest for the name, with other selectors, may have an entry of its own.
+void Node::State::abandon(tables::PitEntry& entry) {
+    if (entry.awaited_here && application != nullptr && !pit.is_awaited_by_another(entry)) {
+        application->forget(entry.key.name);
+    }
+    finish(entry);
+}
+
 void Node::State::finish(tables::PitEntry& entry) {
     if (entry.in_reduction) reducer.abandon(entry.key.name);
     if (strategies::Strategy* strategy = told_strategy(entry)) strategy->on_entry_ended(entry);

@@ -151,6 +151,10 @@ struct Node::State final : strategies::StrategyActions {
     void on_content_store_hit(const IncomingInterest& interest, const PacketRef& data);
     /// `unverified`: what the content store has for those who verify for themselves; may be empty.
     void on_content_store_miss(const IncomingInterest& interest, const PacketRef& unverified);
+    /// Whether the face may wait for one thing more, from the application of this node or not.
+    bool may_wait(const IncomingInterest& interest, bool for_application) const;
+    void await_application(const IncomingInterest& interest, tables::PitEntry& entry,
+                           wire::ByteView missing);
     void on_pit_full(const IncomingInterest& interest);
     void refuse_directly(const IncomingInterest& interest, wire::NackReason reason);
     Production ask_application(const IncomingInterest& interest, bool for_network);
@@ -277,6 +281,8 @@ struct Node::State final : strategies::StrategyActions {
 
     // interest_end.cpp
     void on_interest_expired(tables::PitEntry& entry, TimePoint now);
+    /// The same as `finish` for an entry whose requesters are gone: the application forgets them.
+    void abandon(tables::PitEntry& entry);
     /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.
     void finish(tables::PitEntry& entry);
 

@@ -44,16 +44,20 @@ class RecordsOfFace {
 /// Foreign faces share a part of the table by dynamic thresholds: each may have as many records as
 /// that part has left (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for
 /// shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998). One alone gets
-/// half of it, n that want all get 1/(n+1) each, and who comes next always finds room.
+/// half of it, n that want all get 1/(n+1) each, and who comes next always finds room. All faces
+/// share in the same way what may wait for the application of this node.
 class FaceRecords {
   public:
-    /// `foreign_capacity`: records of all foreign faces together.
-    explicit FaceRecords(std::size_t foreign_capacity) : foreign_capacity_(foreign_capacity) {}
+    /// `foreign_capacity`: records of all foreign faces together; `application_capacity`: of all
+    /// faces, that wait for the application of this node.
+    FaceRecords(std::size_t foreign_capacity, std::size_t application_capacity)
+        : foreign_capacity_(foreign_capacity), application_capacity_(application_capacity) {}
 
     /// A face comes; an earlier one of that number has no records any more.
     void add_face(FaceId face, bool foreign) {
         if (face >= faces_.size()) faces_.resize(face + std::size_t{1});
-        faces_[face] = {.waiting = {}, .asked = {}, .foreign = foreign};
+        faces_[face] = {};
+        faces_[face].foreign = foreign;
     }
 
     void add(InRecord& record) {
@@ -67,6 +71,15 @@ class FaceRecords {
         Face& face = faces_[record.face];
         face.waiting.remove(record);
         if (face.foreign) --foreign_waiting_;
+        if (!record.awaits_application) return;
+        --face.awaiting_application;
+        --awaiting_application_;
+    }
+    void await_application(InRecord& record) {
+        if (record.face >= faces_.size() || record.awaits_application) return;
+        record.awaits_application = true;
+        ++faces_[record.face].awaiting_application;
+        ++awaiting_application_;
     }
     void add(OutRecord& record) {
         if (record.face < faces_.size()) faces_[record.face].asked.add(record);
@@ -80,6 +93,11 @@ class FaceRecords {
         return face >= faces_.size() || !faces_[face].foreign ||
                faces_[face].waiting.size() < foreign_capacity_ - foreign_waiting_;
     }
+    /// Whether the face may wait for one thing more from the application of this node.
+    bool may_await_application(FaceId face) const {
+        return face >= faces_.size() ||
+               faces_[face].awaiting_application + awaiting_application_ < application_capacity_;
+    }
     /// What waits of a face that was added, and what it was asked for.
     const RecordsOfFace<InRecord>& waiting(FaceId face) const { return faces_[face].waiting; }
     const RecordsOfFace<OutRecord>& asked(FaceId face) const { return faces_[face].asked; }
@@ -89,11 +107,14 @@ class FaceRecords {
     struct Face {
         RecordsOfFace<InRecord> waiting;
         RecordsOfFace<OutRecord> asked;
+        std::size_t awaiting_application = 0;
         bool foreign = false;
     };
 
     std::size_t foreign_capacity_;
+    std::size_t application_capacity_;
     std::size_t foreign_waiting_ = 0;
+    std::size_t awaiting_application_ = 0;
     std::vector<Face> faces_;
 };
 

@@ -11,6 +11,10 @@ constexpr std::size_t kInitialBuckets = 256;
 /// A quarter is for operands alone.
 std::size_t room_for_requests(std::size_t capacity) { return capacity - capacity / 4; }
 
+/// What waits for the application of this node, which remembers each: the rest is for what passes
+/// through.
+std::size_t room_for_application(std::size_t capacity) { return capacity / 2; }
+
 /// What foreign programs ask for must leave the most of the table to jobs.
 std::size_t room_for_foreign_faces(std::size_t capacity) { return capacity / 4; }
 
@@ -72,7 +76,7 @@ bool PitEntry::has_live_upstream() const {
 
 Pit::Pit(std::size_t capacity)
     : shares_(std::max<std::size_t>(capacity, 1), capacity / 2),
-      face_records_(room_for_foreign_faces(capacity)),
+      face_records_(room_for_foreign_faces(capacity), room_for_application(capacity)),
       chains_(kInitialBuckets) {}
 
 PitEntry* Pit::find(const PitKey& key) const {
@@ -122,6 +126,21 @@ InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
 
 OutRecord& Pit::put_out_record(PitEntry& entry, FaceId face) {
     return put_record(entry, entry.first_out, out_records_, face_records_, face);
+}
+
+void Pit::await_application(PitEntry& entry) {
+    entry.awaited_here = true;
+    for (InRecord& record : entry.in_records()) face_records_.await_application(record);
+}
+
+bool Pit::is_awaited_by_another(const PitEntry& entry) const {
+    for (PitEntry* other = chains_.first(entry.key.hash); other; other = other->next_in_bucket) {
+        if (other != &entry && other->awaited_here && other->key.hash == entry.key.hash &&
+            other->key.name == entry.key.name) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void Pit::erase_in_record(PitEntry& entry, FaceId face) {

@@ -48,6 +48,7 @@ struct alignas(64) PitEntry : TimerLink {
     bool held = false;          ///< since it was last asked for, somebody said that a rank is late
     bool in_reduction = false;  ///< the reducer works on it
     bool several_ways = false;  ///< askers name different nodes to ask
+    bool awaited_here = false;  ///< the application of this node will answer it
     bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
     std::optional<wire::NackReason> least_severe_nack;
@@ -94,6 +95,10 @@ class Pit {
     /// Adds a record, or renews the one that `face` has.
     InRecord& put_in_record(PitEntry& entry, FaceId face);
     OutRecord& put_out_record(PitEntry& entry, FaceId face);
+    /// The application of this node will answer the entry: it counts for all who wait.
+    void await_application(PitEntry& entry);
+    /// Whether another entry of the same name waits for the application as well.
+    bool is_awaited_by_another(const PitEntry& entry) const;
     void erase_in_record(PitEntry& entry, FaceId face);
     void erase_out_record(PitEntry& entry, FaceId face);
     template <typename Predicate>

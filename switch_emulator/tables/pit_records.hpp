@@ -53,7 +53,8 @@ inline constexpr Way kFirstWay = 0;
 /// Somebody who waits.
 struct InRecord : RecordLinks<InRecord> {
     FaceId face = kNoFace;
-    bool told_of_hold = false;  ///< has heard of the entry's Hold since its last Interest
+    bool told_of_hold = false;        ///< has heard of the entry's Hold since its last Interest
+    bool awaits_application = false;  ///< counts towards its face's share of what this node awaits
     std::uint32_t nonce = 0;
     Way way = kFirstWay;
     TimePoint arrived;  ///< its last Interest

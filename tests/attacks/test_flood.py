@@ -39,3 +39,17 @@ def test_a_flood_on_one_face_leaves_the_others_their_throughput() -> None:
         assert node.counter("over_share") >= 0.25 * _WINDOWS * _FLOOD
         assert node.counter("pit_entries") <= _PIT_CAPACITY / 4  # what foreign faces have together
     assert served >= 0.8 * _WINDOWS * _WINDOW
+
+
+def test_a_neighbour_that_waits_for_everything_leaves_room_for_others() -> None:
+    with NodeAmongStrangers(2, small_pit) as node:
+        greedy, modest = node.neighbours
+        node.node.register_producer("/j/g0/0", "0")
+        for first in range(0, _PIT_CAPACITY, 64):
+            names = (f"/j/g0/0/sum.f32/seq={n}/seg=0" for n in range(first, first + 64))
+            greedy.send(*(interest(name, nonce=n + 1) for n, name in enumerate(names)))
+            node.counted("over_share", greedy)
+        assert node.counter("over_share") >= _PIT_CAPACITY / 2
+        assert node.counter("pit_full") == 0
+        modest.send(interest("/j/g0/0/sum.f32/seq=9999/seg=0"))
+        assert modest.receive("hold")[0].uri.endswith("/seq=9999/seg=0")

@@ -388,6 +388,10 @@ void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked
     state_->latest = now;
     state_->fetcher.on_data(data, marked, now);
     state_->complete_ended();
+void Endpoint::forget(wire::NameView name) {
+    if (!state_->objects.forget(name)) state_->publisher.forget(name);
+}
+
 }
 
 bool Endpoint::can_tell_digest(wire::NameView data) { return state_->fetcher.has_tag_for(data); }

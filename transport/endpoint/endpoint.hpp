@@ -173,6 +173,7 @@ class Endpoint final : public Application {
     void await(const wire::InterestView& interest, TimePoint now) override;
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;
+    void forget(wire::NameView name) override;
     bool can_tell_digest(wire::NameView data) override;
     const security::Sha256Digest* told_digest(const wire::DataView& data) override;
     bool vouches_for(const wire::DataView& manifest) override;

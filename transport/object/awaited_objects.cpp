@@ -29,6 +29,17 @@ bool AwaitedObjects::wait(wire::NameView object, wire::NameView packet, TimePoin
     return is_first;
 }
 
+void AwaitedObjects::forget(wire::NameView object, wire::NameView packet) {
+    const auto found = awaited_.find(object.hash());
+    if (found == awaited_.end() || found->second.object.view() != object) return;
+    Awaited& entry = found->second;
+    if (entry.packets.erase(packet.hash()) == 0) return;
+    --packets_;
+    if (!entry.packets.empty()) return;
+    turns_.erase(entry.turn);
+    if (!entry.expected) awaited_.erase(found);
+}
+
 std::vector<wire::Name> AwaitedObjects::take(wire::NameView object) {
     std::vector<wire::Name> packets;
     if (awaited_.empty()) return packets;

@@ -27,6 +27,9 @@ class AwaitedObjects {
     /// `until`. True when nobody waited for any packet of that object before.
     bool wait(wire::NameView object, wire::NameView packet, TimePoint now, TimePoint until);
 
+    /// Nobody waits for `packet` of `object` any longer.
+    void forget(wire::NameView object, wire::NameView packet);
+
     /// Forgets the object, whether it was expected or waited for; the packets that were waited for.
     std::vector<wire::Name> take(wire::NameView object);
     /// The same for all objects under `prefix`.

@@ -325,6 +325,14 @@ bool ObjectPublisher::await(const ObjectInterest& interest) {
     return true;
 }
 
+bool ObjectPublisher::forget(wire::NameView name) {
+    if (prefixes_.longest_of(name) == nullptr) return false;
+    if (const auto packet = SegmentName::parse_full(name)) {
+        awaited_.forget(object_of(*packet), name);
+    }
+    return true;
+}
+
 Production ObjectPublisher::pending(const ObjectPrefix& prefix) {
     return {Production::Kind::kPending,
             {},

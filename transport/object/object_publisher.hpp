@@ -122,6 +122,8 @@ class ObjectPublisher {
     /// The node keeps this Interest, which `produce` said is pending. False when the name is under
     /// no prefix of ours.
     bool await(const ObjectInterest& interest);
+    /// Nobody waits for `name` any longer. False: it is not an object's.
+    bool forget(wire::NameView name);
 
     std::uint64_t segments_served() const { return segments_served_; }
     std::uint64_t retained_bytes() const { return retained_bytes_; }

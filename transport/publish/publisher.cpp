@@ -410,6 +410,13 @@ std::size_t Publisher::waiting_count() const {
 }
 
 std::uint64_t Publisher::retained_bytes() const {
+void Publisher::forget(wire::NameView name) {
+    const auto parsed = SegmentName::parse(name);
+    const auto seq = parsed ? sequence_number(parsed->tensor) : std::nullopt;
+    Producer* producer = seq ? producer_of(parsed->tensor) : nullptr;
+    if (producer != nullptr) producer->waiting.remove(parsed->tensor, *seq, parsed->segment);
+}
+
     std::uint64_t bytes = 0;
     for (const auto& producer : producers_) {
         for (const Entry& entry : producer->entries) bytes += entry.publication->retained_bytes();

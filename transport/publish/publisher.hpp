@@ -47,6 +47,9 @@ class Publisher {
     /// The node keeps the Interest until `expires`, to which `produce` has just said kPending.
     void await(wire::NameView name, TimePoint expires, TimePoint now);
 
+    /// Nobody waits for the segment `name` any longer.
+    void forget(wire::NameView name);
+
     std::uint64_t segments_served() const { return segments_served_; }
     std::uint64_t retained_bytes() const;
     /// Segments that somebody waits for.

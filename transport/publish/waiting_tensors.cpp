@@ -24,27 +24,16 @@ void WaitingTensors::add(wire::NameView tensor, std::uint64_t seq, std::uint64_t
     WaitingTensor& waiting = entry->second.tensor;
     if (waiting.name.view() != tensor) return;  // two names of one hash
     waiting.expires = std::max(waiting.expires, expires);
-    remember(waiting.segments, segment);
+    if (segments_ < kMaxSegments && waiting.segments.insert(segment).second) ++segments_;
 }
 
-/// Sorts. Without ranges' `unique`, which clang 14 cannot compile with libstdc++ 12.
-void WaitingTensors::remove_repeated(std::vector<std::uint64_t>& segments) {
-    std::ranges::sort(segments);
-    segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-}
-
-void WaitingTensors::remember(std::vector<std::uint64_t>& segments, std::uint64_t segment) {
-    if (segments.size() == segments.capacity()) {
-        // Refreshes ask again for what is remembered already.
-        segments_ -= segments.size();
-        remove_repeated(segments);
-        segments_ += segments.size();
-        // As many additions as there are segments pay for the next sort.
-        segments.reserve(std::max<std::size_t>(4, 2 * segments.size()));
-    }
-    if (segments_ >= kMaxSegments) return;
-    segments.push_back(segment);
-    ++segments_;
+void WaitingTensors::remove(wire::NameView tensor, std::uint64_t seq, std::uint64_t segment) {
+    const auto entry = by_seq_.find({seq, tensor.hash()});
+    if (entry == by_seq_.end()) return;
+    WaitingTensor& waiting = entry->second.tensor;
+    if (waiting.name.view() != tensor || waiting.segments.erase(segment) == 0) return;
+    --segments_;
+    if (waiting.segments.empty()) erase(entry);
 }
 
 void WaitingTensors::drop_expired(TimePoint now) {

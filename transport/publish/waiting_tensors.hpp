@@ -6,6 +6,7 @@
 #include <iterator>
 #include <list>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct WaitingTensor {
     wire::Name name;
     std::uint64_t seq = 0;
     TimePoint expires{};
-    std::vector<std::uint64_t> segments;
+    std::set<std::uint64_t> segments;
 };
 
 /// Indexed by sequence number and name. An addition takes logarithmic time in the number of tensors
@@ -34,8 +35,10 @@ class WaitingTensors {
     void add(wire::NameView tensor, std::uint64_t seq, std::uint64_t segment, TimePoint expires,
              TimePoint now);
 
-    /// Hands over and forgets the tensors that satisfy `predicate(tensor)`; their segments in
-    /// order, each once.
+    /// Nobody waits for the segment any longer.
+    void remove(wire::NameView tensor, std::uint64_t seq, std::uint64_t segment);
+
+    /// Hands over and forgets the tensors that satisfy `predicate(tensor)`.
     template <typename Predicate>
     std::vector<WaitingTensor> take_if(Predicate predicate) {
         return take_between(by_seq_.begin(), by_seq_.end(), predicate);
@@ -67,7 +70,6 @@ class WaitingTensors {
             if (!predicate(std::as_const(entry->second.tensor))) continue;
             taken.push_back(std::move(entry->second.tensor));
             segments_ -= taken.back().segments.size();
-            remove_repeated(taken.back().segments);
             erase(entry);
         }
         return taken;
@@ -76,11 +78,9 @@ class WaitingTensors {
         turns_.erase(entry->second.turn);
         by_seq_.erase(entry);
     }
-    static void remove_repeated(std::vector<std::uint64_t>& segments);
     void drop_expired(TimePoint now);
     void make_room(const Key& added);
     void drop(Entries::iterator entry);
-    void remember(std::vector<std::uint64_t>& segments, std::uint64_t segment);
 
     Entries by_seq_;
     std::list<Key> turns_;  ///< the front is looked at next

@@ -46,6 +46,10 @@ class RecordingApplication final : public Application {
         holds.emplace_back(held.to_uri(), text(missing));
     }
 
+    void forget(wire::NameView forgotten_name) override {
+        forgotten.push_back(forgotten_name.to_uri());
+    }
+
     const security::Sha256Digest* told_digest(const wire::DataView&) override {
         return told ? &*told : nullptr;
     }
@@ -56,6 +60,7 @@ class RecordingApplication final : public Application {
     bool vouches = false;  ///< for every manifest
     std::map<std::string, Production> productions;
     std::vector<bool> asked_for_network;
+    std::vector<std::string> forgotten;
     std::vector<std::string> received;
     std::vector<std::string> contents;
     std::vector<bool> marks;

@@ -104,3 +104,19 @@ TEST_CASE("the way back to who waits no more is gone, though another still waits
     test.receive_interest(kProducer, "/59=0123456789abcdef/args/seg=0", 9);
     CHECK(test.sent(kLeaving).empty());
 }
+
+TEST_CASE("the application forgets what a closed face alone waited for") {
+    SwitchUnderTest test;
+    for (const auto* late : {"/h/own", "/h/both"}) {
+        test.application.productions[late] = {Production::Kind::kPending, {}, {}};
+    }
+    test.node.add_route(name("/p"), kProducer, 0);
+    test.receive_interest(kLeaving, "/h/own", 1);
+    test.receive_interest(kLeaving, "/h/both", 2);
+    test.receive_interest(kStaying, "/h/both", 3, {.must_be_fresh = true});
+    test.receive_interest(kLeaving, "/p/elsewhere", 4);
+    test.node.close_face(kLeaving, test.now);
+    CHECK(test.application.forgotten == std::vector<std::string>{"/h/own"});
+    test.node.close_face(kStaying, test.now);
+    CHECK(test.application.forgotten == std::vector<std::string>{"/h/own", "/h/both"});
+}

@@ -352,3 +352,37 @@ TEST_CASE("every Interest that a node makes for one name has the same length") {
     REQUIRE(upstream.size() == 32);
     for (const Sent& packet : upstream) CHECK(packet.size == upstream[0].size);
 }
+
+TEST_CASE("one neighbour that waits for everything leaves the others room to wait") {
+    constexpr std::size_t kCapacity = 64;
+    auto options = SwitchUnderTest::default_options();
+    options.pit_capacity = kCapacity;
+    SwitchUnderTest test(4, options);
+    std::uint32_t nonce = 0;
+    const auto wait = [&](FaceId face, const std::string& uri) {
+        test.application.productions[uri] = {Production::Kind::kPending, {}, bytes("3")};
+        test.receive_interest(face, uri, ++nonce);
+        return test.sent(face).at(0).kind == Sent::Kind::kHold;
+    };
+    const auto wait_for_many = [&](FaceId face) {
+        std::size_t waiting = 0;
+        for (std::size_t i = 0; i < kCapacity; ++i) {
+            waiting += wait(face, "/h/" + std::to_string(face) + "/" + std::to_string(i)) ? 1 : 0;
+        }
+        return waiting;
+    };
+    CHECK(wait_for_many(0) == kCapacity / 4);
+    CHECK(test.node.counters().over_share == kCapacity - kCapacity / 4);
+    CHECK(wait_for_many(1) == kCapacity / 8);
+    CHECK(wait(2, "/h/2"));
+    CHECK(wait(2, "/h/0/0"));  // together with the first
+    // What passes through is not held up by it.
+    test.node.add_route(name("/p"), 3, 0);
+    test.receive_interest(0, "/p/x", ++nonce);
+    CHECK(test.sent(3).size() == 1);
+    test.node.close_face(0, test.now);
+    CHECK(wait_for_many(1) > kCapacity / 8);
+    AuditReport report;
+    test.node.audit(report);
+    CHECK(report.complaints().empty());
+}

@@ -100,6 +100,26 @@ TEST_CASE("a flood of objects that never come pushes out old ones, and nobody wh
     CHECK(awaited.waiting_packets() == 0);
 }
 
+TEST_CASE("who is gone leaves room, and what is expected stays so") {
+    AwaitedObjects awaited;
+    const TimePoint now{};
+    const wire::Name object = name(kBlock);
+    const wire::Name segment = name(std::string(kBlock) + "/seg=1");
+    awaited.expect(object);
+    awaited.wait(object.view(), object.view(), now, now + 60s);
+    awaited.wait(object.view(), segment.view(), now, now + 60s);
+    awaited.forget(object.view(), object.view());
+    awaited.forget(object.view(), object.view());
+    CHECK(awaited.waiting_packets() == 1);
+    awaited.forget(object.view(), segment.view());
+    CHECK(awaited.waiting_packets() == 0);
+    CHECK(awaited.expects(object.view()));
+    const wire::Name other = name(kRequest);
+    CHECK(awaited.wait(other.view(), other.view(), now, now + 60s));
+    awaited.forget(other.view(), other.view());
+    CHECK(awaited.wait(other.view(), other.view(), now, now + 60s));  // for the first time again
+}
+
 TEST_CASE("packets of one object beyond the bound are not remembered, and push out none of it") {
     AwaitedObjects awaited;
     const TimePoint now{};

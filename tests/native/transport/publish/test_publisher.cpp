@@ -91,6 +91,21 @@ TEST_CASE("early Interests wait with the label, and are answered in order, each 
     CHECK(fixture.publisher.waiting_count() == 1);
 }
 
+TEST_CASE("who is gone is not answered, and leaves room") {
+    Fixture fixture;
+    for (const auto* segment : {"0", "1", "1"}) {
+        fixture.ask(std::string("/job/g0/3/sum.u8/seq=5/seg=") + segment);
+    }
+    CHECK(fixture.publisher.waiting_count() == 2);
+    for (const auto* gone : {"/job/g0/3/sum.u8/seq=5/seg=1", "/job/g0/3/sum.u8/seq=5/seg=7",
+                             "/job/g0/3/sum.u8/seq=6/seg=0", "/elsewhere", "/job/g0/3/x/seg=0"}) {
+        fixture.publisher.forget(name(gone).view());
+    }
+    CHECK(fixture.publisher.waiting_count() == 1);
+    fixture.publisher.publish(fixture.spec("/sum.u8", 5));
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=5/seg=0"});
+}
+
 TEST_CASE("Interests nobody refreshes are forgotten") {
     Fixture fixture;
     for (int seq = 0; seq < 100; ++seq) {
