@@ -200,14 +200,18 @@ void LinkTable::deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint 
 }
 
 // A client's connection ends with its first malformed packet: what follows may be anything. One
-// that management made on purpose leads to a forwarder, which may pass on what others made.
+// that management made on purpose leads to a forwarder, which may pass on what others made; and so
+// may one from another machine, once an Interest or Data came by it.
 void LinkTable::deliver_one(Link& link, PacketRef packet, const security::Sha256Digest* digest,
                             TimePoint now) {
-    const bool is_clients = link.channel->is_stream() &&
-                            link.description.persistency == management::FacePersistency::kOnDemand;
+    const bool is_accepted = link.channel->is_stream() &&
+                             link.description.persistency == management::FacePersistency::kOnDemand;
     const std::uint64_t before = node_.face_counters(link.face).malformed_in;
     node_.on_packet(link.face, std::move(packet), now, digest);
-    link.sent_malformed = is_clients && node_.face_counters(link.face).malformed_in != before;
+    const auto& counters = node_.face_counters(link.face);
+    const bool may_be_forwarder =
+        link.kind == LinkKind::kRemote && counters.interests_in + counters.data_in != 0;
+    link.sent_malformed = is_accepted && !may_be_forwarder && counters.malformed_in != before;
 }
 
 void LinkTable::pause_if_useless(Link& link, TimePoint now) {

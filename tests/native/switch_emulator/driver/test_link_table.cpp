@@ -280,3 +280,42 @@ TEST_CASE(
     test.send(face, data, 2);
     CHECK(marked() == before);
 }
+
+TEST_CASE(
+    "a forwarder of another machine keeps its connection when others' packets are malformed") {
+    TableUnderTest test;
+    const auto connect = [&](FaceScope scope, driver::FileDescriptor& peer) {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0);
+        peer = driver::FileDescriptor(ends[1]);
+        management::FaceDescription description;
+        description.persistency = management::FacePersistency::kOnDemand;
+        return test.links
+            .add_foreign(std::make_unique<driver::StreamChannel>(driver::FileDescriptor(ends[0]),
+                                                                 kMaxForeignPacketBytes),
+                         {.scope = scope}, std::move(description), test.now)
+            .value();
+    };
+    const auto send = [&](FaceId face, const driver::FileDescriptor& peer, wire::ByteView bytes) {
+        REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), 0) ==
+                static_cast<ssize_t>(bytes.size()));
+        test.links.on_readable(face, test.now);
+        return test.node.is_open(face);
+    };
+    const std::array<std::uint8_t, 4> malformed{wire::kInterest, 2, 9, 0};
+    const PacketRef good = test.interest("/nowhere", 1);
+    driver::FileDescriptor remote, silent, local;
+    const FaceId forwarder = connect(FaceScope::kNonLocal, remote);
+    const FaceId unknown = connect(FaceScope::kNonLocal, silent);
+    const FaceId program = connect(FaceScope::kLocal, local);
+    CHECK_FALSE(send(unknown, silent, malformed));
+    CHECK(send(program, local, good.bytes()));
+    CHECK_FALSE(send(program, local, malformed));
+    CHECK(send(forwarder, remote, good.bytes()));
+    CHECK(send(forwarder, remote, malformed));
+    CHECK(send(forwarder, remote, malformed));
+    CHECK(test.node.face_counters(forwarder).malformed_in == 2);
+    CHECK(test.links.counters().sent_malformed == 2);
+    const std::array<std::uint8_t, 3> no_packet{'G', 'E', 'T'};
+    CHECK_FALSE(send(forwarder, remote, no_packet));
+}
