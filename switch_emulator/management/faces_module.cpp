@@ -25,9 +25,18 @@ constexpr std::array<CommandRule, 3> kCommands{{
 /// Longer than any node runs, and so short that a time this much later can be told.
 constexpr std::uint64_t kLongestIntervalNs = std::uint64_t{1} << 61U;
 
+/// The flags that the command sets.
+std::uint64_t wanted_flags(const ControlParameters& parameters) {
+    return parameters.flags.value_or(0) & parameters.mask.value_or(0);
+}
+
+bool wants_marks(const ControlParameters& parameters) {
+    return (wanted_flags(parameters) & kCongestionMarkingFlag) != 0 ||
+           (parameters.present() & kCongestionFields) != 0;
+}
+
 bool wants_unknown_flags(const ControlParameters& parameters) {
-    const std::uint64_t wanted = parameters.flags.value_or(0) & parameters.mask.value_or(0);
-    return (wanted & ~kCongestionMarkingFlag) != 0;
+    return (wanted_flags(parameters) & ~kCongestionMarkingFlag) != 0;
 }
 
 /// How a face marks after the command.
@@ -110,21 +119,23 @@ void FacesModule::fill(ControlParameters& body, FaceId face) const {
     body.persistency = static_cast<std::uint64_t>(description.persistency);
 }
 
+// What can be refused is looked at first: a command is carried out whole, or not at all.
 ControlResponse FacesModule::update(ControlParameters parameters, const CommandContext& context) {
     const auto face = open_face(node_, parameters.face_id, context.from);
     parameters.face_id = meant_face_id(node_, parameters.face_id, context.from);
     if (!face) return {kNotFound, "there is no such face", parameters};
     if (wants_unknown_flags(parameters)) return {kConflict, "no face has these flags", parameters};
     if (parameters.mtu) return {kConflict, "the MTU of a face cannot be changed", parameters};
+    if (wants_marks(parameters) && !describe(*face).marking) {
+        return {kConflict, "this face marks no congestion by itself", parameters};
+    }
     if (parameters.persistency &&
         (factory_ == nullptr || *parameters.persistency > kLastPersistency ||
          !factory_->set_persistency(*face,
                                     static_cast<FacePersistency>(*parameters.persistency)))) {
         return {kConflict, "this face cannot have that persistency", parameters};
     }
-    if (!set_marking(*face, parameters)) {
-        return {kConflict, "this face marks no congestion by itself", parameters};
-    }
+    set_marking(*face, parameters);
     const FaceDescription description = describe(*face);
     ControlParameters body;
     body.face_id = parameters.face_id;
@@ -133,12 +144,10 @@ ControlResponse FacesModule::update(ControlParameters parameters, const CommandC
     return {kOk, "OK", body};
 }
 
-bool FacesModule::set_marking(FaceId face, const ControlParameters& parameters) {
-    const bool wants_marks = (parameters.flags.value_or(0) & kCongestionMarkingFlag) != 0 ||
-                             (parameters.present() & kCongestionFields) != 0;
+void FacesModule::set_marking(FaceId face, const ControlParameters& parameters) {
     const auto current = describe(face).marking;
-    if (!current || factory_ == nullptr) return !wants_marks;
-    return factory_->set_congestion_marking(face, changed(*current, parameters));
+    if (!current || factory_ == nullptr) return;
+    factory_->set_congestion_marking(face, changed(*current, parameters));
 }
 
 // A face that is not there is as good as destroyed: so NFD answers, too.

@@ -28,8 +28,8 @@ class FacesModule final : public Module {
     ControlResponse created(ControlParameters parameters, const FaceCreation& creation);
     ControlResponse update(ControlParameters parameters, const CommandContext& context);
     ControlResponse destroy(const ControlParameters& parameters, const CommandContext& context);
-    /// False when the command wants marks of a face that makes none.
-    bool set_marking(FaceId face, const ControlParameters& parameters);
+    /// No effect on a face that marks nothing by itself.
+    void set_marking(FaceId face, const ControlParameters& parameters);
     FaceDescription describe(FaceId face) const;
     void fill(ControlParameters& body, FaceId face) const;
     Bytes channels() const;

@@ -34,6 +34,7 @@ class FakeFaceFactory final : public management::FaceFactory {
         return may_destroy;
     }
     bool set_persistency(FaceId, management::FacePersistency persistency) override {
+        persistencies.push_back(persistency);
         return persistency != management::FacePersistency::kOnDemand;
     }
     std::optional<management::FaceDescription> describe(FaceId face) const override {
@@ -54,6 +55,7 @@ class FakeFaceFactory final : public management::FaceFactory {
     std::vector<management::FaceRequest> requested;
     std::vector<std::function<void(management::FaceCreation)>> waiting;
     std::vector<FaceId> destroyed;
+    std::vector<management::FacePersistency> persistencies;
     bool may_destroy = true;
     std::optional<port::CongestionMarkerOptions> marking;
 };

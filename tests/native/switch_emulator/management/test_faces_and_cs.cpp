@@ -145,6 +145,24 @@ TEST_CASE("how a face marks congestion is set by a command, told by the answer a
     CHECK(managed.factory.marking->base_interval > 24h);
 }
 
+TEST_CASE("an update that is refused changes nothing, and a flag counts only under its mask") {
+    ManagedNode managed;
+    ControlParameters parameters = face(259);
+    parameters.persistency = 2;
+    parameters.flags = 4;
+    parameters.mask = 4;
+    CHECK(managed.command(2, "faces/update", parameters).code == 409);  // it marks nothing itself
+    CHECK(managed.factory.persistencies.empty());
+    parameters.mask = 0;
+    CHECK(managed.command(2, "faces/update", parameters).code == 200);
+    CHECK(managed.factory.persistencies.size() == 1);
+    managed.factory.marking.emplace();
+    managed.factory.marking->enabled = false;
+    CHECK(managed.command(2, "faces/update", parameters).body.flags == 0);
+    parameters.mask = std::nullopt;
+    CHECK(managed.command(2, "faces/update", parameters).code == 400);
+}
+
 TEST_CASE("a face is made with the marking that its command asks for") {
     ManagedNode managed;
     managed.factory.marking.emplace();
