@@ -50,10 +50,9 @@ const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
     const wire::Element last = name.last_component();
     Node* node = find_node(name.parent().hash(), name.parent());
     if (node == nullptr || !node->packet) return nullptr;
-    const auto digest = node->standing == Standing::kNamedByDigest
-                            ? node->only_for
-                            : sha256_.digest(node->packet.bytes());
-    if (!std::ranges::equal(digest, last.value)) return nullptr;
+    // Whoever asks for digests that are not there has each packet hashed once, and not each time.
+    if (!node->digest_known) set_digest(*node, sha256_.digest(node->packet.bytes()));
+    if (!std::ranges::equal(node->digest, last.value)) return nullptr;
     policy_of(*node).on_hit(*node);
     return &node->packet;
 }
@@ -102,7 +101,12 @@ void ContentStore::insert_by_digest(const wire::DataView& data, const NamePrefix
                                     const security::Sha256Digest& digest, const PacketRef& packet,
                                     jobs::JobId job, TimePoint now) {
     Node* node = keep(data, name, Standing::kNamedByDigest, packet, job, now);
-    if (node != nullptr) node->only_for = digest;
+    if (node != nullptr) set_digest(*node, digest);
+}
+
+void ContentStore::set_digest(Node& node, const security::Sha256Digest& digest) {
+    node.digest = digest;
+    node.digest_known = true;
 }
 
 void ContentStore::insert_unverified(const wire::DataView& data, const NamePrefixes& name,
@@ -268,6 +272,7 @@ void ContentStore::remove_packet(Node& node) {
     node.size_bytes = 0;
     remove_branch(node);
 }
+    node.digest_known = false;
 
 // An inner node lives as long as there is Data below it.
 void ContentStore::remove_branch(Node& leaf) {

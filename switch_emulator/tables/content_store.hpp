@@ -106,7 +106,8 @@ class ContentStore {
         std::size_t name_size = 0;  ///< bytes of the prefix that this node stands for
         TimePoint fresh_until;
         Standing standing = Standing::kVerified;
-        security::Sha256Digest only_for{};  ///< kNamedByDigest: answers only who asks for this
+        bool digest_known = false;
+        security::Sha256Digest digest{};  ///< of `packet`; kNamedByDigest: answers only this
         Node* parent = nullptr;
         Node* first_child = nullptr;
         Node* next_sibling = nullptr;
@@ -128,6 +129,7 @@ class ContentStore {
     Node* find_below(Node& top, const Demand& demand) const;
     static bool answers_by_name(const Node& node, const Demand& demand);
     const PacketRef* find_by_digest(wire::NameView name);
+    static void set_digest(Node& node, const security::Sha256Digest& digest);
     /// Null when there is no room in a bucket.
     Node* make_path(const NamePrefixes& name);
     Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size);

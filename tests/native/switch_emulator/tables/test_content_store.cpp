@@ -336,3 +336,22 @@ TEST_CASE("a full name is answered by the packet of that digest alone") {
     CHECK(cache.find(wrong.view().to_uri()).empty());
     CHECK(cache.find(wrong.view().to_uri(), true).empty());
 }
+
+TEST_CASE("the digest of a packet is not that of the one which takes its place") {
+    Cache cache(1 << 20);
+    security::Sha256 sha256;
+    const auto full_name_of = [&](const PacketRef& packet) {
+        wire::Name full(wire::DataView::parse(packet.bytes())->name());
+        return full.append(wire::kImplicitSha256Digest, sha256.digest(packet.bytes()))
+            .view()
+            .to_uri();
+    };
+    const PacketRef first = cache.make_data("/a/b", 100);
+    const PacketRef second = cache.make_data("/a/b", 200);
+    cache.insert(first);
+    CHECK(cache.has(full_name_of(first)));
+    CHECK_FALSE(cache.has(full_name_of(second)));
+    cache.insert(second);
+    CHECK_FALSE(cache.has(full_name_of(first)));
+    CHECK(cache.has(full_name_of(second)));
+}
