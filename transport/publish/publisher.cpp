@@ -12,6 +12,10 @@ constexpr std::size_t kMaxOverhead = 1024;
 /// What the names may take of it; the rest is for numbers, metadata and the signature.
 constexpr std::size_t kMaxNames = 768;
 
+/// Failures kept for a producer. One more takes the place of the oldest, whose requesters go on
+/// until their deadline: a program whose calls all fail proves of none that every rank knows it.
+constexpr std::size_t kMaxFailures = 1024;
+
 /// Of a collective's name behind its producer's prefix: what is called, and its sequence number.
 constexpr std::size_t kCollectiveComponents = 2;
 
@@ -318,6 +322,9 @@ void Publisher::fail(const FailureSpec& spec) {
             producers_, [&](const auto& producer) { return producer->prefix == prefix; });
         if (found == producers_.end()) continue;
         Producer& producer = **found;
+        if (producer.failures.size() == kMaxFailures) {
+            producer.failures.erase(producer.failures.begin());
+        }
         producer.failures.push_back({spec.suffix, spec.seq, spec.code, spec.why});
         const Failure& failure = producer.failures.back();
         const auto covered = [&](const WaitingTensor& tensor) {
@@ -403,13 +410,6 @@ void Publisher::await(wire::NameView name, TimePoint expires, TimePoint now) {
     producer->waiting.add(parsed->tensor, *seq, parsed->segment, expires, now);
 }
 
-std::size_t Publisher::waiting_count() const {
-    std::size_t count = 0;
-    for (const auto& producer : producers_) count += producer->waiting.segments();
-    return count;
-}
-
-std::uint64_t Publisher::retained_bytes() const {
 void Publisher::forget(wire::NameView name) {
     const auto parsed = SegmentName::parse(name);
     const auto seq = parsed ? sequence_number(parsed->tensor) : std::nullopt;
@@ -417,6 +417,13 @@ void Publisher::forget(wire::NameView name) {
     if (producer != nullptr) producer->waiting.remove(parsed->tensor, *seq, parsed->segment);
 }
 
+std::size_t Publisher::waiting_count() const {
+    std::size_t count = 0;
+    for (const auto& producer : producers_) count += producer->waiting.segments();
+    return count;
+}
+
+std::uint64_t Publisher::retained_bytes() const {
     std::uint64_t bytes = 0;
     for (const auto& producer : producers_) {
         for (const Entry& entry : producer->entries) bytes += entry.publication->retained_bytes();

@@ -304,3 +304,17 @@ TEST_CASE("a group's producers sign with its key, and what was published goes on
     fixture.publisher.set_signer(name("/job/g1"), nullptr);
     CHECK(key_of("/job/g1/3/sum.u8/seq=1/seg=1") == "/job/KEY/v=1");
 }
+
+TEST_CASE("a program whose calls all fail does not fill the memory with its failures") {
+    Fixture fixture;
+    for (std::uint64_t seq = 0; seq < 3000; ++seq) {
+        fixture.publisher.fail({.prefixes = {name("/job/g0/3")},
+                                .suffix = {},
+                                .seq = seq,
+                                .code = wire::TensorErrorCode::kFailed,
+                                .why = "rank 3 failed"});
+    }
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=2999/seg=0") == Kind::kData);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1976/seg=0") == Kind::kData);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1975/seg=0") == Kind::kPending);
+}
