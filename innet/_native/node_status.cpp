@@ -101,6 +101,7 @@ nb::dict endpoint_dict(const EndpointCounters& c) {
     d["self_evaluations"] = c.self_evaluations;
     d["marks_received"] = c.marks_received;
     d["unexpected_data"] = c.unexpected_data;
+    d["forged_roots"] = c.forged_roots;
     d["retained_bytes"] = c.retained_bytes;
     d["flows"] = c.flows;
     return d;

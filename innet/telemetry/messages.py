@@ -157,6 +157,7 @@ class EndpointCounters(_Message):
     self_evaluations: int
     marks_received: int
     unexpected_data: int
+    forged_roots: int
     retained_bytes: int
 
 

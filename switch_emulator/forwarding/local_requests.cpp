@@ -33,8 +33,7 @@ void Node::State::run_pending(TimePoint now) {
                 const wire::NameView name = wire::NameView::trusted(name_bytes);
                 switch (request.kind) {
                     case Request::Kind::kExpress:
-                        return on_express(face_of(request.requester), name,
-                                          wire::NameView::trusted(argument), request.lifetime, now);
+                        return on_express(request, name, wire::NameView::trusted(argument), now);
                     case Request::Kind::kCancel:
                         return on_cancel(face_of(request.requester), name);
                     case Request::Kind::kPutData:
@@ -48,14 +47,18 @@ void Node::State::run_pending(TimePoint now) {
     }
 }
 
-void Node::State::on_express(FaceId face, wire::NameView name, wire::NameView hint,
-                             Duration lifetime, TimePoint now) {
+void Node::State::on_express(const Request& request, wire::NameView name, wire::NameView hint,
+                             TimePoint now) {
+    const FaceId face = face_of(request.requester);
     if (face == kApplicationFace && application == nullptr) return;
     PacketRef packet = pool.allocate(name.value().size() + hint.value().size() + kInterestOverhead);
     if (!packet) return;
-    const std::size_t size = wire::encode_interest(
-        {.name = name, .forwarding_hint = hint, .nonce = next_nonce(), .lifetime = lifetime},
-        packet.writable());
+    const std::size_t size = wire::encode_interest({.name = name,
+                                                    .forwarding_hint = hint,
+                                                    .nonce = next_nonce(),
+                                                    .lifetime = request.lifetime,
+                                                    .must_be_fresh = request.must_be_fresh},
+                                                   packet.writable());
     packet.truncate(size);
     if (const auto view = wire::InterestView::parse(packet.bytes())) {
         on_complete_interest(face, packet, *view, {}, now);
@@ -63,10 +66,13 @@ void Node::State::on_express(FaceId face, wire::NameView name, wire::NameView hi
 }
 
 void Node::State::on_cancel(FaceId face, wire::NameView name) {
-    tables::PitEntry* entry = pit.find({.name = name, .hash = name.hash()});
-    if (entry == nullptr) return;
-    erase_in_record(*entry, face);
-    if (entry->in_records().empty()) finish(*entry);
+    waiting.clear();
+    pit.collect_named(name, waiting);
+    for (tables::PitEntry* entry : waiting) {
+        if (entry->find_in_record(face) == nullptr) continue;
+        erase_in_record(*entry, face);
+        if (entry->in_records().empty()) finish(*entry);
+    }
 }
 
 void Node::State::on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {

@@ -279,6 +279,15 @@ void Node::express(RequesterId requester, wire::NameView name, wire::NameView hi
         name.value(), hint.value());
 }
 
+void Node::express_fresh(RequesterId requester, wire::NameView name, wire::NameView hint,
+                         Duration lifetime) {
+    state_->requests.add({.kind = Request::Kind::kExpress,
+                          .requester = requester,
+                          .must_be_fresh = true,
+                          .lifetime = lifetime},
+                         name.value(), hint.value());
+}
+
 void Node::cancel(RequesterId requester, wire::NameView name) {
     state_->requests.add({.kind = Request::Kind::kCancel, .requester = requester}, name.value(),
                          {});

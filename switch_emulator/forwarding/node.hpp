@@ -246,6 +246,8 @@ class Node final : public Forwarder {
 
     void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                  Duration lifetime) override;
+    void express_fresh(RequesterId requester, wire::NameView name, wire::NameView hint,
+                       Duration lifetime) override;
     void cancel(RequesterId requester, wire::NameView name) override;
     void put_data(RequesterId maker, PacketRef data, bool marked) override;
     void hold(wire::NameView name, wire::ByteView missing) override;

@@ -288,7 +288,7 @@ struct Node::State final : strategies::StrategyActions {
 
     // local_requests.cpp: what the application and the reducer of this node ask for.
     void run_pending(TimePoint now);
-    void on_express(FaceId face, wire::NameView name, wire::NameView hint, Duration lifetime,
+    void on_express(const Request& request, wire::NameView name, wire::NameView hint,
                     TimePoint now);
     void on_cancel(FaceId face, wire::NameView name);
     void on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now);

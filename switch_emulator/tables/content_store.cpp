@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "switch_emulator/tables/compact.hpp"
+#include "transport/security/manifest.hpp"
 
 namespace innet::tables {
 
@@ -141,7 +142,9 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
     node.packet = std::move(kept);
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
-    node.fresh_until = now + data.freshness();
+    // Whoever insists on fresh Data may have refused this root: it must come from its producer
+    // again, however long whoever made it calls it fresh.
+    node.fresh_until = security::is_root_manifest(name.name()) ? now : now + data.freshness();
     node.standing = standing;
     node.size_bytes = charge;
     node.job = share;
@@ -269,10 +272,10 @@ void ContentStore::remove_packet(Node& node) {
     --entries_;
     node.packet = PacketRef();
     node.standing = Standing::kVerified;
+    node.digest_known = false;
     node.size_bytes = 0;
     remove_branch(node);
 }
-    node.digest_known = false;
 
 // An inner node lives as long as there is Data below it.
 void ContentStore::remove_branch(Node& leaf) {

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 
+from innet.ndn.signers import SignatureType
 from innet.packets.numbers import TlvType
 from innet.trust import PrivateKey, tlv
 from innet.trust.names import decode_name, encode_name, name_of, uri_of
@@ -51,16 +52,28 @@ def signed_by_key(datagram: bytes, name: str, key_name: str, key: PrivateKey) ->
     return _signed(changed, key.public.signature_type, locator, key.sign)
 
 
+def signed_by_nobody(datagram: bytes, kind: SignatureType) -> bytes:
+    """The Data with a digest, or nothing, in place of its signature."""
+    info = tlv.encode(TlvType.SIGNATURE_INFO, tlv.encode_integer(TlvType.SIGNATURE_TYPE, int(kind)))
+    portion = _portion_to_sign(datagram, info)
+    digest = hashlib.sha256(portion).digest() if kind == SignatureType.DIGEST_SHA256 else b""
+    return tlv.encode(TlvType.DATA, portion, tlv.encode(TlvType.SIGNATURE_VALUE, digest))
+
+
 def _signed(datagram: bytes, kind: int, key_name: bytes, sign: Callable[[bytes], bytes]) -> bytes:
     info = tlv.encode(
         TlvType.SIGNATURE_INFO,
         tlv.encode_integer(TlvType.SIGNATURE_TYPE, kind),
         tlv.encode(TlvType.KEY_LOCATOR, key_name),
     )
-    changed = with_element(datagram, TlvType.SIGNATURE_INFO, info)
-    blocks = list(tlv.decode(tlv.decode_one(changed, TlvType.DATA, "Data").value))
-    portion = b"".join(b.whole for b in blocks if b.type != TlvType.SIGNATURE_VALUE)
+    portion = _portion_to_sign(datagram, info)
     return tlv.encode(TlvType.DATA, portion, tlv.encode(TlvType.SIGNATURE_VALUE, sign(portion)))
+
+
+def _portion_to_sign(datagram: bytes, signature_info: bytes) -> bytes:
+    changed = with_element(datagram, TlvType.SIGNATURE_INFO, signature_info)
+    blocks = list(tlv.decode(tlv.decode_one(changed, TlvType.DATA, "Data").value))
+    return b"".join(b.whole for b in blocks if b.type != TlvType.SIGNATURE_VALUE)
 
 
 class Wire:

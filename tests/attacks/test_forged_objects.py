@@ -6,13 +6,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from innet.errors import SecurityError
+from innet.ndn.signers import SignatureType
 from innet.packets.numbers import TlvType
 from innet.security import node_certificate_name
 from innet.security.group_keys import GroupCredentials, GroupKeySource, JobSecret, epoch_name
 from innet.topology import load_topology
 from innet.trust import Policy, tlv
 from innet.trust.names import encode_name, name_of
-from tests.attacks.crafted_data import Wire, data_name, element_of, signed_by_hmac, signed_by_key
+from tests.attacks.crafted_data import (
+    Wire,
+    data_name,
+    element_of,
+    signed_by_hmac,
+    signed_by_key,
+    signed_by_nobody,
+)
 from tests.collectives.cluster import Cluster
 
 HOSTS = ("h0", "h1", "h2")
@@ -78,3 +87,63 @@ def test_a_forged_root_ends_no_fetch(
         assert cluster.communicators[rank].fetch("model", source=1).tobytes() == OBJECT
     assert wire.changed > 0
     assert cluster.status("s0")["node"]["key_out_of_scope"] > before
+
+
+# Without a trust policy, each node's key is good for every name.
+
+
+def forged_root(cluster: Cluster, datagram: bytes) -> bytes | None:
+    """Another member's root in place of the one that the datagram is."""
+    if not data_name(datagram).endswith("32=manifest/seg=0"):
+        return None
+    return signed_by_another_member(cluster, datagram)
+
+
+@pytest.mark.parametrize("signature", ["ed25519", "digest", "none"])
+def test_a_forged_root_that_a_cache_has_ends_no_fetch(wire: Wire, signature: str) -> None:
+    def forge_the_first(datagram: bytes) -> list[bytes]:
+        forged = forged_root(cluster, datagram) if wire.changed == 0 else None
+        return [forged or datagram]
+
+    tamper = {("h1", "s0"): wire}
+    with Cluster(load_topology("star:3"), tamper=tamper, signature=signature) as cluster:
+        wire.change = forge_the_first
+        cluster.communicators[1].publish("model", OBJECT)
+        for rank in (0, 2):
+            assert cluster.communicators[rank].fetch("model", source=1).tobytes() == OBJECT
+        assert wire.changed == 1
+        assert cluster.status("h0")["endpoint"]["forged_roots"] == 1
+
+
+def test_who_forges_every_root_is_named_when_the_fetch_ends(wire: Wire) -> None:
+    tamper = {("h1", "s0"): wire}
+    with Cluster(
+        load_topology("star:3"), tamper=tamper, signature="ed25519", timeout_s=1.0
+    ) as cluster:
+        wire.change = lambda datagram: [forged_root(cluster, datagram) or datagram]
+        cluster.communicators[1].publish("model", OBJECT)
+        with pytest.raises(SecurityError, match=r"but \d+ of other signers \(the last by /n/h2"):
+            cluster.communicators[0].fetch("model", source=1)
+
+
+@pytest.mark.parametrize(
+    ("signature", "kind"),
+    [("digest", SignatureType.DIGEST_SHA256), ("none", SignatureType.NULL)],
+)
+def test_a_root_that_no_key_has_signed_is_dropped_where_digests_do_for_all_else(
+    wire: Wire, signature: str, kind: SignatureType
+) -> None:
+    def first_the_forged(datagram: bytes) -> list[bytes]:
+        if not data_name(datagram).endswith("32=manifest/seg=0"):
+            return [datagram]
+        return [signed_by_nobody(datagram, kind), datagram]
+
+    tamper = {("h1", "s0"): wire}
+    topology = load_topology("star:3")
+    with Cluster(topology, tamper=tamper, signature=signature, installs_job=True) as cluster:
+        wire.change = first_the_forged
+        cluster.communicators[1].publish("model", OBJECT)
+        for rank in (0, 2):
+            assert cluster.communicators[rank].fetch("model", source=1).tobytes() == OBJECT
+        assert wire.changed > 0
+        assert cluster.status("s0")["node"]["unknown_key"] > 0

@@ -117,6 +117,7 @@ class Cluster:
         tamper: by link ``(host, switch)``, what happens to each of its datagrams.
         policy: each node's key may sign what this allows alone; all of everything by default.
         trusted: keys that all nodes know beside each other's, with the policy.
+        installs_job: nodes are told of the job ``/j``, and so refuse its names of unknown keys.
         segment_bytes: content of a full segment.
     """
 
@@ -131,6 +132,7 @@ class Cluster:
         timeout_s: float = 20.0,
         policy: Policy | None = None,
         trusted: Sequence[Key] = (),
+        installs_job: bool = False,
     ) -> None:
         self.topology = topology
         self.plan = make_plan(plan, topology) if isinstance(plan, str) else plan
@@ -144,6 +146,8 @@ class Cluster:
         self._connect()
         for name, node in self.nodes.items():
             node.start()
+            if installs_job:
+                node.install_job("/j", 1, None, [])
             self._route(name, node)
         self.members = [
             _Member(self.nodes[name], name, segment_bytes, self._settings, self._keys[name])

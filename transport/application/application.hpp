@@ -73,6 +73,12 @@ class Forwarder {
     /// itself is routed; with the node's own name as hint, the node evaluates the name itself.
     virtual void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                          Duration lifetime) = 0;
+    /// The same with MustBeFresh, for a requester that has refused the answer of a cache. A
+    /// forwarder without a cache makes no difference.
+    virtual void express_fresh(RequesterId requester, wire::NameView name, wire::NameView hint,
+                               Duration lifetime) {
+        express(requester, name, hint, lifetime);
+    }
     /// The requester no longer wants `name`; the PIT entry stays if others do.
     virtual void cancel(RequesterId requester, wire::NameView name) = 0;
     /// Satisfies whoever waits for this Data (made here: trusted, not verified again). The node

@@ -171,11 +171,15 @@ void Endpoint::State::expire(TimePoint at) {
     for (const auto& [id, operation] : operations) {
         if (operation->deadline > at) continue;
         const MissingReport missing = fetcher.missing(*operation, at);
-        const bool unreachable = missing.only_refusals();
-        fetcher.end(*operation,
-                    unreachable ? OperationStatus::kNoRoute : OperationStatus::kDeadlineExceeded,
-                    missing.text() + (operation->object ? operation->object->missing() : ""),
-                    missing.names_late());
+        auto status = missing.only_refusals() ? OperationStatus::kNoRoute
+                                              : OperationStatus::kDeadlineExceeded;
+        std::string text = missing.text();
+        if (operation->object) {
+            if (operation->object->forged_roots() > 0) status = OperationStatus::kUntrusted;
+            const std::string root = operation->object->missing();
+            if (!root.empty()) text += "; " + root;
+        }
+        fetcher.end(*operation, status, std::move(text), missing.names_late());
     }
 }
 
@@ -384,14 +388,14 @@ void Endpoint::await(const wire::InterestView& interest, TimePoint now) {
     }
 }
 
-void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked, TimePoint now) {
-    state_->latest = now;
-    state_->fetcher.on_data(data, marked, now);
-    state_->complete_ended();
 void Endpoint::forget(wire::NameView name) {
     if (!state_->objects.forget(name)) state_->publisher.forget(name);
 }
 
+void Endpoint::on_data(const wire::DataView& data, const PacketRef&, bool marked, TimePoint now) {
+    state_->latest = now;
+    state_->fetcher.on_data(data, marked, now);
+    state_->complete_ended();
 }
 
 bool Endpoint::can_tell_digest(wire::NameView data) { return state_->fetcher.has_tag_for(data); }

@@ -5,9 +5,10 @@
 // How a fetch meets trouble. Lost requests are repeated (transport/fetch/loss_detector.hpp), held
 // ones wait. A Nack for want of room (NoSlot, Congestion) shrinks the window and is retried after
 // one, two, four … round trips; any other (NoRoute: the producer may not have registered yet)
-// likewise, until the deadline. Where the target allows it, self-evaluation comes first: at once
-// after NoRule or NoRoute, after two rounds without room, after some silence. The node in question
-// is then left alone but for one probe a second.
+// likewise, until the deadline. So is an answer that its receiver does not accept: from then on the
+// segment is asked for with MustBeFresh, which caches do not answer. Where the target allows it,
+// self-evaluation comes first: at once after NoRule or NoRoute, after two rounds without room,
+// after some silence. The node in question is then left alone but for one probe a second.
 
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,7 @@ struct EndpointCounters {
     std::uint64_t self_evaluations = 0;
     std::uint64_t marks_received = 0;
     std::uint64_t unexpected_data = 0;
+    std::uint64_t forged_roots = 0;  ///< root manifests of objects by another signer, dropped
     std::uint64_t retained_bytes = 0;
     std::uint64_t flows = 0;  ///< nodes asked lately
 };
@@ -171,9 +173,9 @@ class Endpoint final : public Application {
     Production produce(const wire::InterestView& interest, bool for_network,
                        TimePoint now) override;
     void await(const wire::InterestView& interest, TimePoint now) override;
+    void forget(wire::NameView name) override;
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;
-    void forget(wire::NameView name) override;
     bool can_tell_digest(wire::NameView data) override;
     const security::Sha256Digest* told_digest(const wire::DataView& data) override;
     bool vouches_for(const wire::DataView& manifest) override;

@@ -19,6 +19,9 @@ constexpr std::uint32_t kRefusalRoundsBeforeSelfEvaluation = 2;
 /// The same, each a dead end, before a fetch of what may be absent ends: routes that are just
 /// changing get a few round trips, and a cache that is gone costs no more.
 constexpr std::uint32_t kRefusalRoundsBeforeGivingUp = 2;
+/// Forged roots before a fetch of what may be absent ends: whoever looks for an object that may be
+/// absent has another way to get it, and must not be held up until the deadline.
+constexpr std::uint32_t kForgeriesBeforeGivingUp = 3;
 constexpr std::uint32_t kMaxRefusalDoublings = 10;
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
 
@@ -188,6 +191,11 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
         Flow* flow = flow_of(target, key);
         if (flow == nullptr || !is_named(target, name->segment, data, digest)) continue;
         expected = true;
+        SegmentReceiver* receiver = target.spec().receiver;
+        if (receiver != nullptr && !receiver->accepts(name->segment, data)) {
+            not_accepted(target, *flow, key, now);
+            continue;
+        }
         flow->on_answered(key, marked, now);
         credit_of(*flow).on_answer(answer_bytes(target, name->segment), marked);
         if (!on_own_flow(*flow)) flow->trust();
@@ -315,6 +323,19 @@ void Fetcher::refused(TargetState& target, Flow& flow, RequestKey key, wire::Nac
     } else {
         home.delay(key, retry_at);
     }
+}
+
+void Fetcher::not_accepted(TargetState& target, Flow& flow, RequestKey key, TimePoint now) {
+    ++counters_.forged_roots;
+    ++target.answers_not_accepted;
+    if (may_be_absent(*target.operation) &&
+        target.answers_not_accepted >= kForgeriesBeforeGivingUp) {
+        end(*target.operation, OperationStatus::kUntrusted, target.operation->object->missing());
+        return;
+    }
+    flow.on_refused(false, now);
+    flow.detector().park(key, target.hash);
+    flow.delay(key, retry_time(target, flow, now));
 }
 
 TimePoint Fetcher::retry_time(TargetState& target, const Flow& flow, TimePoint now) const {
@@ -464,8 +485,14 @@ Flow& Fetcher::route(Asker& asker, const TargetState& target, TimePoint now) {
 
 void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     TargetState& target = targets_[TargetTable::place_of(key)];
-    forwarder_.express(RequesterId::kApplication, target.request_name(TargetTable::segment_of(key)),
-                       flow.hint(), options_.interest_lifetime);
+    const wire::NameView name = target.request_name(TargetTable::segment_of(key));
+    if (target.answers_not_accepted == 0) {
+        forwarder_.express(RequesterId::kApplication, name, flow.hint(),
+                           options_.interest_lifetime);
+    } else {
+        forwarder_.express_fresh(RequesterId::kApplication, name, flow.hint(),
+                                 options_.interest_lifetime);
+    }
     const std::uint32_t expected_bytes = answer_bytes(target, TargetTable::segment_of(key));
     flow.detector().on_sent(key, target.hash, now, expected_bytes);
     ++counters_.interests_expressed;

@@ -85,6 +85,8 @@ class Fetcher {
     void deliver(const TargetState& target, std::uint64_t segment, const wire::DataView& data);
     void refused(TargetState& target, Flow& flow, RequestKey key, wire::NackReason reason,
                  TimePoint now);
+    /// The answer is not what its receiver waits for.
+    void not_accepted(TargetState& target, Flow& flow, RequestKey key, TimePoint now);
     TimePoint retry_time(TargetState& target, const Flow& flow, TimePoint now) const;
     void repeat_lost(std::uint32_t flow, TimePoint now);
 

@@ -63,6 +63,7 @@ struct TargetState {
 
     /// Rounds of refusals since the last answer, and when the round under way ends.
     std::uint32_t refusal_rounds = 0;
+    std::uint32_t answers_not_accepted = 0;
     TimePoint retry_at{};
     std::optional<wire::NackReason> last_refusal;
     std::vector<Late> late;

@@ -11,7 +11,10 @@ namespace innet {
 class SegmentReceiver {
   public:
     virtual ~SegmentReceiver() = default;
-    /// The answer for `segment`. Any other status than kDone ends the operation with it.
+    /// False: the answer is somebody else's, and the right one is still to come.
+    virtual bool accepts(std::uint64_t segment, const wire::DataView& data) = 0;
+    /// The answer for `segment`, which `accepts` has let pass. Any other status than kDone ends the
+    /// operation with it.
     virtual AnswerCheck receive(std::uint64_t segment, const wire::DataView& data) = 0;
     /// Whether the answer for `segment` is right by what this knows itself, whoever signed it.
     virtual bool vouches_for(std::uint64_t segment, const wire::DataView& data) = 0;

@@ -59,6 +59,13 @@ FetchSpec ObjectFetch::segments() {
     return fetch;
 }
 
+bool ObjectFetch::accepts(std::uint64_t manifest, const wire::DataView& data) {
+    if (manifest != 0 || is_of_signer(data)) return true;
+    ++forged_roots_;
+    last_forger_ = data.key_name().empty() ? "no key" : data.key_name().to_uri();
+    return false;
+}
+
 AnswerCheck ObjectFetch::receive(std::uint64_t manifest, const wire::DataView& data) {
     if (manifest == 0) return receive_root(data);
     return verifier_->add_manifest(data) ? AnswerCheck{} : malformed(data.name());
@@ -74,12 +81,6 @@ bool ObjectFetch::is_of_signer(const wire::DataView& root) const {
 }
 
 AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
-    if (!is_of_signer(root)) {
-        const std::string key = root.key_name().empty() ? "no key" : root.key_name().to_uri();
-        return {OperationStatus::kUntrusted, uri() + " is signed by " + key + ", and only " +
-                                                 spec_.signer.view().to_uri() +
-                                                 " (an Ed25519 key) may sign it"};
-    }
     verifier_ = security::ManifestVerifier::from_verified_root(root);
     if (!verifier_ || !verifier_->extent()) return malformed(root.name());
     if (spec_.root_only) {
@@ -114,7 +115,11 @@ AnswerCheck ObjectFetch::make_room(const security::ObjectExtent& extent) {
 
 std::string ObjectFetch::missing() const {
     if (verifier_) return {};
-    return "; no manifest of " + uri() + " signed by " + spec_.signer.view().to_uri() + " came";
+    const std::string right =
+        "no manifest of " + uri() + " signed by " + spec_.signer.view().to_uri() + " came";
+    if (forged_roots_ == 0) return right;
+    return right + ", but " + std::to_string(forged_roots_) + " of other signers (the last by " +
+           last_forger_ + "), which were dropped";
 }
 
 }  // namespace innet

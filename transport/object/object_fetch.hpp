@@ -48,16 +48,19 @@ class ObjectFetch final : public SegmentReceiver {
     /// object is complete.
     std::optional<FetchSpec> next_stage();
 
-    /// A manifest of the current stage. kUntrusted: the root is signed by somebody else. kMismatch:
-    /// the object has another size than the caller's memory. kAborted: a manifest is malformed, or
-    /// there is no memory for the object.
+    /// False for a root of another signer, which is counted.
+    bool accepts(std::uint64_t manifest, const wire::DataView& data) override;
+    /// A manifest of the current stage. kMismatch: the object has another size than the caller's
+    /// memory. kAborted: a manifest is malformed, or there is no memory for the object.
     AnswerCheck receive(std::uint64_t manifest, const wire::DataView& data) override;
     /// Of a root by its tag, where there is a `tagger`.
     bool vouches_for(std::uint64_t manifest, const wire::DataView& data) override;
 
     bool may_be_absent() const { return spec_.may_be_absent; }
+    /// Roots of other signers so far, as long as the right one has not come.
+    std::uint64_t forged_roots() const { return verifier_ ? 0 : forged_roots_; }
 
-    /// What to add, for people, to the report of a fetch that met its deadline.
+    /// Which root has not come, and which did in its place, for people; empty once it has come.
     std::string missing() const;
 
   private:
@@ -74,6 +77,8 @@ class ObjectFetch final : public SegmentReceiver {
     Segmentation segmentation_;
     std::vector<security::Sha256Digest> digests_;  ///< of the current stage
     std::size_t stages_begun_ = 0;
+    std::uint64_t forged_roots_ = 0;
+    std::string last_forger_;  ///< key that the last forged root names
 };
 
 }  // namespace innet

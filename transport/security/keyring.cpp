@@ -28,6 +28,10 @@ bool is_shared(wire::SignatureType type) {
     return type == wire::SignatureType::kHmacSha256 || type == wire::SignatureType::kGmac;
 }
 
+bool is_keyless(wire::SignatureType type) {
+    return type == wire::SignatureType::kNull || type == wire::SignatureType::kDigestSha256;
+}
+
 /// One key's way of checking a signature.
 class Verifier {
   public:
@@ -239,10 +243,11 @@ void Keyring::accept_unsigned(bool accept) { state_->accept_unsigned = accept; }
 
 // Where several share the key, an object's root signed by it would be anybody's: a member could
 // publish under another's name, and caches on the way would keep that.
+// A digest, or no signature, is nobody's at all.
 Verdict Keyring::verify(const wire::DataView& data, TimePoint now) const {
-    if (is_shared(data.signature_type()) && is_manifest_prefix(data.name().parent())) {
-        return Verdict::kOutOfScope;
-    }
+    const wire::SignatureType type = data.signature_type();
+    if (is_shared(type) && is_manifest(data.name())) return Verdict::kOutOfScope;
+    if (is_keyless(type) && is_root_manifest(data.name())) return Verdict::kUnknownKey;
     return verify({.name = data.name(),
                    .type = data.signature_type(),
                    .key_name = data.key_name(),

@@ -1,6 +1,7 @@
 #include "transport/security/manifest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,20 @@ std::optional<std::uint64_t> segment_number(wire::NameView name, wire::NameView 
     const wire::Element last = name.last_component();
     if (last.type != wire::kSegmentComponent) return std::nullopt;
     return wire::read_nonnegative(last.value);
+}
+
+/// Whether the bytes end as those of a manifest's name do: with the keyword's component, and with a
+/// segment number in 1, 2, 4 or 8 bytes.
+bool ends_like_manifest(wire::ByteView name) {
+    constexpr std::size_t kHeader = 2;
+    constexpr std::size_t kKeyword = kHeader + kManifestKeyword.size();
+    return std::ranges::any_of(std::array<std::uint8_t, 4>{1, 2, 4, 8}, [&](std::uint8_t size) {
+        if (name.size() < kKeyword + kHeader + size) return false;
+        const auto number = name.last(kHeader + size);
+        if (number[0] != wire::kSegmentComponent || number[1] != size) return false;
+        const auto keyword = name.first(name.size() - number.size()).last(kManifestKeyword.size());
+        return std::ranges::equal(keyword, kManifestKeyword);
+    });
 }
 
 wire::Name manifest_prefix(const wire::Name& object) {
@@ -203,6 +218,16 @@ class ManifestWriter {
 
 wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest) {
     return manifest_prefix(object).append_number(wire::kSegmentComponent, manifest);
+}
+
+bool is_manifest(wire::NameView name) {
+    return ends_like_manifest(name.value()) &&
+           name.last_component().type == wire::kSegmentComponent &&
+           is_manifest_prefix(name.parent());
+}
+
+bool is_root_manifest(wire::NameView name) {
+    return is_manifest(name) && wire::read_nonnegative(name.last_component().value) == 0;
 }
 
 bool is_manifest_prefix(wire::NameView name) {

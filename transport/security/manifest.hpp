@@ -25,6 +25,11 @@ inline constexpr std::uint64_t kDefaultManifestFanOut = 256;
 wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest);
 /// True for `<object>/32=manifest`.
 bool is_manifest_prefix(wire::NameView name);
+/// True for `<object>/32=manifest/seg=<manifest>`. Other names are mostly told by their last bytes,
+/// without a walk through their components.
+bool is_manifest(wire::NameView name);
+/// The same of manifest 0.
+bool is_root_manifest(wire::NameView name);
 
 /// What a root manifest takes for its own tag.
 inline constexpr std::size_t kRootTagElementBytes = 2 + kSegmentTagSize;

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from innet._native import _core
 from innet.errors import MalformedPacket, SecurityError
 from innet.ndn.names import Name, with_digest, with_keyword, with_segment
+from innet.ndn.objects.believed import fetch_believed
 from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.validation import Validator
 
@@ -34,17 +35,18 @@ class Manifests:
         self.segments: int = verifier.segments
 
     @classmethod
-    async def fetch(cls, client: Client, name: Name, validator: Validator) -> Manifests:
-        """Fetch and validate the root manifest of the object ``name``.
+    async def fetch(
+        cls, client: Client, name: Name, validator: Validator, *, patience_s: float
+    ) -> Manifests:
+        """Fetch the root manifest of the object ``name``, whoever else answers for it.
 
         Raises:
-            SecurityError: it may not be believed.
+            SecurityError: none that may be believed came in ``patience_s``.
             InterestTimeout: nobody has it.
             MalformedPacket: it is no root manifest.
         """
-        root = await client.express(
-            with_segment(with_keyword(name, MANIFEST), 0), validator=validator
-        )
+        root_name = with_segment(with_keyword(name, MANIFEST), 0)
+        root = await fetch_believed(client, root_name, validator, deadline_s=patience_s)
         try:
             verifier = _core.ManifestVerifier(root)
         except ValueError as error:

@@ -7,9 +7,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from innet.errors import InterestRefused, InterestTimeout, ObjectIncomplete, TransportError
+from innet.errors import (
+    InterestRefused,
+    InterestTimeout,
+    ObjectIncomplete,
+    SecurityError,
+    TransportError,
+)
 from innet.ndn import wire
 from innet.ndn.names import Name, with_digest, with_segment
+from innet.ndn.objects.believed import fetch_believed
 from innet.ndn.objects.manifests import Manifests
 from innet.ndn.objects.segments import SegmentQueue
 from innet.ndn.objects.sink import Sink
@@ -185,12 +192,22 @@ class ObjectFetch:
             return await self._ask(with_digest(name, digest))
         data = await self._ask(name)
         if data.signature_type != SignatureType.NULL:
-            await self._validator.check(str(name), data)
-            return data
-        self._manifests = await Manifests.fetch(self._client, self._name, self._validator)
+            return await self._believed(name, data)
+        self._manifests = await Manifests.fetch(
+            self._client, self._name, self._validator, patience_s=self._patience_s
+        )
         self._queue.set_total(self._manifests.segments)
         digest = await self._manifests.digest_of(segment)
         return data if data.implicit_digest() == digest else await self._segment_data(segment)
+
+    async def _believed(self, name: Name, data: ReceivedData) -> ReceivedData:
+        try:
+            await self._validator.check(str(name), data)
+        except SecurityError as refused:
+            return await fetch_believed(
+                self._client, name, self._validator, deadline_s=self._patience_s, refused=refused
+            )
+        return data
 
     async def _ask(self, name: Name) -> ReceivedData:
         """One packet, asked for until its patience ends. The window learns from each try."""

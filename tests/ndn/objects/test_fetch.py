@@ -18,6 +18,7 @@ from innet.errors import (
 from innet.ndn import ContentType, Ed25519Signer, KeyValidator, Name, encode_data
 from innet.ndn.names import METADATA, number_at, with_keyword, with_segment
 from innet.ndn.objects import discover_version, fetch, publish
+from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.wire import parse_data
 from innet.packets.numbers import ComponentType
 from tests.ndn.direct_client import DirectClient
@@ -136,7 +137,36 @@ async def test_a_segment_of_another_is_refused(manifest):
             assert (await fetch(client, "/x/v=1", validator=TRUST)).content == content_of(300)
         else:
             with pytest.raises(SecurityError, match=r"/x/v=1/seg=1"):
-                await fetch(client, "/x/v=1", validator=TRUST)
+                await fetch(client, "/x/v=1", validator=TRUST, patience_s=0.1)
+
+
+@pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
+async def test_packets_of_others_that_come_first_end_no_fetch(manifest):
+    client = DirectClient()
+    content = content_of(300)
+    other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
+    async with await publish(
+        client, "/x", content, version=1, segment_bytes=100, manifest=manifest, signer=SIGNER
+    ):
+        below = with_keyword("/x/v=1", MANIFEST) if manifest else Name("/x/v=1")
+        forged = with_segment(below, 0)
+        client.forged_first[forged] = [
+            encode_data(forged, b"", content_type=ContentType.MANIFEST, signer=signer)
+            for signer in (other, None, other)
+        ]
+        assert (await fetch(client, "/x/v=1", validator=TRUST)).content == content
+    assert client.asked.count(forged) == 4
+
+
+async def test_a_fetch_that_meets_only_roots_of_others_says_how_many_there_were():
+    client = DirectClient()
+    other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
+    async with await publish(client, "/x", b"mine", version=1, manifest=True, signer=other):
+        with pytest.raises(SecurityError, match=r"answers came") as refused:
+            await fetch(client, "/x/v=1", validator=TRUST, patience_s=0.1)
+    asked = client.asked.count(with_segment(with_keyword("/x/v=1", MANIFEST), 0))
+    assert f"{asked} answers came within 0.1 s" in str(refused.value)
+    assert "/mallory/KEY/1, which is none of your keys" in str(refused.value)
 
 
 async def test_unsigned_segments_count_only_below_a_root_that_the_key_has_signed():
@@ -144,7 +174,7 @@ async def test_unsigned_segments_count_only_below_a_root_that_the_key_has_signed
     other = Ed25519Signer("/alice/KEY/1", Ed25519PrivateKey.generate())
     async with await publish(client, "/x", b"mine", version=1, manifest=True, signer=other):
         with pytest.raises(SecurityError, match=r"32=manifest/seg=0"):
-            await fetch(client, "/x/v=1", validator=TRUST)
+            await fetch(client, "/x/v=1", validator=TRUST, patience_s=0.1)
 
 
 async def test_many_segments_need_several_manifests():

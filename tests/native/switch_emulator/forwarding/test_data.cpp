@@ -319,3 +319,18 @@ TEST_CASE("an application's word for a manifest counts for itself, and for nobod
         }
     }
 }
+
+TEST_CASE("an application asks past caches, and withdraws it") {
+    Star star;
+    star.receive_interest(0, kSegment, 1);
+    star.receive(kUpstream, star.data(kSegment));
+    star.sent_everywhere();
+    star.node.express_fresh(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+    star.node.run_pending(star.now);
+    CHECK(star.sent(kUpstream).size() == 1);
+    CHECK(star.application.received.empty());
+    CHECK(star.node.counters().pit_entries == 1);
+    star.node.cancel(RequesterId::kApplication, name(kSegment).view());
+    star.node.run_pending(star.now);
+    CHECK(star.node.counters().pit_entries == 0);
+}

@@ -355,3 +355,12 @@ TEST_CASE("the digest of a packet is not that of the one which takes its place")
     CHECK_FALSE(cache.has(full_name_of(first)));
     CHECK(cache.has(full_name_of(second)));
 }
+
+TEST_CASE("a root manifest is never fresh, whatever it says: who has refused it gets another") {
+    Cache cache(1 << 20);
+    for (const auto* uri : {"/a/32=manifest/seg=0", "/a/32=manifest/seg=1", "/a/seg=0"}) {
+        cache.insert(cache.make_data(uri, 100, 1h));
+        CHECK(cache.find(uri) == uri);
+        CHECK(cache.find(uri, false, true).empty() == (uri == std::string("/a/32=manifest/seg=0")));
+    }
+}

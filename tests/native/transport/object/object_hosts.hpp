@@ -36,6 +36,11 @@ class RecordingForwarder final : public Forwarder {
         asked.emplace_back(asked_name);
         hints.emplace_back(hint);
     }
+    void express_fresh(RequesterId requester, wire::NameView asked_name, wire::NameView hint,
+                       Duration lifetime) override {
+        asked_past_caches.emplace_back(asked_name);
+        express(requester, asked_name, hint, lifetime);
+    }
     void cancel(RequesterId, wire::NameView cancelled_name) override {
         cancelled.emplace_back(cancelled_name);
     }
@@ -46,6 +51,7 @@ class RecordingForwarder final : public Forwarder {
     }
 
     std::vector<wire::Name> asked;
+    std::vector<wire::Name> asked_past_caches;  ///< among them
     std::vector<wire::Name> hints;
     std::vector<wire::Name> cancelled;
     std::vector<PacketRef> put;

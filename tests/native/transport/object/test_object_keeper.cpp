@@ -94,6 +94,13 @@ struct Pool {
         }
     }
 
+    /// The same for what the home asks for again after a pause.
+    void carry_later() {
+        home.now = home.endpoint.next_deadline();
+        home.endpoint.on_timer(home.now);
+        carry();
+    }
+
     /// Whether who waits for the request has been given its answer.
     bool is_answered(const wire::Name& request) {
         return std::ranges::any_of(home.forwarder.put, [&](const PacketRef& packet) {
@@ -207,6 +214,7 @@ TEST_CASE("what cannot be kept is left to the owner, with what became of each bl
     const wire::Name request = request_of({0, 1, 2});
     pool.ask(request);
     pool.carry();
+    for (int forgeries = 1; forgeries < 3; ++forgeries) pool.carry_later();
     CHECK(!pool.is_answered(request));
     const auto told = pool.told();
     REQUIRE(told.size() == 2);

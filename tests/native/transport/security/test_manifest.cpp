@@ -291,3 +291,24 @@ TEST_CASE("a root that lists all segments may have their tags, and no other numb
     // Two manifests list the segments, and the root those.
     CHECK_FALSE(verifier_of(root_with_tags(4, 2, 4)));
 }
+
+TEST_CASE("manifests are told from other names, whatever their numbers and bytes") {
+    const auto is = [](const std::string& uri) {
+        return is_manifest(wire::Name::from_uri(uri)->view());
+    };
+    for (const std::uint64_t number : {0ULL, 255ULL, 256ULL, 70'000ULL, 5'000'000'000ULL}) {
+        const wire::Name name = manifest_name(object_name(), number);
+        CHECK(is_manifest(name.view()));
+        CHECK(is_root_manifest(name.view()) == (number == 0));
+    }
+    CHECK(is("/32=manifest/seg=0"));
+    CHECK_FALSE(is("/"));
+    CHECK_FALSE(is("/seg=0"));
+    CHECK_FALSE(is("/a/32=manifest"));
+    CHECK_FALSE(is("/a/manifest/seg=0"));
+    CHECK_FALSE(is("/a/32=manifest/v=0"));
+    CHECK_FALSE(is("/a/32=manifest/seg=0/32=x"));
+    // The end of one component that looks like both.
+    CHECK_FALSE(is("/a/x%20%08manifest2%01%00"));
+    CHECK_FALSE(is("/a/x%20%08manifest/seg=0"));
+}

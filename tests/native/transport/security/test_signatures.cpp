@@ -274,6 +274,22 @@ TEST_CASE("an empty signature counts only where nothing is verified") {
     CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
 }
 
+TEST_CASE(
+    "an object's root is of whoever has the key: neither a digest nor nothing vouches for it") {
+    Keyring keyring;
+    keyring.accept_digest(true);
+    keyring.accept_unsigned(true);
+    const auto verdict_of = [&](const std::unique_ptr<Signer>& signer, const char* uri) {
+        return verdict_on(keyring, innet::test::signed_data(*signer, *wire::Name::from_uri(uri),
+                                                            text("manifest")));
+    };
+    for (const auto& signer : {make_digest_signer(), make_null_signer()}) {
+        CHECK(verdict_of(signer, "/j/obj/32=manifest/seg=0") == Verdict::kUnknownKey);
+        CHECK(verdict_of(signer, "/j/obj/32=manifest/seg=1") == Verdict::kValid);
+        CHECK(verdict_of(signer, "/j/obj/seg=0") == Verdict::kValid);
+    }
+}
+
 TEST_CASE("malformed keys are refused") {
     CHECK(make_hmac_signer(key_name(), {}) == nullptr);
     CHECK(make_ed25519_signer(key_name(), counting(31)) == nullptr);
