@@ -47,11 +47,12 @@ CalendarTime calendar_time(std::chrono::sys_seconds time) {
     const std::chrono::year_month_day date(day);
     const std::chrono::hh_mm_ss clock(time - day);
     std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "%04d%02u%02uT%02d%02d%02d",
-                  static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                  static_cast<unsigned>(date.day()), static_cast<int>(clock.hours().count()),
-                  static_cast<int>(clock.minutes().count()),
-                  static_cast<int>(clock.seconds().count()));
+    // What could be cut off comes after the 15 characters that are used.
+    (void)std::snprintf(text.data(), text.size(), "%04d%02u%02uT%02d%02d%02d",
+                        static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                        static_cast<unsigned>(date.day()), static_cast<int>(clock.hours().count()),
+                        static_cast<int>(clock.minutes().count()),
+                        static_cast<int>(clock.seconds().count()));
     CalendarTime written{};
     std::copy_n(text.begin(), written.size(), written.begin());
     return written;
