@@ -79,7 +79,7 @@ $(VENV)/.frameworks: pyproject.toml | build
 	@touch $@
 
 faults: build
-	@$(PYTHON_BIN) -m pytest tests/faults tests/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m pytest tests/faults tests/cluster/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
 
 # Whether these commands exist is checked by `make test`; this target runs them.
 PAGES ?=

@@ -29,8 +29,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from innet import Session, Topology, load_topology
-from innet.emulation.node_config import Mode
 from innet.errors import EmulationError, InnetError
+from innet.node.node_config import Mode
 from innet.plans import bound_s, make_plan
 from innet.quantities import parse_rate_bps
 

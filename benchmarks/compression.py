@@ -14,9 +14,9 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
-from innet.compare.worker_figures import (
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.worker_figures import (
     measured_by_workers,
     report,
     times_in_turns_s,

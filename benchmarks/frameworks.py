@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.compare.progress import ProgressBar
-from innet.compare.sampling import read_nodes
+from innet.cluster.launch import Session
 from innet.errors import EmulationError, JobFailed
-from innet.launch import Session
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.sampling import read_nodes
 from innet.topology import load_topology
 
 APPS = Path(__file__).parents[1] / "apps"

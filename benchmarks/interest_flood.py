@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
-from innet.emulation.network import Network
-from innet.emulation.node_config import UdpChannel
-from innet.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.network import Network
+from innet.cluster.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
+from innet.node.node_config import UdpChannel
 from innet.quantities import parse_rate_bps
 from innet.topology import Topology, parse_yaml
 

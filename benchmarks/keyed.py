@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from innet import Session, load_topology
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps
 
 WORDCOUNT = Path(__file__).parents[1] / "apps" / "wordcount.py"

@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.compare.block_stores.contest import Contender, Contest
-from innet.compare.block_stores.messages import Report, Turn
-from innet.compare.block_stores.servers import missing_requirement, start_mooncake, start_redis
-from innet.compare.progress import ProgressBar
-from innet.emulation.processes import ProcessGroup, ProcessSpec
+from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec
+from innet.cluster.launch import Session
 from innet.errors import EmulationError
-from innet.launch import Session
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.block_stores.contest import Contender, Contest
+from innet.lab.compare.block_stores.messages import Report, Turn
+from innet.lab.compare.block_stores.servers import missing_requirement, start_mooncake, start_redis
+from innet.lab.compare.progress import ProgressBar
 from innet.settings import Settings, TransportSettings
 from innet.topology import parse_yaml
 
@@ -58,7 +58,7 @@ async def join_peers(
     if "mooncake" in peers:
         arguments["mooncake"] = await start_mooncake(processes, STORE_BYTES)
     for peer in peers:
-        command = (sys.executable, "-m", "innet.compare.block_stores.worker", peer)
+        command = (sys.executable, "-m", "innet.lab.compare.block_stores.worker", peer)
         processes.spawn(ProcessSpec(peer, (*command, str(contest.path), arguments[peer])))
     return [await contest.contender(peer) for peer in peers]
 
@@ -74,7 +74,7 @@ async def join_own(
             output=lambda _label, _line: None,
         )
     )
-    module = "innet.compare.block_stores.own_rank"
+    module = "innet.lab.compare.block_stores.own_rank"
     arguments = [str(contest.path), name, str(outstanding), str(STORE_BYTES)]
     argv = [sys.executable, "-m", module, *arguments]
     job = asyncio.ensure_future(session.run_workers(argv))

@@ -5,9 +5,9 @@ python benchmarks/kv_trace.py --quick
 
 * ``one_store_*``: one store with LRU for all requests.
 * ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
-  (:mod:`innet.kv.replay.block_model`): no time, no overlap.
+  (:mod:`innet.lab.replay.block_model`): no time, no overlap.
 * ``chats_*``, ``agents_*``, ``documents_*``: the same for generated requests
-  (:mod:`innet.kv.traces.generated`), whose blocks are used again in other ways.
+  (:mod:`innet.lab.traces.generated`), whose blocks are used again in other ways.
 * ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
   which says what the model is worth.
 * ``hot_prefix_copies``: how often the link of the host that computed a prompt carries each of its
@@ -26,24 +26,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from innet.cli.simulation_progress import SimulationProgress
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.measurement import Comparison
-from innet.compare.progress import ProgressBar
 from innet.errors import SimulationError
 from innet.kv.block_store import BlockStore
 from innet.kv.designs import DESIGNS, Design
-from innet.kv.replay import hit_rate
-from innet.kv.replay.block_model import BlockModel, busiest_link
-from innet.kv.replay.plan import ReplayPlan, with_switch_memory
-from innet.kv.traces import Request, load_trace
-from innet.kv.traces.generated import GENERATED
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.replay import hit_rate
+from innet.lab.replay.block_model import BlockModel, busiest_link
+from innet.lab.replay.plan import ReplayPlan, with_switch_memory
+from innet.lab.simulation.experiment.outcome import outcome
+from innet.lab.simulation.experiment.run import run_task
+from innet.lab.simulation.experiment.sweep import make_tasks, sweep
+from innet.lab.simulation.workload import load_workload
+from innet.lab.simulation.workload.model import KvJob
+from innet.lab.traces import Request, load_trace
+from innet.lab.traces.generated import GENERATED
 from innet.quantities import parse_size_bytes
 from innet.settings import Settings
-from innet.simulation.experiment.outcome import outcome
-from innet.simulation.experiment.run import run_task
-from innet.simulation.experiment.sweep import make_tasks, sweep
-from innet.simulation.workload import load_workload
-from innet.simulation.workload.model import KvJob
 from innet.topology import Topology, load_topology
 
 SLICE = Path(__file__).resolve().parents[1] / "workloads" / "traces" / "conversation.jsonl"

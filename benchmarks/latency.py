@@ -5,12 +5,12 @@ python benchmarks/latency.py --json
 
 from __future__ import annotations
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, measured
-from innet.compare.launchers import missing_requirement
-from innet.compare.methods import BASELINES
-from innet.compare.progress import ProgressBar
-from innet.compare.schedule import Schedule
-from innet.compare.sweep import compare
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured
+from innet.lab.compare.launchers import missing_requirement
+from innet.lab.compare.methods import BASELINES
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.schedule import Schedule
+from innet.lab.compare.sweep import compare
 from innet.topology import load_topology
 
 SIZE_BYTES = 1024

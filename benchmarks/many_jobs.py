@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
+from innet.cluster.launch import Session
 from innet.errors import EmulationError
-from innet.launch import Session
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
 

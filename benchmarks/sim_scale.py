@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
 from innet.errors import SimulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_size_bytes
 
 WORKER = Path(__file__).parent / "workers" / "simulated_allreduce.py"

@@ -17,19 +17,19 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
-from innet.compare.machine import Machine
-from innet.compare.measurement import Comparison
-from innet.compare.progress import ProgressBar
-from innet.compare.quantities import format_bytes, format_seconds
-from innet.compare.schedule import Schedule
-from innet.compare.sweep import WARM_UP_TURNS, compare
-from innet.emulation.node_config import Mode
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
+from innet.lab.compare.machine import Machine
+from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.quantities import format_bytes, format_seconds
+from innet.lab.compare.schedule import Schedule
+from innet.lab.compare.sweep import WARM_UP_TURNS, compare
+from innet.lab.simulation.experiment.outcome import outcome
+from innet.lab.simulation.experiment.sweep import make_tasks, sweep
+from innet.lab.simulation.workload import load_workload
+from innet.node.node_config import Mode
 from innet.quantities import parse_rate_bps
 from innet.settings import Settings
-from innet.simulation.experiment.outcome import outcome
-from innet.simulation.experiment.sweep import make_tasks, sweep
-from innet.simulation.workload import load_workload
 from innet.topology import Topology, load_topology
 
 ALGORITHMS = ("inc", "ring", "ps")

@@ -5,16 +5,16 @@ python benchmarks/star8.py --rate 200mbit --size 16MiB --json
 
 from __future__ import annotations
 
-from innet.compare.benchmark import (
+from innet.lab.compare.benchmark import (
     Benchmark,
     Figures,
     argument_parser,
     measured,
     quantity,
 )
-from innet.compare.progress import ProgressBar
-from innet.compare.schedule import Schedule
-from innet.compare.sweep import compare
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.schedule import Schedule
+from innet.lab.compare.sweep import compare
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
 

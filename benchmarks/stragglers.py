@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from innet import Session, load_topology
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from innet._native import _core
-from innet.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.compare.progress import ProgressBar
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.progress import ProgressBar
 from innet.ndn.strategy import Strategy, StrategyRunner
 from innet.ndn.wire import encode_interest
 from innet.node.native_settings import native_settings

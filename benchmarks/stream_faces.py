@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.compare.progress import ProgressBar
 from innet.errors import EmulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.progress import ProgressBar
 from innet.ndn import Client, Name, encode_data
 from innet.ndn.wire import ReceivedInterest
 from innet.node.forwarder import Forwarder, ForwarderOptions

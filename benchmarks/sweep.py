@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import innet
+from innet.cluster.emulation.segmentation import segment_bytes
 from innet.collectives import Communicator
-from innet.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.compare.progress import ProgressBar
-from innet.emulation.segmentation import segment_bytes
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.progress import ProgressBar
 from innet.plans import bound_s
 from innet.plans.completion import completion_bound_s
 from innet.quantities import format_rate, format_size

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from innet import Session, load_topology
-from innet.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.compare.progress import ProgressBar
-from innet.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.launch.run_broker import broker_of
 from innet.errors import EmulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
 from innet.telemetry.messages import NodeCounters
-from innet.telemetry.run_broker import broker_of
 from innet.telemetry.topics import node_topics
 from innet.topology import Topology
 

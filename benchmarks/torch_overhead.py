@@ -12,9 +12,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from innet.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.compare.progress import ProgressBar
-from innet.compare.worker_figures import measured_by_workers, report, worker_arguments
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.worker_figures import measured_by_workers, report, worker_arguments
 from innet.topology import load_topology
 
 ELEMENTS = 16

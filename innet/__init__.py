@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from innet.cluster.launch import Session
     from innet.collectives import (
         Communicator,
         Cost,
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
         measure,
         present_nodes,
     )
+    from innet.collectives.masked import MaskedSum, MaskedTotal
     from innet.kv.kv_pool import KVPool
-    from innet.launch import Session
-    from innet.masking import MaskedSum, MaskedTotal
+    from innet.lab.simulation import Simulation
     from innet.ndn.functions.call import call
     from innet.ndn.functions.flow import flow
     from innet.ndn.functions.function import function
     from innet.ndn.functions.server import serve, serving
-    from innet.simulation import Simulation
     from innet.topology import Topology, load_topology
 
     __version__: str
@@ -65,18 +65,18 @@ _HOMES = {
     "PartialSum": "innet.collectives",
     "Work": "innet.collectives",
     "KVPool": "innet.kv.kv_pool",
-    "MaskedSum": "innet.masking",
-    "MaskedTotal": "innet.masking",
+    "MaskedSum": "innet.collectives.masked",
+    "MaskedTotal": "innet.collectives.masked",
     "init": "innet.collectives",
     "measure": "innet.collectives",
     "present_nodes": "innet.collectives",
-    "Session": "innet.launch",
+    "Session": "innet.cluster.launch",
     "call": "innet.ndn.functions",
     "flow": "innet.ndn.functions",
     "function": "innet.ndn.functions",
     "serve": "innet.ndn.functions",
     "serving": "innet.ndn.functions",
-    "Simulation": "innet.simulation",
+    "Simulation": "innet.lab.simulation",
     "Topology": "innet.topology",
     "load_topology": "innet.topology",
 }

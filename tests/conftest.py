@@ -13,9 +13,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-from innet.emulation.network import Network
+from innet.cluster.emulation.network import Network
+from innet.cluster.launch import JobFailed, Session
 from innet.errors import EmulationError
-from innet.launch import JobFailed, Session
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from asynchronous.comparison import Curve, Progress, Pulls
 from asynchronous.task import Task, Worker
 from innet.collectives import Communicator
-from innet.parameter_server import Client, Server
+from innet.torch_backend.parameter_server import Client, Server
 
 
 def train_synchronously(task: Task, rank: int) -> Curve:
@@ -41,7 +41,7 @@ class ServerOptions:
 
     Attributes:
         servers: ranks with a part of the parameters.
-        staleness, behind: as :class:`innet.parameter_server.Client` takes them.
+        staleness, behind: as :class:`innet.torch_backend.parameter_server.Client` takes them.
     """
 
     servers: int

@@ -10,7 +10,7 @@ from typing import Any
 import torch.distributed
 from torch._C._distributed_c10d import Store
 
-from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
+from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 
 # Any: PyTorch's stubs leave out what its compiled process groups can do.
 distributed: Any = torch.distributed

@@ -23,8 +23,8 @@ from innet.ndn import Name
 from innet.ndn.framing import StreamFramer
 from innet.ndn.wire import encode_data, encode_interest, parse_interest
 from innet.node.native_settings import native_settings
-from innet.packets.numbers import TlvType
 from innet.settings import Settings
+from innet.tlv_numbers import TlvType
 
 PORT = 6363
 LISTENING, ROUTED = "listening", "routed"

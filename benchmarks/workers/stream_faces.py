@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from innet.names import number_at, with_segment
 from innet.ndn import Name
 from innet.ndn.control import ControlParameters, command_name
 from innet.ndn.framing import StreamFramer
-from innet.ndn.names import number_at, with_segment
-from innet.ndn.signers import DigestSigner
 from innet.ndn.wire import encode_interest, parse_data, parse_lp_packet
-from innet.packets.numbers import ComponentType, TlvType
+from innet.security.signers import DigestSigner
+from innet.tlv_numbers import ComponentType, TlvType
 
 _RECEIVE_BYTES = 1 << 16
 _CHECK_S = 0.01

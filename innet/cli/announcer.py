@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from innet.emulation.output import LAUNCHER_LABEL, ConsoleOutput
-from innet.logs.job_output import JsonLinesOutput
+from innet.telemetry.logs.job_output import JsonLinesOutput
+from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput
 
 
 class Announcer:

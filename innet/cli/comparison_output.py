@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
-    from innet.compare.measurement import Comparison
+    from innet.lab.compare.measurement import Comparison
 
 
 def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
     """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
 
-    from innet.compare.report import write_report
-    from innet.compare.table import WIDE, render_table
+    from innet.lab.compare.report import write_report
+    from innet.lab.compare.table import WIDE, render_table
 
     document, report = directory / "comparison.json", directory / "report.html"
     comparison.save(document)

@@ -12,11 +12,11 @@ from innet.cli.simulated_comparison import publish
 from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
-    from innet.compare.progress import ProgressBar
-    from innet.emulation.node_config import Mode
-    from innet.emulation.output import OutputSink
-    from innet.simulation.experiment.outcome import Finished
-    from innet.simulation.experiment.task import Task
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.simulation.experiment.outcome import Finished
+    from innet.lab.simulation.experiment.task import Task
+    from innet.node.node_config import Mode
+    from innet.telemetry.logs.output import OutputSink
 
 
 def replay_and_show(
@@ -37,10 +37,10 @@ def replay_and_show(
         typer.Exit: the user ended it.
     """
 
-    from innet.compare.machine import Machine
-    from innet.compare.progress import ProgressBar
-    from innet.emulation.output import FileOutput
-    from innet.simulation.experiment.outcome import outcome
+    from innet.lab.compare.machine import Machine
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.simulation.experiment.outcome import outcome
+    from innet.telemetry.logs.output import FileOutput
 
     machine = Machine.here()
     end_at_second_signal()
@@ -53,7 +53,7 @@ def replay_and_show(
 async def _replay_all(
     tasks: Sequence[Task], mode: Mode, output: OutputSink, bar: ProgressBar
 ) -> list[Finished]:
-    from innet.kv.replay.emulated.run import replay_on_network
+    from innet.lab.replay.emulated.run import replay_on_network
 
     runs: list[Finished] = []
     for number, task in enumerate(tasks):

@@ -9,7 +9,7 @@ from innet.cli.passphrases import passphrase_for
 
 if TYPE_CHECKING:
     from innet.ndn.certificates import CertifiedSigner
-    from innet.trust import Certificate
+    from innet.security.trust import Certificate
 
 
 def stored_identity(
@@ -23,8 +23,8 @@ def stored_identity(
     if key is None:
         return None, []
     from innet.ndn.certificates import stored_signer
-    from innet.trust import KeyStore
-    from innet.trust.key_store import default_store
+    from innet.security.trust import KeyStore
+    from innet.security.trust.key_store import default_store
 
     store = KeyStore(default_store())
     passphrase = passphrase_for(key, passphrase_file) if store.find(key).is_encrypted else None

@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from innet.emulation.output import ConsoleOutput
     from innet.plans import Plan
     from innet.settings import Settings
+    from innet.telemetry.logs.output import ConsoleOutput
     from innet.topology import Topology
 
 _RANGE = re.compile(r"(?P<stem>[A-Za-z_.]+)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)")
@@ -100,22 +100,22 @@ def chosen_settings(
 
 def chosen_output(settings: Settings, console: Console | None = None) -> ConsoleOutput:
     """Where the lines of a run's processes go."""
-    from innet.emulation.output import ConsoleOutput
-    from innet.logs.job_output import JsonLinesOutput
+    from innet.telemetry.logs.job_output import JsonLinesOutput
+    from innet.telemetry.logs.output import ConsoleOutput
 
     return JsonLinesOutput() if settings.log.format == "json" else ConsoleOutput(console)
 
 
 def end_at_second_signal() -> None:
     """A signal after the first ends this process at once, also when its network is gone."""
-    from innet.emulation.termination import TerminationSignals
+    from innet.cluster.emulation.termination import TerminationSignals
 
     TerminationSignals.is_program = True
 
 
 def become_launcher(settings: Settings, run_id: str) -> None:
     """This process launches a run: it logs as the settings say, and Ctrl-C ends all of it."""
-    from innet.logs import LogContext, configure_logs
+    from innet.telemetry.logs import LogContext, configure_logs
 
     end_at_second_signal()
     configure_logs(settings.log, LogContext(node="launcher", run=run_id))
@@ -150,7 +150,7 @@ def chosen_plan(
         PlanError: unknown algorithm, option or host, or no such plan exists here.
         ControlError: the options are malformed.
     """
-    from innet.control.group_plans import named_plan
+    from innet.cluster.control.group_plans import named_plan
     from innet.plans import rank_order
 
     return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes)

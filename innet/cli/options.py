@@ -25,7 +25,7 @@ def _shipped_names(incomplete: str) -> Iterator[str]:
 
 def run_ids(incomplete: str) -> Iterator[str]:
     """The runs of this machine, for completion."""
-    from innet.emulation.runs import list_runs
+    from innet.cluster.emulation.runs import list_runs
 
     return (record.run_id for record in list_runs() if record.run_id.startswith(incomplete))
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from innet.cli.fitted_table import FittedTable, NameCell, listed
-from innet.emulation.runs import RunRecord
-from innet.launch.run_status import RunStatus
+from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.launch.run_status import RunStatus
 from innet.telemetry.embedded_broker import PASSWORD_NAME
 
 Counters = Mapping[str, Any]

@@ -12,8 +12,8 @@ import typer
 from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
-    from innet.compare.measurement import Comparison
-    from innet.simulation.experiment.task import Task
+    from innet.lab.compare.measurement import Comparison
+    from innet.lab.simulation.experiment.task import Task
 
 _EXIT_INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
 
@@ -36,10 +36,10 @@ def simulate_and_show(
     """
 
     from innet.cli.simulation_progress import SimulationProgress
-    from innet.compare.machine import Machine
-    from innet.compare.progress import ProgressBar
-    from innet.simulation.experiment.outcome import outcome
-    from innet.simulation.experiment.sweep import sweep
+    from innet.lab.compare.machine import Machine
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.simulation.experiment.outcome import outcome
+    from innet.lab.simulation.experiment.sweep import sweep
 
     machine = Machine.here()
     cores = len(os.sched_getaffinity(0))
@@ -81,8 +81,8 @@ def parsed_sizes_bytes(
     Raises:
         typer.BadParameter: one of them is no size.
     """
+    from innet.lab.simulation.workload.sizes import parse_memory_bytes
     from innet.quantities import QuantityError, parse_size_bytes
-    from innet.simulation.workload.sizes import parse_memory_bytes
 
     if text is None:
         return []

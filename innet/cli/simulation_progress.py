@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from innet.compare.progress import ProgressSink
-from innet.compare.quantities import format_seconds
-from innet.simulation.experiment.sweep import Standing
+from innet.lab.compare.progress import ProgressSink
+from innet.lab.compare.quantities import format_seconds
+from innet.lab.simulation.experiment.sweep import Standing
 
 
 class SimulationProgress:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from innet.ndn import Client
-    from innet.trust import Certificate, Policy, Revocation, Validator
+    from innet.security.trust import Certificate, Policy, Revocation, Validator
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ def trust_of(anchor: str | None, policy: str) -> Trust | None:
     """
     if anchor is None:
         return None
-    from innet.trust import KeyStore, Policy
-    from innet.trust.ceremonies import load_certificate
-    from innet.trust.key_store import default_store
+    from innet.security.trust import KeyStore, Policy
+    from innet.security.trust.ceremonies import load_certificate
+    from innet.security.trust.key_store import default_store
 
     file, store = Path(anchor), KeyStore(default_store())
     certificate = load_certificate(file) if file.is_file() else store.find_certificate(anchor)

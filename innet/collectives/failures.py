@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from innet._native import _core
-from innet.control.protocol import Failure
 from innet.errors import (
     TIMEOUT_HINT,
     Cancelled,
@@ -16,6 +15,7 @@ from innet.errors import (
     RankFailed,
     ReductionOverflow,
 )
+from innet.node.control.protocol import Failure
 
 _ERRORS: dict[int, type[CollectiveError]] = {
     _core.STATUS_DEADLINE_EXCEEDED: DeadlineExceeded,

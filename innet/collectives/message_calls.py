@@ -11,7 +11,7 @@ from innet.collectives.point_to_point import PointToPoint, describe_receipt
 from innet.collectives.timeouts import timeout_or
 from innet.collectives.work import Completion, Work
 from innet.errors import CollectiveError
-from innet.trace.recorder import Recorder
+from innet.telemetry.trace.recorder import Recorder
 
 T = TypeVar("T")
 

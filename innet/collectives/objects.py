@@ -17,8 +17,8 @@ from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.failures import error_of
 from innet.collectives.group import Variant
-from innet.control.protocol import Failure
 from innet.errors import CollectiveError, InnetError, SecurityError, TransportError
+from innet.node.control.protocol import Failure
 from innet.security import node_certificate_name
 
 PACKET_OVERHEAD_BYTES = 128

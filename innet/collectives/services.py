@@ -8,7 +8,7 @@ from typing import Protocol
 from innet._native import _core
 from innet.collectives.work import Completion
 from innet.settings import Settings
-from innet.trace.recorder import Recorder
+from innet.telemetry.trace.recorder import Recorder
 from innet.worker.background import Background
 from innet.worker.membership import Membership
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from innet.control.protocol import KV_PREFIX, tenant_prefix
 from innet.errors import KVError
 from innet.kv.hash_chain import HASH_BYTES
+from innet.node.control.protocol import KV_PREFIX, tenant_prefix
 
 NO_MODEL_DIGEST: Final = "00" * 32
 """In place of a model's digest, for blocks that no model has computed."""

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, TypedDict, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from innet.control.jobs import MAX_WEIGHT
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
+from innet.node.control.jobs import MAX_WEIGHT
 from innet.quantities import QuantityError, parse_size_bytes
 
 DEFAULT_TENANT: Final = "default"

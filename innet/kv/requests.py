@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, TypeAlias
 
-from innet.control.protocol import KV_PREFIX, tenant_prefix
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey, shown
+from innet.node.control.protocol import KV_PREFIX, tenant_prefix
 from innet.topology.names import NAME_PATTERN
 
 REQUEST_COMPONENT: Final = "request"

@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from innet._native import _core
-from innet.control.protocol import tenant_prefix
 from innet.errors import KVError, SecurityError
 from innet.kv.names import tenant_component
+from innet.node.control.protocol import tenant_prefix
 from innet.private_files import read_private
 from innet.security.key import Key
-from innet.trust.certificate import Certificate, Validity
-from innet.trust.keys import PrivateKey
-from innet.trust.names import name_of
+from innet.security.trust.certificate import Certificate, Validity
+from innet.security.trust.keys import PrivateKey
+from innet.security.trust.names import name_of
 
 MIN_SECRET_BYTES: Final = 16
 _DERIVED_BYTES: Final = 32

@@ -10,9 +10,9 @@ from typing import Final
 
 from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
-from innet.control.worker_reports import PoolReport
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.tenant import Tenant
+from innet.node.control.worker_reports import PoolReport
 from innet.worker import Worker
 from innet.worker.asked_objects import AskedObjects
 from innet.worker.loop_collector import LoopCollector

@@ -11,13 +11,13 @@
 ``client.py`` is where to begin; ``objects/`` publishes and fetches what is larger than a packet.
 """
 
+from innet.names import Name
 from innet.ndn.client import Client
-from innet.ndn.names import Name
 from innet.ndn.production import Refusal
-from innet.ndn.signers import DigestSigner, EcdsaSigner, Ed25519Signer, HmacSigner, Signer
-from innet.ndn.validation import IntegrityValidator, KeyValidator, Validator
 from innet.ndn.wire import ReceivedData, ReceivedInterest, encode_data, encode_interest
-from innet.packets.numbers import ContentType, NackReason
+from innet.security.signers import DigestSigner, EcdsaSigner, Ed25519Signer, HmacSigner, Signer
+from innet.security.validation import IntegrityValidator, KeyValidator, Validator
+from innet.tlv_numbers import ContentType, NackReason
 
 __all__ = [
     "Client",

@@ -1,4 +1,4 @@
-"""Keys and certificates of :mod:`innet.trust` over a client: signing, serving, fetching them.
+"""Keys and certificates of ``innet.security.trust`` over a client: signing, serving, fetching them.
 
 ::
 
@@ -16,15 +16,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from innet.ndn.names import Name
+from innet.names import Name
 from innet.ndn.production import Answer
-from innet.ndn.validation import IntegrityValidator
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import ComponentType
+from innet.security.validation import IntegrityValidator
+from innet.tlv_numbers import ComponentType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
-    from innet.trust import Certificate, KeyStore, Policy, PrivateKey, Revocation, Validator
+    from innet.security.trust import (
+        Certificate,
+        KeyStore,
+        Policy,
+        PrivateKey,
+        Revocation,
+        Validator,
+    )
 
 _COMPONENTS_BELOW_KEY = 2
 """A certificate is ``<key>/<issuer>/<version>``."""
@@ -93,7 +100,7 @@ async def serve_certificates(client: Client, certificates: Sequence[Certificate]
 
 
 def certificate_fetch(client: Client) -> Callable[[str, bool], Awaitable[bytes]]:
-    """What an :class:`innet.trust.Validator` gets certificates by."""
+    """What an :class:`innet.security.trust.Validator` gets certificates by."""
 
     async def fetch(name: str, can_be_prefix: bool) -> bytes:
         data = await client.express(
@@ -120,7 +127,7 @@ def policy_validator(
     Raises:
         SecurityError: there is no anchor, or one is none of this policy's.
     """
-    from innet.trust import Validator
+    from innet.security.trust import Validator
 
     return Validator(
         policy,

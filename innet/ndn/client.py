@@ -10,19 +10,19 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoForwarder
+from innet.names import Name, as_name
 from innet.ndn import wire
 from innet.ndn.address import FaceAddress, default_address
 from innet.ndn.connection import LastingConnection
 from innet.ndn.management import Management
-from innet.ndn.names import Name, as_name
 from innet.ndn.own_node import open_own_node
 from innet.ndn.pending import PendingInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
 from innet.ndn.registrations import Registrations
-from innet.ndn.signers import DigestSigner, Signer
-from innet.ndn.validation import IntegrityValidator, ReceivedData, Validator
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import NackReason, TlvType
+from innet.security.signers import DigestSigner, Signer
+from innet.security.validation import IntegrityValidator, ReceivedData, Validator
+from innet.tlv_numbers import NackReason, TlvType
 
 _log = logging.getLogger(__name__)
 _PAUSE_AFTER_CONGESTION_S = 0.1

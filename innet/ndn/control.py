@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from innet._native import _core
 from innet.errors import MalformedPacket
-from innet.ndn import wire
-from innet.ndn.names import (
+from innet.names import (
     Name,
     as_name,
     new_version,
@@ -19,8 +18,9 @@ from innet.ndn.names import (
     with_segment,
     with_version,
 )
-from innet.ndn.signers import Signer
-from innet.packets.numbers import ContentType, TlvType
+from innet.ndn import wire
+from innet.security.signers import Signer
+from innet.tlv_numbers import ContentType, TlvType
 
 LOCAL_MANAGEMENT = "/localhost/nfd"
 ORIGIN_APP = 0

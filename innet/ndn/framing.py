@@ -5,7 +5,7 @@ from __future__ import annotations
 from innet._native import _core
 from innet.errors import MalformedPacket
 from innet.ndn.wire import parsed
-from innet.packets.numbers import TlvType
+from innet.tlv_numbers import TlvType
 
 MAX_ELEMENT_BYTES = 66_000
 """The largest packets of innet's own nodes, and their link header."""

@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from innet.errors import CommandRefused, InterestTimeout
+from innet.names import Name, as_name
 from innet.ndn import control
 from innet.ndn.control import ControlParameters, ControlResponse
-from innet.ndn.names import Name, as_name
 from innet.ndn.objects.object_fetch import ObjectFetch
 from innet.ndn.objects.sink import MemorySink
-from innet.ndn.signers import Signer
-from innet.ndn.validation import IntegrityValidator
+from innet.security.signers import Signer
+from innet.security.validation import IntegrityValidator
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

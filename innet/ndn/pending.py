@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from innet.ndn.names import Name
-from innet.ndn.validation import ReceivedData
-from innet.packets.numbers import ComponentType
+from innet.names import Name
+from innet.security.validation import ReceivedData
+from innet.tlv_numbers import ComponentType
 
 Waiter = TypeVar("Waiter")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from innet.errors import InterestRefused, InterestTimeout
+from innet.names import Name, with_component
 from innet.ndn import wire
-from innet.ndn.names import Name, with_component
 from innet.ndn.production import Answer
 from innet.ndn.wire import ReceivedInterest
 

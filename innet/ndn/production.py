@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from innet.ndn.names import Name
+from innet.names import Name
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import NackReason
+from innet.tlv_numbers import NackReason
 
 
 @dataclass(frozen=True)

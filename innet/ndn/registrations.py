@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from innet.backoff import Backoff
 from innet.errors import SecurityError, TransportError
+from innet.names import Name
 from innet.ndn import control
 from innet.ndn.control import ControlParameters
 from innet.ndn.management import Management
-from innet.ndn.names import Name
-from innet.ndn.signers import Signer
+from innet.security.signers import Signer
 
 _CLOSING_DEADLINE_S = 0.5
 _log = logging.getLogger(__name__)

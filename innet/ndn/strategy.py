@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 from innet._native import _core
 from innet.errors import StrategyError
-from innet.ndn.names import with_component
-from innet.packets.numbers import NackReason
+from innet.names import with_component
+from innet.tlv_numbers import NackReason
 
 DEFAULT_PATIENCE_S = 0.05
 _NAMES = "/localhost/nfd/strategy/python"

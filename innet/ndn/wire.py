@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from innet._native import _core
 from innet.errors import MalformedPacket, TransportError
-from innet.ndn.names import Name, as_name
-from innet.ndn.signers import DigestSigner, Signer
-from innet.packets.numbers import ContentType, TlvType
+from innet.names import Name, as_name
+from innet.security.signers import DigestSigner, Signer
+from innet.tlv_numbers import ContentType, TlvType
 
 ReceivedInterest = _core.ReceivedInterest
 ReceivedData = _core.ReceivedData

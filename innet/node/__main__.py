@@ -9,18 +9,18 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-from innet.control.agent import NodeAgent
-from innet.control.announcer import Announcer
-from innet.emulation.node_config import NodeConfig
 from innet.errors import InnetError
-from innet.logs import LogContext, configure_logs
+from innet.node.agent import NodeAgent
+from innet.node.announcer import Announcer
+from innet.node.node_config import NodeConfig
+from innet.node.node_telemetry import NodeTelemetry
 from innet.node.priority import prefer_this_process
 from innet.node.runtime import open_node
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
-from innet.telemetry.node_telemetry import NodeTelemetry
+from innet.telemetry.logs import LogContext, configure_logs
 
 
 def main(arguments: list[str]) -> int:

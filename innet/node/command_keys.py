@@ -10,7 +10,7 @@ from innet._native import _core
 from innet.errors import SecurityError
 
 if TYPE_CHECKING:
-    from innet.trust import Certificate
+    from innet.security.trust import Certificate
 
 _MOST_RSA_BITS = 8192
 """That the node takes (``transport/security/encoded_public_key.cpp``)."""
@@ -23,7 +23,7 @@ def load_command_certificate(path: Path, now: datetime) -> Certificate:
         SecurityError: it cannot be read, is none, does not count ``now`` (in UTC), or has a key
             that a node does not take.
     """
-    from innet.trust.ceremonies import load_certificate
+    from innet.security.trust.ceremonies import load_certificate
 
     certificate = load_certificate(path)
     if why := certificate.describe_period(now):
@@ -42,7 +42,7 @@ def load_command_certificate(path: Path, now: datetime) -> Certificate:
 
 def command_key(certificate: Certificate) -> _core.SigningKey:
     """The key that a certificate tells of, as a node takes it for commands."""
-    from innet.trust.names import uri_of
+    from innet.security.trust.names import uri_of
 
     key = certificate.public_key
     return _core.SigningKey(key.kind, uri_of(certificate.key), key.raw_ed25519() or key.spki)
@@ -50,6 +50,6 @@ def command_key(certificate: Certificate) -> _core.SigningKey:
 
 def command_key_in(packet: bytes) -> _core.SigningKey:
     """The same of a certificate's packet."""
-    from innet.trust.certificate import Certificate
+    from innet.security.trust.certificate import Certificate
 
     return command_key(Certificate.parse(packet))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from innet._native import _core
-from innet.emulation.node_config import NodeConfig
+from innet.node.node_config import NodeConfig
 
 _NICENESS = -10
 _AUTOGROUP = Path("/proc/self/autogroup")

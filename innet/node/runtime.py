@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from innet._native import _core
-from innet.emulation.link_descriptors import link_descriptors
-from innet.emulation.node_config import (
+from innet.errors import EmulationError
+from innet.node.command_keys import command_key_in
+from innet.node.link_descriptors import link_descriptors
+from innet.node.native_settings import native_settings
+from innet.node.node_config import (
     FaceConfig,
     LinkShape,
     NodeConfig,
     SharedMemoryChannel,
     SocketChannel,
 )
-from innet.errors import EmulationError
-from innet.node.command_keys import command_key_in
-from innet.node.native_settings import native_settings
 from innet.node.priority import prefer_network_thread
 from innet.node.table_sizes import evaluation_window, pit_capacity
 from innet.security.keys import NodeKeys

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from innet.errors import SecurityError
 from innet.security.group_keys import GroupCredentials
 from innet.security.sealing import SealingKey, seal
-from innet.trust.keys import PrivateKey, PublicKey
-from innet.trust.names import name_of, uri_of
-from innet.trust.signed_data import SignedData
+from innet.security.trust.keys import PrivateKey, PublicKey
+from innet.security.trust.names import name_of, uri_of
+from innet.security.trust.signed_data import SignedData
 
 AUTHORITY_NAME = "/authority/KEY"
 """Name of the key that signs credentials."""

@@ -16,10 +16,10 @@ from typing import Self
 
 from innet.security.certificate_file import save_packets
 from innet.security.key import ISSUER, Key, node_certificate_name
-from innet.trust.certificate import Certificate, Validity
-from innet.trust.key_store import new_key_id
-from innet.trust.keys import PrivateKey
-from innet.trust.names import key_of, name_of, new_key_name
+from innet.security.trust.certificate import Certificate, Validity
+from innet.security.trust.key_store import new_key_id
+from innet.security.trust.keys import PrivateKey
+from innet.security.trust.names import key_of, name_of, new_key_name
 
 _VERSION = 1
 """Each certificate is issued once."""

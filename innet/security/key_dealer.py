@@ -25,8 +25,8 @@ from innet.security.key import (
     node_key_prefix,
 )
 from innet.security.keys import JobTrust, NodeKeys
+from innet.security.trust.certificate import Certificate, Validity
 from innet.settings import Signature
-from innet.trust.certificate import Certificate, Validity
 
 _KEYLESS: frozenset[Signature] = frozenset({"digest", "none"})
 _POOL_SECRET_BYTES = 32

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from innet.logs.json_lines import FIELDS
+from innet.telemetry.logs.json_lines import FIELDS
 from innet.telemetry.messages import EventKind
 
 _log = logging.getLogger("innet.events")
@@ -42,7 +42,7 @@ def report(kind: EventKind, message: str, **details: JsonValue) -> None:
         kind: which kind of thing.
         message: a sentence for people.
         details: what programs may want to know of it. What says whom it concerns (see
-            :data:`innet.logs.json_lines.FIELDS`) goes into the log record, too.
+            :data:`innet.telemetry.logs.json_lines.FIELDS`) goes into the log record, too.
 
     Example::
 

@@ -1,7 +1,7 @@
 """What shall happen to the nodes and links of a network, and when.
 
 Written in topology and workload files (:mod:`innet.topology.event_document`), applied by
-simulations (:mod:`innet.simulation.event_schedule`).
+simulations (:mod:`innet.lab.simulation.event_schedule`).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def create_process_group(
     guard_object_collectives()
     worker = current_worker()
     if worker.trace is not None:
-        from innet.trace.training_phases import trace_training_phases
+        from innet.telemetry.trace.training_phases import trace_training_phases
 
         trace_training_phases(worker.trace)
     timeout_s = chosen_timeout_s(request.timeout, worker.settings.collectives.timeout_s)

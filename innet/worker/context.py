@@ -13,11 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from innet.backoff import Backoff
-from innet.control.agent import NodeAgent
-from innet.control.announcer import Announcer
-from innet.control.protocol import Failure
-from innet.control.worker_reports import GroupReport, WorkerReport
-from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import (
     TIMEOUT_HINT,
     CollectiveError,
@@ -26,8 +21,13 @@ from innet.errors import (
     EmulationError,
     RankFailed,
 )
-from innet.logs import LogContext, configure_logs
 from innet.node import open_node
+from innet.node.agent import NodeAgent
+from innet.node.announcer import Announcer
+from innet.node.control.protocol import Failure
+from innet.node.control.worker_reports import GroupReport, WorkerReport
+from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
+from innet.node.node_telemetry import NodeTelemetry
 from innet.node.rules import install_rules
 from innet.plans import Plan
 from innet.security.certificate_file import load_packets
@@ -36,8 +36,8 @@ from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry.events import report
-from innet.telemetry.node_telemetry import NodeTelemetry
-from innet.trace.recorder import Recorder
+from innet.telemetry.logs import LogContext, configure_logs
+from innet.telemetry.trace.recorder import Recorder
 from innet.worker.asked_objects import AskedObjects
 from innet.worker.background import BackgroundThread
 from innet.worker.collector import Collector
@@ -211,7 +211,7 @@ class Worker:
         Raises:
             CollectiveError: this rank is in a group of that name, or not among ``nodes``.
             DeadlineExceeded: some ranks did not come in time; the message names them.
-            ControlError, PlanError: as :meth:`innet.control.controller.Controller.join_group`.
+            ControlError, PlanError: as ``Controller.join_group``.
         """
         ranks = self.job.ranks if nodes is None else tuple(nodes)
         rank = self._rank_among(ranks)
@@ -232,7 +232,7 @@ class Worker:
         Raises:
             DeadlineExceeded: some survivors did not come in time; the message names them.
             ControlError, PlanError: as
-                :meth:`innet.control.controller.Controller.shrink_group`.
+                :meth:`innet.cluster.control.controller.Controller.shrink_group`.
         """
         answer: dict[str, Any] = {}
         survivors: list[str] = []

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from innet.control.controller_socket import ControllerClient
 from innet.errors import NoAnswer
+from innet.node.control.controller_socket import ControllerClient
 
 _ASK_AGAIN_S = 2.0
 """A controller that died does not say so: whoever waits asks its successor after this time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from innet.control.protocol import Failure, job_of
+from innet.node.control.protocol import Failure, job_of
 from innet.plans import Plan
 
 

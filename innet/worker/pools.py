@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from innet.control.worker_reports import PoolReport
 from innet.errors import ControlError, KVError
+from innet.node.control.worker_reports import PoolReport
 from innet.worker.controller_connection import ControllerConnection
 
 _PATIENCE_S = 2.0

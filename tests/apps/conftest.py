@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 RunApp = Callable[..., list[str]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 pytestmark = [pytest.mark.torch, pytest.mark.jobs]

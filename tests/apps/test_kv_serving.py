@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'inn
 from kv_serving import parse_arguments, refusal
 from serving.prompts import Workload
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 pytestmark = pytest.mark.torch

@@ -11,7 +11,7 @@ import pytest
 from asynchronous.comparison import Curve
 from train_async import parse_arguments, refusal
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 pytestmark = pytest.mark.torch

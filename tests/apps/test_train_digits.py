@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 pytestmark = pytest.mark.torch

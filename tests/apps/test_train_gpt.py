@@ -15,7 +15,7 @@ import pytest
 from gpt.layout import LayoutError
 from train_gpt import checked_layout, microbatches_of, parse_arguments
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 pytestmark = pytest.mark.torch

@@ -6,10 +6,10 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 
-from innet.ndn.signers import SignatureType
-from innet.packets.numbers import TlvType
-from innet.trust import PrivateKey, tlv
-from innet.trust.names import decode_name, encode_name, name_of, uri_of
+from innet.security.signers import SignatureType
+from innet.security.trust import PrivateKey, tlv
+from innet.security.trust.names import decode_name, encode_name, name_of, uri_of
+from innet.tlv_numbers import TlvType
 
 Change = Callable[[bytes], Sequence[bytes]]
 

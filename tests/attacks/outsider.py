@@ -11,8 +11,8 @@ from typing import Any, Self
 from scapy.packet import Packet
 
 from innet._native import _core
-from innet.packets.layers import data, interest
-from innet.packets.outline import Outline
+from innet.observe.packets.layers import data, interest
+from innet.observe.packets.outline import Outline
 from innet.security.key_dealer import deal_keys
 from innet.settings import Signature
 

@@ -9,8 +9,8 @@ import pytest
 
 from innet._native import _core
 from innet.errors import SecurityError
-from innet.packets.layers import data, implicit_digest, interest
-from innet.trust.signed_data import SignedData
+from innet.observe.packets.layers import data, implicit_digest, interest
+from innet.security.trust.signed_data import SignedData
 from tests.attacks.outsider import NodeAmongStrangers
 
 _PIT_CAPACITY = 512

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from innet.packets.layers import interest
+from innet.observe.packets.layers import interest
 from tests.attacks.outsider import NodeAmongStrangers
 
 _PIT_CAPACITY = 512

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from innet.errors import SecurityError
-from innet.ndn.signers import SignatureType
-from innet.packets.numbers import TlvType
 from innet.security import node_certificate_name
 from innet.security.group_keys import GroupCredentials, GroupKeySource, JobSecret, epoch_name
+from innet.security.signers import SignatureType
+from innet.security.trust import Policy, tlv
+from innet.security.trust.names import encode_name, name_of
+from innet.tlv_numbers import TlvType
 from innet.topology import load_topology
-from innet.trust import Policy, tlv
-from innet.trust.names import encode_name, name_of
 from tests.attacks.crafted_data import (
     Wire,
     data_name,

@@ -10,6 +10,7 @@ import pytest
 
 import innet
 from innet.errors import FunctionError, SecurityError
+from innet.names import with_segment, with_version
 from innet.ndn import NackReason, Name, Refusal, encode_interest
 from innet.ndn.client import Reply
 from innet.ndn.functions.admission import InputLimits
@@ -17,9 +18,8 @@ from innet.ndn.functions.messages import Arguments, Outcome
 from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
 from innet.ndn.functions.server import FunctionServer
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import with_segment, with_version
-from innet.ndn.validation import IntegrityValidator, ReceivedData
 from innet.ndn.wire import parse_data, parse_interest
+from innet.security.validation import IntegrityValidator, ReceivedData
 from tests.ndn.direct_client import DirectClient
 
 FOREVER_S = 1e6

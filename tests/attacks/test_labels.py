@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from innet._native import _core
-from innet.packets.layers import (
+from innet.observe.packets.layers import (
     Content,
     Data,
     Fragment,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from innet._native import _core
-from innet.ndn.signers import DigestSigner, HmacSigner, Signer
 from innet.ndn.wire import encode_interest, parse_data
-from innet.packets.names import name_value
+from innet.observe.packets.names import name_value
+from innet.security.signers import DigestSigner, HmacSigner, Signer
 from tests.attacks.outsider import Neighbour, NodeAmongStrangers
 
 _SECRET = b"the operator's secret"

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from innet.collectives.masked import MaskedSum
 from innet.errors import InnetError, SecurityError
-from innet.masking import MaskedSum
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
-from tests.masking.adversary import Coalition, Seen, watching
-from tests.masking.dying_ranks import Death, Died, World
-from tests.masking.ranks import Ranks, whole_numbers
+from tests.collectives.masked.adversary import Coalition, Seen, watching
+from tests.collectives.masked.dying_ranks import Death, Died, World
+from tests.collectives.masked.ranks import Ranks, whole_numbers
 
 NODES = ("h0", "h1", "h2", "h3", "h4")
 THRESHOLD = 3
@@ -212,7 +212,7 @@ def test_fewer_views_than_the_threshold_do_not_read_a_rank_of_a_whole_round(drop
 
 def test_a_rank_that_has_signed_does_not_begin_its_sum_anew(monkeypatch):
     """A liar says that nobody had masked yet, so that two sums of the same values would differ."""
-    from innet.masking.round_sequence import RoundSequence
+    from innet.collectives.masked.round_sequence import RoundSequence
 
     def lie(sequence: RoundSequence) -> np.ndarray:
         progress = np.array([sequence._ended, 0], np.int64)
@@ -230,7 +230,7 @@ def test_a_rank_that_has_signed_does_not_begin_its_sum_anew(monkeypatch):
 
 def test_a_rank_that_has_masked_is_not_made_to_try_again(monkeypatch):
     """A liar says that the sum was refused: who repeats the update would be in two sums."""
-    from innet.masking.round_sequence import End, Outcome, RoundSequence
+    from innet.collectives.masked.round_sequence import End, Outcome, RoundSequence
 
     end = RoundSequence._end
 

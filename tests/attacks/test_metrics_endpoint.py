@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from innet.emulation.runs import RunRecord
-from innet.launch.run_status import RunStatus
-from innet.metrics import MetricsEndpoint, endpoint
+from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.launch.run_status import RunStatus
+from innet.cluster.metrics import MetricsEndpoint, endpoint
 from innet.settings import Settings
 
 SILENT = 100

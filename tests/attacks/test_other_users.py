@@ -17,11 +17,11 @@ import psutil
 import pytest
 
 from innet._native import _core
-from innet.emulation.link_descriptors import LINKS_SOCKET_NAME
-from innet.emulation.runs import find_run
-from innet.launch import Session
-from innet.packets.layers import interest
-from innet.packets.outline import Outline
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.launch import Session
+from innet.node.link_descriptors import LINKS_SOCKET_NAME
+from innet.observe.packets.layers import interest
+from innet.observe.packets.outline import Outline
 from innet.security.key_dealer import deal_keys
 from innet.settings import Settings
 from innet.topology import load_topology

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from innet.kv.tenant import Tenant
-from innet.packets.layers import interest
-from innet.trust import PrivateKey, SignedData
-from innet.trust.names import name_of
+from innet.observe.packets.layers import interest
+from innet.security.trust import PrivateKey, SignedData
+from innet.security.trust.names import name_of
 from tests.attacks.outsider import Neighbour, NodeAmongStrangers
 
 TENANT = Tenant("acme", b"a secret that nobody on the way has")

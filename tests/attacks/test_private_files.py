@@ -10,8 +10,8 @@ import pytest
 
 from innet.errors import SecurityError
 from innet.private_files import read_private, write_private
-from innet.trust.ceremonies import make_key
-from innet.trust.key_store import KeyStore
+from innet.security.trust.ceremonies import make_key
+from innet.security.trust.key_store import KeyStore
 
 ANOTHER_USER = 65534
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from innet.collectives import Communicator
-from innet.packets.numbers import TlvType
 from innet.security import KeyDealer
 from innet.security.group_keys import GroupCredentials, epoch_name
+from innet.security.trust import tlv
+from innet.security.trust.names import encode_name, name_of
+from innet.tlv_numbers import TlvType
 from innet.topology import load_topology
-from innet.trust import tlv
-from innet.trust.names import encode_name, name_of
 from tests.attacks.crafted_data import (
     Wire,
     data_name,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from innet.packets.layers import (
+from innet.observe.packets.layers import (
     ApplicationParameters,
     Content,
     Data,

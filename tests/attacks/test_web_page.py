@@ -14,9 +14,9 @@ from innet.errors import CommandRefused
 from innet.ndn import Client, HmacSigner, Name, encode_data
 from innet.ndn.control import ControlParameters, command_name
 from innet.ndn.framing import StreamFramer
-from innet.ndn.signers import DigestSigner, Signer
 from innet.ndn.wire import encode_interest, parse_data
 from innet.node.forwarder import Forwarder, ForwarderOptions
+from innet.security.signers import DigestSigner, Signer
 
 _SECRET = b"a secret of thirty-two bytes ..."
 _KEY = "/op/KEY/1"

@@ -16,8 +16,8 @@ import pytest
 from innet.collectives import Communicator
 from innet.security import node_certificate_name
 from innet.security.key import Key
+from innet.security.trust import Policy, PrivateKey
 from innet.topology import load_topology
-from innet.trust import Policy, PrivateKey
 from tests.attacks.crafted_data import Wire, data_name, signed_by_key
 from tests.collectives.cluster import Cluster
 

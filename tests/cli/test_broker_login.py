@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run
 from innet.settings import SETTINGS_NAME
 from tests.telemetry.brokers import Mosquitto, needs_mosquitto
 

@@ -18,7 +18,7 @@ from .runs import innet, read_until, started
 
 _MAKES_USER_NAMESPACES = """
 import innet._native._core
-from innet.emulation.syscalls import CLONE_NEWUSER, unshare
+from innet.cluster.emulation.syscalls import CLONE_NEWUSER, unshare
 unshare(CLONE_NEWUSER)
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.compare.measurement import Comparison
+from innet.lab.compare.measurement import Comparison
 
 from .runs import innet
 

@@ -12,7 +12,7 @@ from scapy.utils import wrpcap, wrpcapng
 from typer.testing import CliRunner
 
 from innet.cli.main import app
-from innet.packets.layers import data, interest, link, manifest_content
+from innet.observe.packets.layers import data, interest, link, manifest_content
 
 _NAME = "/t/g0/0-3/sum.f32/seq=4/seg=1"
 

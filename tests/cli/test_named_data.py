@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from innet.cli.main import app
+from innet.names import number_at, with_keyword, with_segment
 from innet.ndn import Name, encode_data
-from innet.ndn.names import number_at, with_keyword, with_segment
 from innet.ndn.objects.metadata import encode_metadata
-from innet.ndn.signers import DigestSigner
-from innet.packets.numbers import ComponentType
+from innet.security.signers import DigestSigner
+from innet.tlv_numbers import ComponentType
 from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
 
 

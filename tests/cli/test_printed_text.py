@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 from innet.cli.main import app
 from innet.cli.text_output import open_console, say
 from innet.errors import CollectiveError
-from innet.logs import LogContext, configure_logs
-from innet.packets.layers import interest, link
+from innet.observe.packets.layers import interest, link
 from innet.printable import printable
 from innet.settings import LogSettings
+from innet.telemetry.logs import LogContext, configure_logs
 
 HOSTILE = "rank \x1b]0;owned\x07 \x9b2J\rok\x08 \u202egpj"
 SHOWN = r"rank \u001b]0;owned\u0007 \u009b2J\u000dok\u0008 \u202egpj"

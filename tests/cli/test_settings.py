@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from innet.cli.main import app
-from innet.emulation.runs import create_run, remove_run
+from innet.cluster.emulation.runs import create_run, remove_run
 from innet.settings import SETTINGS_NAME, Settings, SettingsError
 
 NAMES = [

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from innet.cli.main import app
-from innet.compare.measurement import Comparison
+from innet.lab.compare.measurement import Comparison
 
 
 def test_results_are_printed_and_saved(cli: CliRunner, tmp_path: Path) -> None:

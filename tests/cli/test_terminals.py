@@ -18,8 +18,8 @@ from innet.cli.main import app
 from innet.cli.run_tables import node_view, run_view
 from innet.cli.scrolled_screen import ScrolledScreen, Scroller
 from innet.cli.watch_view import event_line, live_view
-from innet.emulation.runs import create_run, remove_run
-from innet.launch.run_status import RunStatus
+from innet.cluster.emulation.runs import create_run, remove_run
+from innet.cluster.launch.run_status import RunStatus
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import Event, NodeStatus
 from innet.telemetry.topics import node_topics

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run
 
 from .conftest import processes_of
 from .runs import INNET, TIMEOUT_S, innet, read_until, started

@@ -16,16 +16,16 @@ from typing import Any
 from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
-from innet.emulation.routing import next_hops
+from innet.node.routing import next_hops
 from innet.node.rules import install_rules
 from innet.plans import Plan, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys, node_certificate_name
 from innet.security.group_keys import GroupCredentials
 from innet.security.key import Key
+from innet.security.trust import Policy, PrivateKey
+from innet.security.trust.rights import GroupRights
 from innet.settings import Settings
 from innet.topology import Topology
-from innet.trust import Policy, PrivateKey
-from innet.trust.rights import GroupRights
 from innet.worker import Collector, Membership
 from innet.worker.background import BackgroundThread
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from innet.cluster.launch import JobFailed, Session
 from innet.errors import RankFailed
-from innet.launch import JobFailed, Session
 from innet.topology import load_topology, parse_yaml
 from tests.collectives.cluster import Cluster
 

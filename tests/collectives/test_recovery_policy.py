@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from innet.cluster.launch import RestartPolicy
 from innet.collectives.recovery import checked_policy
 from innet.errors import CollectiveError
-from innet.launch import RestartPolicy
 
 
 def test_an_unknown_policy_is_refused_with_those_that_there_are():

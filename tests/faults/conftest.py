@@ -9,8 +9,8 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from innet.emulation.node_config import Mode
-from innet.launch import JobFailed, RestartPolicy, Session
+from innet.cluster.launch import JobFailed, RestartPolicy, Session
+from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 from tests.conftest import JobResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Literal
 
-from innet.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run
 
 
 def set_link(run_id: str, node: str, port: str, state: Literal["up", "down"]) -> None:

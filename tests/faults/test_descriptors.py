@@ -9,8 +9,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from innet.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.errors import NoAnswer
+from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 
 pytestmark = pytest.mark.faults

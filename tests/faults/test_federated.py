@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.launch import RestartPolicy, Session
+from innet.cluster.launch import RestartPolicy, Session
 from innet.topology import load_topology
 
 pytestmark = pytest.mark.faults

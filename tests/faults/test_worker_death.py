@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from innet.emulation.node_config import Mode
-from innet.launch import RestartPolicy
+from innet.cluster.launch import RestartPolicy
+from innet.node.node_config import Mode
 from tests.conftest import JobResult
 from tests.faults.conftest import run_with_faults, worker
 

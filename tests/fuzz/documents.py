@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from innet.control.answering import Answering
-from innet.control.protocol import (
+from innet.errors import InnetError
+from innet.node.control.answering import Answering
+from innet.node.control.protocol import (
     Answer,
     JobMessage,
     PoolMessage,
@@ -23,14 +24,13 @@ from innet.control.protocol import (
     Request,
     RuleMessage,
 )
-from innet.errors import InnetError
 from innet.security import deal_keys
 from innet.security.keys import JobTrust
+from innet.security.trust import Certificate, PrivateKey
+from innet.security.trust.certificate import Validity
+from innet.security.trust.names import name_of
+from innet.security.trust.safe_bag import SafeBag
 from innet.telemetry.commands import DumpState, Order
-from innet.trust import Certificate, PrivateKey
-from innet.trust.certificate import Validity
-from innet.trust.names import name_of
-from innet.trust.safe_bag import SafeBag
 
 _PASSPHRASE = "the passphrase of the fuzzer"
 _CHANGES = 6

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from innet.errors import InnetError
-from innet.simulation.workload.loading import parse_workload
+from innet.lab.simulation.workload.loading import parse_workload
+from innet.security.trust.policy import Policy
 from innet.topology import parse_yaml
-from innet.trust.policy import Policy
 from tests.fuzz.text_mutations import TextMutator
 
 _ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ _MOST_SECONDS = 10.0
 PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "topologies": (parse_yaml, "topologies/*.yaml"),
     "workloads": (partial(parse_workload, path=_ROOT / "workloads" / "x"), "workloads/*.yaml"),
-    "policies": (Policy.of_text, "innet/trust/policies/*.lvs"),
+    "policies": (Policy.of_text, "innet/security/trust/policies/*.lvs"),
 }
 
 

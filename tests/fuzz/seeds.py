@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from innet._native import _core
-from innet.packets.layers import (
+from innet.observe.packets.layers import (
     ApplicationParameters,
     InterestSignatureInfo,
     InterestSignatureValue,
@@ -25,7 +25,7 @@ from innet.packets.layers import (
     link,
     manifest_content,
 )
-from innet.packets.names import name_value
+from innet.observe.packets.names import name_value
 
 _CORPUS = Path(__file__).parent / "corpus"
 _NAME = "/t/g0/0-3/sum.f32/seq=4/seg=1"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from innet._native import _core
 from innet.ndn import HmacSigner
-from innet.ndn.signers import Signer
 from innet.node.native_settings import native_settings
+from innet.security.signers import Signer
 from innet.settings import Settings
 
 PREFIX = "/interop"

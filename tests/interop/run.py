@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from innet._native import _core
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.ndn import Client, Name
 from innet.ndn.control import ControlParameters
 from innet.topology import load_topology

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from innet.errors import KVError
 from innet.kv.pool.network import Asked, Contents, Keeping, Outcome, Sealed
 from innet.kv.requests import MAX_KEPT_AT_ONCE
-from innet.simulation.event_loop import VirtualTimeLoop
+from innet.lab.simulation.event_loop import VirtualTimeLoop
 
 Result = TypeVar("Result")
 

@@ -19,8 +19,8 @@ from innet.kv.pool.answers import DONE, Answer
 from innet.kv.pool.network import Contents, Keeping, KeptBlock, Outcome
 from innet.kv.requests import Keep, Request
 from innet.kv.tenant import Tenant
-from innet.simulation import Simulation
-from innet.simulation.pools import SimulatedPools
+from innet.lab.simulation import Simulation
+from innet.lab.simulation.pools import SimulatedPools
 from innet.topology import load_topology
 
 HOME = "h0"

@@ -9,13 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from innet.emulation.node_config import NODE_VARIABLE
-from innet.kv.replay.emulated.run import replay_on_network
-from innet.simulation.experiment.result import RunResult
-from innet.simulation.experiment.run import run_task
-from innet.simulation.experiment.sweep import make_tasks
-from innet.simulation.experiment.task import Task
-from innet.simulation.workload import load_workload
+from innet.lab.replay.emulated.run import replay_on_network
+from innet.lab.simulation.experiment.result import RunResult
+from innet.lab.simulation.experiment.run import run_task
+from innet.lab.simulation.experiment.sweep import make_tasks
+from innet.lab.simulation.experiment.task import Task
+from innet.lab.simulation.workload import load_workload
+from innet.node.node_config import NODE_VARIABLE
 from innet.topology import load_topology
 
 PROMPTS = [(0, [1, 2, 3]), (400, [1, 2, 4]), (800, [1, 2, 3, 5])]
@@ -99,7 +99,7 @@ def worker_on(host: str) -> psutil.Process:
     (worker,) = (
         process
         for process in psutil.Process().children()
-        if "innet.kv.replay.emulated.worker" in process.cmdline()
+        if "innet.lab.replay.emulated.worker" in process.cmdline()
         and process.environ()[NODE_VARIABLE] == host
     )
     return worker

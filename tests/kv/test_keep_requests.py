@@ -15,8 +15,8 @@ from innet.kv.pool.answers import Answer
 from innet.kv.pool.intake import Intake
 from innet.kv.pool.network import Outcome, Sealed
 from innet.kv.requests import MAX_KEPT_AT_ONCE, Keep, Request, is_request
-from innet.simulation import Simulation
-from innet.simulation.pools import SimulatedPools
+from innet.lab.simulation import Simulation
+from innet.lab.simulation.pools import SimulatedPools
 from innet.topology import parse_yaml
 from tests.kv.fake_network import TENANT, FakeNetwork
 from tests.kv.pools import ROOM, SIZE, Pools, contents, key, with_pools

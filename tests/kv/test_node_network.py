@@ -16,10 +16,10 @@ from innet.kv.node_network import MEMBERS_REFRESH_S, NodeBlockNetwork
 from innet.kv.pool.network import Contents, Outcome, Sealed
 from innet.kv.requests import Request, Unpin
 from innet.kv.tenant import Tenant
-from innet.simulation import Simulation
-from innet.simulation.host import SimulatedHost
-from innet.simulation.jobs import SimulatedJob
-from innet.simulation.pools import SimulatedPools
+from innet.lab.simulation import Simulation
+from innet.lab.simulation.host import SimulatedHost
+from innet.lab.simulation.jobs import SimulatedJob
+from innet.lab.simulation.pools import SimulatedPools
 from innet.topology import load_topology
 
 HOSTS = ("h0", "h1", "h2")

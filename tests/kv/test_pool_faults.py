@@ -15,8 +15,8 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import MEMBERS_REFRESH_S
 from innet.kv.pool import BlockPool, Cause, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
-from innet.simulation import Simulation
-from innet.simulation.pools import SimulatedPools
+from innet.lab.simulation import Simulation
+from innet.lab.simulation.pools import SimulatedPools
 from innet.topology import Topology, load_topology
 
 BLOCK_BYTES = 20_000

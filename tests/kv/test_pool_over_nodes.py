@@ -13,8 +13,8 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
 from innet.kv.tenant import Tenant
-from innet.simulation import Simulation
-from innet.simulation.pools import SimulatedPools
+from innet.lab.simulation import Simulation
+from innet.lab.simulation.pools import SimulatedPools
 from innet.topology import load_topology
 
 HOMES = ("h0", "h1", "h2")

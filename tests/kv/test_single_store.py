@@ -10,8 +10,8 @@ import pytest
 
 from innet.kv.block_store import BlockStore
 from innet.kv.eviction import POLICIES, PolicyName
-from innet.kv.replay import ReferenceRates, hit_rate
-from innet.kv.traces import Request, load_trace
+from innet.lab.replay import ReferenceRates, hit_rate
+from innet.lab.traces import Request, load_trace
 
 SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
 WHOLE_TRACE = "INNET_CONVERSATION_TRACE"

@@ -11,8 +11,8 @@ import pytest
 
 from innet.errors import KVError, SecurityError
 from innet.kv.tenant import Tenant
-from innet.trust import Policy, PrivateKey, SignedData, Validator, Validity
-from innet.trust.names import name_of
+from innet.security.trust import Policy, PrivateKey, SignedData, Validator, Validity
+from innet.security.trust.names import name_of
 
 SECRET = bytes(range(32))
 

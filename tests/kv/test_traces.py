@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from innet.errors import WorkloadError
-from innet.kv.traces import load_trace
+from innet.lab.traces import load_trace
 
 SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
 AZURE = "\ufeffTIMESTAMP,ContextTokens,GeneratedTokens\n"

@@ -15,10 +15,10 @@ import pytest
 from rich.console import Console
 
 from innet.cli.run_tables import run_view
-from innet.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.launch import JobFailed, Session
+from innet.cluster.launch.run_status import RunStatus, read_run_status
 from innet.kv.tenant import Tenant
-from innet.launch import JobFailed, Session
-from innet.launch.run_status import RunStatus, read_run_status
 from innet.topology import load_topology
 from tests.said import Said
 

@@ -9,7 +9,7 @@ from innet._native import _core
 from innet.errors import CommandRefused
 from innet.ndn import Client, HmacSigner, Name, encode_interest
 from innet.ndn.control import ControlParameters, command_name, encode_prefix_announcement
-from innet.ndn.signers import DigestSigner
+from innet.security.signers import DigestSigner
 
 _SECRET = b"a secret of thirty-two bytes ..."
 

@@ -10,7 +10,7 @@ from innet._native import _core
 from innet.ndn import encode_data
 from innet.ndn.framing import StreamFramer
 from innet.ndn.wire import ReceivedInterest, parse_interest, parse_lp_packet
-from innet.packets.numbers import TlvType
+from innet.tlv_numbers import TlvType
 
 Script = Callable[[ReceivedInterest], bytes | None]
 

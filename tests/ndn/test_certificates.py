@@ -9,8 +9,8 @@ import pytest
 from innet.errors import SecurityError
 from innet.ndn.certificates import policy_validator, serve_certificates, stored_signer
 from innet.ndn.objects import fetch, publish
-from innet.trust import KeyStore, Policy
-from innet.trust.ceremonies import issue, make_key, revoke
+from innet.security.trust import KeyStore, Policy
+from innet.security.trust.ceremonies import issue, make_key, revoke
 from tests.ndn.direct_client import DirectClient
 
 DAY = timedelta(days=1)

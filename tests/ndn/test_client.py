@@ -15,6 +15,7 @@ from innet.errors import (
     NoForwarder,
     SecurityError,
 )
+from innet.names import number_at, with_segment
 from innet.ndn import (
     Client,
     EcdsaSigner,
@@ -26,9 +27,8 @@ from innet.ndn import (
     encode_data,
     encode_interest,
 )
-from innet.ndn.names import number_at, with_segment
 from innet.ndn.wire import encode_lp_packet, parse_data, parse_interest, parse_lp_packet
-from innet.packets.numbers import ComponentType
+from innet.tlv_numbers import ComponentType
 from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
 
 

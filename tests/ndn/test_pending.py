@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from innet.names import with_digest
 from innet.ndn import Name, encode_data, encode_interest
-from innet.ndn.names import with_digest
 from innet.ndn.pending import PendingInterest, PendingTable
 from innet.ndn.wire import parse_data
 

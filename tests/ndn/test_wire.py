@@ -20,7 +20,7 @@ from innet.ndn.wire import (
     parse_interest,
     parse_lp_packet,
 )
-from innet.packets.numbers import TlvType
+from innet.tlv_numbers import TlvType
 from tests.ndn.strategies import names
 
 _FINAL = st.none() | st.integers(0, 2**40).map(lambda n: Name("/").append_number(50, n))

@@ -18,18 +18,18 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from innet._native import _core
-from innet.emulation.node_config import NodeConfig
 from innet.errors import CommandRefused, EmulationError, InterestRefused, SecurityError
 from innet.ndn import Client
-from innet.ndn.signers import Ed25519Signer
 from innet.ndn.strategy import Decision, PendingInterest, Refuse, Strategy
 from innet.node import open_node
 from innet.node.command_keys import load_command_certificate
 from innet.node.forwarder import Forwarder, ForwarderOptions
+from innet.node.node_config import NodeConfig
 from innet.security.key_dealer import KeyDealer
+from innet.security.signers import Ed25519Signer
+from innet.security.trust import Certificate, PrivateKey, PublicKey, Validity
+from innet.security.trust.names import name_of
 from innet.settings import Settings
-from innet.trust import Certificate, PrivateKey, PublicKey, Validity
-from innet.trust.names import name_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from innet.packets.layers import (
+from innet.observe.packets.layers import (
     FragCount,
     FragIndex,
     Fragment,
@@ -14,8 +14,8 @@ from innet.packets.layers import (
     data,
     interest,
 )
-from innet.packets.layers.elements import Undissected
-from innet.packets.layers.ndnlp import Sequence
+from innet.observe.packets.layers.elements import Undissected
+from innet.observe.packets.layers.ndnlp import Sequence
 from tests.attacks.outsider import Neighbour, NodeAmongStrangers
 
 _TOKEN = b"\x07\x08\x09"

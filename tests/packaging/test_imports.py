@@ -55,7 +55,11 @@ def test_the_list_of_commands_and_the_version_need_no_typer(argument: str) -> No
 
 
 FOR_A_TOPOLOGY = {"innet.topology.document", "innet.topology.located_yaml", "networkx", "ruamel"}
-FOR_A_LAUNCHER = {"innet.control.controller", "innet.security.key_dealer", "innet.trust.key_store"}
+FOR_A_LAUNCHER = {
+    "innet.cluster.control.controller",
+    "innet.security.key_dealer",
+    "innet.security.trust.key_store",
+}
 FOR_OTHERS = {"matplotlib", "ml_dtypes", "psutil", "rich", "scapy", "torch", "typer"}
 
 

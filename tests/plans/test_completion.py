@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import innet
+from innet.cluster.emulation.segmentation import segment_bytes
 from innet.collectives import Communicator
-from innet.emulation.segmentation import segment_bytes
 from innet.plans import bound_s, make_plan
 from innet.plans.completion import completion_bound_s
 from innet.topology import Topology, load_topology

@@ -11,7 +11,7 @@ from innet.security import KeyDealer, node_certificate_name
 from innet.security.credential_packets import CredentialOpener, KeyAuthority
 from innet.security.group_keys import GroupCredentials, GroupKeySource, epoch_name
 from innet.security.sealing import SealingKey, seal
-from innet.trust import PrivateKey, SignedData
+from innet.security.trust import PrivateKey, SignedData
 
 HOSTS = ("h0", "h1", "h2")
 

@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.settings import Settings
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from innet.compare.progress import ProgressBar
+from innet.lab.compare.progress import ProgressBar
 from tests.soak.run import Report, Soak
 
 _console = Console(highlight=False, soft_wrap=True, markup=False)

@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from innet.emulation.processes import SupervisedProcess
-from innet.launch import Session
+from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.launch import Session
 from tests.faults.links import set_link
 from tests.soak.faults import Fault
 

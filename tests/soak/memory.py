@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 
 _INTERVAL_S = 2.0
 _SAMPLES_PER_STATUS = 3

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from innet.compare.progress import ProgressSink
+from innet.cluster.launch import RestartPolicy, Session
 from innet.errors import InnetError
-from innet.launch import RestartPolicy, Session
+from innet.lab.compare.progress import ProgressSink
 from innet.settings import Settings
 from innet.topology import load_topology
 from innet.worker.job_file import OnDeath
-from tests.emulation.witness import Witness
+from tests.cluster.emulation.witness import Witness
 from tests.soak.faults import Fault, draw_faults
 from tests.soak.infliction import Inflictor
 from tests.soak.memory import Growth, MemoryWatch

@@ -19,8 +19,8 @@ from innet.errors import (
     MismatchError,
     TransportError,
 )
+from innet.lab.simulation import SimulatedJob
 from innet.settings import Settings
-from innet.simulation import SimulatedJob
 from tests.swarm.faults import Faults
 from tests.swarm.network import network_of
 from tests.swarm.one_sided import STAGES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from innet.emulation.node_config import NodeConfig
+from innet.node.node_config import NodeConfig
 from innet.telemetry.messages import NodeCounters, NodeStatus, State
 from innet.telemetry.topics import SourceTopics, node_topics
 

@@ -16,10 +16,10 @@ import psutil
 import pytest
 from aiomqtt import MqttError
 
-from innet.emulation.node_config import Mode
-from innet.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.launch import Session
 from innet.errors import JobFailed, TelemetryError
-from innet.launch import Session
+from innet.node.node_config import Mode
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import Settings
 from innet.telemetry.broker_url import BrokerUrl

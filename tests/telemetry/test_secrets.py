@@ -17,9 +17,9 @@ from pydantic import BaseModel, ValidationError
 
 import innet as innet_package
 from innet.cli.broker_choice import typed_broker
+from innet.cluster.launch import Session
+from innet.cluster.launch.messages import request_adapter
 from innet.errors import SecurityError, TelemetryError
-from innet.launch import Session
-from innet.launch.messages import request_adapter
 from innet.security.key import Key
 from innet.security.keys import NodeKeys
 from innet.security.operator_key import OPERATOR_KEY_NAME

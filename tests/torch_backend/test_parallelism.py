@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.launch import RestartPolicy
+from innet.cluster.launch import RestartPolicy
 from tests.faults.conftest import run_with_faults
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300), pytest.mark.faults]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
+from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.worker import close_worker
 from tests.torch_suite.hosts import Environment, Hosts
 

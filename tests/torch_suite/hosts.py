@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from innet.launch import Session
+from innet.cluster.launch import Session
 from innet.settings import Settings, TransportSettings
 from innet.topology import load_topology
 

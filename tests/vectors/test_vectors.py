@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from innet._native import _core
-from innet.packets.layers import Ndn
-from innet.packets.outline import Outline
+from innet.observe.packets.layers import Ndn
+from innet.observe.packets.outline import Outline
 
 # As transport/wire/interest.hpp has it.
 _MAX_LIFETIME_MS = 60_000

@@ -13,7 +13,7 @@ from innet.cli import options
 from innet.cli.text_output import say
 
 if TYPE_CHECKING:
-    from innet.packets.capture import CaptureTotals
+    from innet.observe.packets.capture import CaptureTotals
 
 EXAMPLES = options.examples(
     "innet capture lab --output lab.pcapng",
@@ -65,9 +65,9 @@ def capture(
     of port 6363: Wireshark shows them. In local mode nodes copy their packets, and anybody may
     capture his own runs; in netns mode the kernel does, foreign programs' packets too.
     """
-    from innet.emulation.runs import find_run
-    from innet.packets.capture import CaptureLimits, CaptureSession, chosen_links
-    from innet.packets.choice import PacketChoice
+    from innet.cluster.emulation.runs import find_run
+    from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_links
+    from innet.observe.packets.choice import PacketChoice
     from innet.quantities import QuantityError, parse_size_bytes
     from innet.topology import load_topology
 

@@ -13,8 +13,8 @@ from innet.cli.network_choice import chosen_settings, chosen_topology, end_at_se
 from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
-    from innet.compare.measurement import Comparison
-    from innet.compare.schedule import Schedule
+    from innet.lab.compare.measurement import Comparison
+    from innet.lab.compare.schedule import Schedule
 
 EXAMPLES = options.examples(
     "innet compare star8 --quick",
@@ -72,9 +72,9 @@ def compare(
     Each is measured beside its bound: the time its bytes need on the links.
     """
 
-    from innet.compare.progress import ProgressBar
-    from innet.compare.sweep import compare as measure
-    from innet.emulation.output import FileOutput
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.compare.sweep import compare as measure
+    from innet.telemetry.logs.output import FileOutput
 
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
@@ -115,7 +115,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _schedule(sizes: str, repetitions: int | None, quick: bool) -> Schedule:
-    from innet.compare.schedule import Schedule
+    from innet.lab.compare.schedule import Schedule
 
     turns = repetitions or (_QUICK_REPETITIONS if quick else None)
     return Schedule(sizes_bytes=_sizes_bytes(sizes), repetitions=turns)

@@ -12,8 +12,8 @@ from innet.cli import options
 from innet.cli.text_output import say
 
 if TYPE_CHECKING:
-    from innet.packets.choice import PacketChoice
-    from innet.packets.outline import Outline
+    from innet.observe.packets.choice import PacketChoice
+    from innet.observe.packets.outline import Outline
 
 _NAMES_LISTED = 8
 
@@ -67,10 +67,10 @@ def dissect(
     """
     from itertools import islice
 
-    from innet.packets.choice import PacketChoice
-    from innet.packets.numbers import NDN_PORT
-    from innet.packets.outline import Outline
-    from innet.packets.reading import read_packets
+    from innet.observe.packets.choice import PacketChoice
+    from innet.observe.packets.outline import Outline
+    from innet.observe.packets.reading import read_packets
+    from innet.tlv_numbers import NDN_PORT
 
     try:
         choice = PacketChoice.of(prefix or [], kind.split(",") if kind else [])
@@ -120,7 +120,7 @@ class _Filtered:
 
 
 def _print_tree(packet: bytes) -> None:
-    from innet.packets.tree import tree_lines
+    from innet.observe.packets.tree import tree_lines
 
     for line in tree_lines(packet):
         say(f"{'':8}{line}")

@@ -11,7 +11,7 @@ from innet.cli import options
 from innet.cli.text_output import say
 
 if TYPE_CHECKING:
-    from innet.doctor import Finding
+    from innet.observe.doctor import Finding
 
 EXAMPLES = options.examples(
     "innet doctor",
@@ -39,9 +39,9 @@ def doctor(
     """
     import json
 
-    from innet.doctor import examine
-    from innet.doctor.observing import observe
-    from innet.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run
+    from innet.observe.doctor import examine
+    from innet.observe.doctor.observing import observe
     from innet.quantities import counted
 
     record = find_run(run_id)
@@ -66,7 +66,7 @@ def doctor(
 
 
 def _print(findings: Sequence[Finding], every: bool) -> None:
-    from innet.doctor import FindingGroup, grouped
+    from innet.observe.doctor import FindingGroup, grouped
 
     groups = [FindingGroup(finding) for finding in findings] if every else grouped(findings)
     for group in groups:

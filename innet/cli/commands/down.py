@@ -25,7 +25,7 @@ def down(
     Without ID it is the only network of [cyan]innet up[/]; a job under way is ended by its ID.
     What is left of runs that were killed ([cyan]kill -9[/]) goes in any case.
     """
-    from innet.emulation.runs import (
+    from innet.cluster.emulation.runs import (
         find_kept_up,
         find_run,
         list_runs,

@@ -13,8 +13,8 @@ from innet.cli.passphrases import PassphraseFile, passphrase_for
 from innet.cli.text_output import say, write_text
 
 if TYPE_CHECKING:
-    from innet.trust.certificate import Certificate
-    from innet.trust.key_store import KeyStore, StoredKey
+    from innet.security.trust.certificate import Certificate
+    from innet.security.trust.key_store import KeyStore, StoredKey
 
 app = typer.Typer(
     name="keys",
@@ -72,8 +72,8 @@ def new(
     store: Store = None,
 ) -> None:
     """Make a key, with a certificate by itself: an anchor, or a request to whoever issues."""
-    from innet.trust.ceremonies import make_key
-    from innet.trust.names import uri_of
+    from innet.security.trust.ceremonies import make_key
+    from innet.security.trust.names import uri_of
 
     passphrase = None
     if encrypt or passphrase_file is not None:
@@ -96,7 +96,7 @@ def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
     """List the keys of the store, their certificates and what is revoked."""
     import json
 
-    from innet.trust.names import uri_of
+    from innet.security.trust.names import uri_of
 
     opened = _store(store)
     keys = opened.keys()
@@ -155,8 +155,8 @@ def issue(
     store: Store = None,
 ) -> None:
     """Certify somebody's key with one of the store's; prints the certificate."""
-    from innet.trust import ceremonies
-    from innet.trust.names import uri_of
+    from innet.security.trust import ceremonies
+    from innet.security.trust.names import uri_of
 
     if not issuer:
         raise typer.BadParameter("say who certifies: a key of the store", param_hint="'--issuer'")
@@ -201,8 +201,8 @@ def revoke(
     store: Store = None,
 ) -> None:
     """Revoke a certificate; prints the record, which is to be published under its name."""
-    from innet.trust import ceremonies
-    from innet.trust.names import uri_of
+    from innet.security.trust import ceremonies
+    from innet.security.trust.names import uri_of
 
     opened = _store(store)
     certificate = opened.find_certificate(name)
@@ -234,8 +234,8 @@ def export(
     store: Store = None,
 ) -> None:
     """Print a certificate in base64, as ndnsec and python-ndn read it."""
-    from innet.trust import ceremonies
-    from innet.trust.names import uri_of
+    from innet.security.trust import ceremonies
+    from innet.security.trust.names import uri_of
 
     opened = _store(store)
     certificate = opened.find_certificate(name)
@@ -270,10 +270,10 @@ def import_file(
     store: Store = None,
 ) -> None:
     """Take a certificate, a SafeBag of ndnsec's or of ours, or a revocation into the store."""
-    from innet.trust import ceremonies
-    from innet.trust.names import uri_of
-    from innet.trust.revocation import Revocation
-    from innet.trust.safe_bag import SafeBag
+    from innet.security.trust import ceremonies
+    from innet.security.trust.names import uri_of
+    from innet.security.trust.revocation import Revocation
+    from innet.security.trust.safe_bag import SafeBag
 
     text = ceremonies.read_file(file)
     passphrase = None
@@ -291,20 +291,20 @@ def import_file(
 
 
 def _store(directory: Path | None) -> KeyStore:
-    from innet.trust.key_store import KeyStore, default_store
+    from innet.security.trust.key_store import KeyStore, default_store
 
     return KeyStore(directory or default_store())
 
 
 def _own_passphrase(key: StoredKey, file: Path | None) -> str | None:
     """Under which the store has a key; ``None`` when it is not encrypted."""
-    from innet.trust.names import uri_of
+    from innet.security.trust.names import uri_of
 
     return passphrase_for(uri_of(key.name), file) if key.is_encrypted else None
 
 
 def _document(certificate: Certificate, revoked: str | None, now: datetime) -> dict[str, str]:
-    from innet.trust.names import uri_of
+    from innet.security.trust.names import uri_of
 
     state = f"revoked: {revoked}" if revoked is not None else certificate.describe_period(now)
     period = certificate.validity

@@ -97,8 +97,8 @@ def replay(
     Says where their blocks were found, what that cost on the links, and how long the first token
     took. A workload file ([cyan]innet sim[/]) has more to choose.
     """
-    from innet.simulation.experiment.sweep import make_tasks
-    from innet.simulation.workload import load_workload
+    from innet.lab.simulation.experiment.sweep import make_tasks
+    from innet.lab.simulation.workload import load_workload
 
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=None

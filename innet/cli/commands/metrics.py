@@ -38,11 +38,11 @@ def metrics(
 
     Nodes are asked at each scrape, on their control sockets; nothing of it needs a broker.
     """
-    from innet.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.run_status import read_run_status
+    from innet.cluster.metrics import MetricsEndpoint
+    from innet.cluster.metrics.endpoint import exposition
     from innet.errors import EmulationError
-    from innet.launch.run_status import read_run_status
-    from innet.metrics import MetricsEndpoint
-    from innet.metrics.endpoint import exposition
 
     record = find_run(run_id)
     run_id = record.run_id

@@ -15,7 +15,7 @@ from innet.cli.text_output import say
 
 if TYPE_CHECKING:
     from innet.ndn.certificates import CertifiedSigner
-    from innet.trust import Certificate
+    from innet.security.trust import Certificate
 
 EXAMPLES = options.examples(
     "innet ping /site/alice --serve",

@@ -29,8 +29,8 @@ from innet.cli.text_output import open_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from innet.launch import Session
-    from innet.launch.messages import JobRequest
+    from innet.cluster.launch import Session
+    from innet.cluster.launch.messages import JobRequest
 
 EXAMPLES = options.examples(
     "innet run star8 -- python train.py --epochs 3",
@@ -148,7 +148,7 @@ def run(
     When one worker fails, the others end too, except with [cyan]--elastic[/] or [cyan]--serve[/];
     in the end nothing of the job is left.
     """
-    from innet.launch.messages import JobRequest
+    from innet.cluster.launch.messages import JobRequest
 
     if on is not None:
         _refuse_network_options(ctx)
@@ -176,8 +176,8 @@ def run(
         _run_on(on, job, trace)
         return
 
-    from innet.launch import Session
-    from innet.trace.job_trace import trace_file
+    from innet.cluster.launch import Session
+    from innet.telemetry.trace.job_trace import trace_file
 
     topology = chosen_topology(
         name, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
@@ -202,7 +202,7 @@ def run(
 async def _launch_and_run(
     session: Session, job: JobRequest, trace: Path | None, console: Console
 ) -> None:
-    from innet.launch import RestartPolicy
+    from innet.cluster.launch import RestartPolicy
 
     launching = f"launching {session.topology.name} ({session.network.mode})"
     with console.status(launching) as spinner:
@@ -249,11 +249,11 @@ def _warn_about_input(console: Console) -> None:
 
 def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
 
-    from innet.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.client import run_job
     from innet.errors import JobFailed
-    from innet.launch.client import run_job
     from innet.settings import SETTINGS_NAME, Settings
-    from innet.trace.job_trace import trace_file
+    from innet.telemetry.trace.job_trace import trace_file
 
     end_at_second_signal()
     into = None if trace is None else trace_file(trace, run_id)
@@ -284,7 +284,7 @@ def _telling_trace(console: Console, into: Path | None) -> Iterator[None]:
 
 def _tell_threads(console: Console, job: JobRequest, ranks: int | None) -> None:
     """Say how many threads each rank gets, where the user chose nothing."""
-    from innet.launch.worker_environment import thread_share
+    from innet.cluster.launch.worker_environment import thread_share
 
     if job.threads is not None or "OMP_NUM_THREADS" in job.environment:
         return

@@ -73,7 +73,7 @@ def _of_the_command(assignments: list[str]) -> tuple[Settings, dict[str, str]]:
 
 def _of_the_run(run_id: str) -> tuple[Settings, dict[str, str]]:
     from innet.cli.settings_list import changed_settings
-    from innet.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run
     from innet.settings import SETTINGS_NAME, Settings
 
     path = find_run(run_id).run_dir / SETTINGS_NAME

@@ -110,8 +110,8 @@ def sim(
     The nodes, plans and collectives are those of a real run; the same seed gives the same result
     everywhere. Ctrl-C ends with what was measured so far.
     """
-    from innet.simulation.experiment.sweep import make_tasks
-    from innet.simulation.workload import load_workload
+    from innet.lab.simulation.experiment.sweep import make_tasks
+    from innet.lab.simulation.workload import load_workload
 
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots

@@ -14,7 +14,7 @@ from innet.cli.text_output import open_console, say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from innet.launch.run_status import RunStatus
+    from innet.cluster.launch.run_status import RunStatus
 
 EXAMPLES = options.examples(
     "innet status",
@@ -63,7 +63,7 @@ def status(
 
 def _view(run_id: str | None, node: str | None) -> RenderableType:
     from innet.cli.run_tables import node_view, run_view, runs_view
-    from innet.emulation.runs import foreign_runs, list_runs
+    from innet.cluster.emulation.runs import foreign_runs, list_runs
 
     if run_id is None and node is None:
         return runs_view(list_runs(), foreign_runs())
@@ -74,7 +74,7 @@ def _view(run_id: str | None, node: str | None) -> RenderableType:
 def _json(run_id: str | None, node: str | None) -> str:
     import json
 
-    from innet.emulation.runs import foreign_runs, list_runs
+    from innet.cluster.emulation.runs import foreign_runs, list_runs
 
     if run_id is None and node is None:
         others = [{"run_id": path.name, "run_dir": str(path)} for path in foreign_runs()]
@@ -87,8 +87,8 @@ def _json(run_id: str | None, node: str | None) -> str:
 
 
 def _read(run_id: str | None) -> RunStatus:
-    from innet.emulation.runs import find_run
-    from innet.launch.run_status import read_run_status
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.run_status import read_run_status
 
     return read_run_status(find_run(run_id))
 

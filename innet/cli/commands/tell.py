@@ -72,9 +72,9 @@ def dump_state(ctx: typer.Context) -> None:
 
 
 def _give(ctx: typer.Context, command: Any) -> CommandReply:
-    from innet.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.commanding import give_command
     from innet.errors import TelemetryError
-    from innet.telemetry.commanding import give_command
 
     run_id, node = ctx.obj
     reply = asyncio.run(give_command(find_run(run_id), node, command))

@@ -13,7 +13,7 @@ from innet.cli.text_output import say, write_text
 from innet.quantities import counted
 
 if TYPE_CHECKING:
-    from innet.trust.facts import Facts
+    from innet.security.trust.facts import Facts
 
 app = typer.Typer(
     name="trust",
@@ -31,7 +31,7 @@ def check(
     policy: Annotated[str, typer.Argument(metavar="FILE", help=_POLICY_HELP, show_default=False)],
 ) -> None:
     """Compile a policy, and say what its anchors are; errors come with line and column."""
-    from innet.trust.policy import Policy
+    from innet.security.trust.policy import Policy
 
     loaded = Policy.load(policy)
     say(f"{policy}: {counted(len(loaded.rules()), 'rule')}: {', '.join(loaded.rules())}")
@@ -78,7 +78,7 @@ def explain(
 
     Ends with 0 when it may, and with 3 when it may not.
     """
-    from innet.trust.policy import Policy
+    from innet.security.trust.policy import Policy
 
     decision = Policy.load(policy, {**_facts_of_run(run), **_facts(plan)}).decide(name, key)
     if as_json:
@@ -127,10 +127,10 @@ def anchor(
 ) -> None:
     """Give the certificate of a running job's anchor, which those of its nodes lead up to.
 
-    It is what NDN programs, [cyan]innet.trust.Validator[/] and [cyan]--anchor[/] take.
+    It is what NDN programs, [cyan]innet.security.trust.Validator[/] and [cyan]--anchor[/] take.
     """
-    from innet.emulation.runs import find_run
-    from innet.launch.run_trust import job_anchor
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.run_trust import job_anchor
 
     write_text(job_anchor(find_run(run), job).to_text(), output)
 
@@ -138,16 +138,16 @@ def anchor(
 def _facts_of_run(run: str | None) -> Facts:
     if run is None:
         return {}
-    from innet.emulation.runs import find_run
-    from innet.launch.run_trust import group_facts
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.run_trust import group_facts
 
     return group_facts(find_run(run))
 
 
 def _facts(plans: list[str]) -> Facts:
     from innet.plans import Plan
-    from innet.trust.ceremonies import read_file
-    from innet.trust.facts import GroupFacts
+    from innet.security.trust.ceremonies import read_file
+    from innet.security.trust.facts import GroupFacts
 
     facts = {}
     for given in plans:

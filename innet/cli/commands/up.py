@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from innet.cli.announcer import Announcer
-    from innet.emulation.processes import SupervisedProcess
-    from innet.launch import Session
+    from innet.cluster.emulation.processes import SupervisedProcess
+    from innet.cluster.launch import Session
 
 EXAMPLES = options.examples(
     "innet up star8 --rate 200mbit",
@@ -63,7 +63,7 @@ def up(
     background = enter_background() if detach else None
 
     from innet.cli.announcer import Announcer
-    from innet.launch import Session
+    from innet.cluster.launch import Session
 
     console = open_console(highlight=False)
     chosen = chosen_settings(
@@ -120,8 +120,8 @@ async def _show_live(run_id: str, console: Console) -> None:
     from rich.live import Live
 
     from innet.cli.run_tables import live_view
-    from innet.emulation.runs import find_run
-    from innet.launch.run_status import read_run_status
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.run_status import read_run_status
 
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:

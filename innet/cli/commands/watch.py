@@ -12,8 +12,8 @@ from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from innet.cli.watch_view import Viewer
+    from innet.cluster.launch.run_broker import RunBroker
     from innet.telemetry.feed import RunFeed
-    from innet.telemetry.run_broker import RunBroker
 
 EXAMPLES = options.examples(
     "innet watch",
@@ -46,10 +46,10 @@ def watch(
 
     from innet.cli.broker_choice import typed_broker
     from innet.cli.watch_view import EventLines, LiveScreen
-    from innet.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.launch.run_broker import RunBroker, broker_of
     from innet.telemetry.broker_url import BrokerUrl
     from innet.telemetry.feed import RunFeed
-    from innet.telemetry.run_broker import RunBroker, broker_of
 
     console = open_console(highlight=False)
     if broker is not None:
@@ -72,7 +72,7 @@ def watch(
 async def _watch(
     broker: RunBroker, run_id: str, feed: RunFeed, viewer: Viewer, *, is_local: bool
 ) -> None:
-    from innet.telemetry.viewing import follow
+    from innet.cluster.launch.viewing import follow
 
     def on_lost(why: str) -> bool:
         viewer.tell(f"the broker does not answer: {why}")
@@ -82,6 +82,6 @@ async def _watch(
 
 
 def _has_ended(run_id: str) -> bool:
-    from innet.emulation.runs import list_runs
+    from innet.cluster.emulation.runs import list_runs
 
     return all(record.run_id != run_id or record.is_stale for record in list_runs())

@@ -14,8 +14,8 @@ from innet.collectives.one_sided.remote_arrays import RemoteArrays, Snapshot
 from innet.collectives.one_sided.transfers import Transfers
 from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
-from innet.control.protocol import Failure
 from innet.errors import CollectiveError
+from innet.node.control.protocol import Failure
 from innet.worker.background import Background
 
 

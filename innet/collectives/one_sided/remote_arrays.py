@@ -34,8 +34,8 @@ from innet.collectives.one_sided.requests import RequestNumbers
 from innet.collectives.one_sided.transfers import Bytes, Ended, Transfers
 from innet.collectives.operation_log import OperationLog
 from innet.collectives.work import Work
-from innet.control.protocol import Failure
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, ReductionOverflow
+from innet.node.control.protocol import Failure
 from innet.plans.element_types import dtype_called
 
 _REFUSALS: dict[str, type[CollectiveError]] = {

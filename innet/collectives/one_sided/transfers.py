@@ -14,7 +14,7 @@ from innet.collectives.work import Completion
 from innet.errors import CollectiveError
 
 if TYPE_CHECKING:
-    from innet.trace.recorder import Recorder
+    from innet.telemetry.trace.recorder import Recorder
 
 Bytes = npt.NDArray[np.uint8]
 Ended = Callable[[int, str], None]

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from innet.backoff import Backoff
-from innet.emulation.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.errors import EmulationError, InnetError, KVError
 from innet.kv.adapters.pool_of_process import Member
 from innet.kv.loop_thread import LoopThread
 from innet.kv.names import BlockKey
 from innet.line_messages import LineMessage, receive
+from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 
 _MAX_LINE_BYTES: Final = 16 << 20
 """Room for the names of a prompt with 60,000 chunks."""

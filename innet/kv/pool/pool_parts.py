@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from innet.control.protocol import tenant_prefix
 from innet.kv.pool.asker import Asker
 from innet.kv.pool.finding import Finder
 from innet.kv.pool.giving import Giver
@@ -22,6 +21,7 @@ from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.tiers.tiered import TieredStore
 from innet.kv.pool.verified_store import VerifiedStore
 from innet.kv.pool.window import Window
+from innet.node.control.protocol import tenant_prefix
 
 
 class PoolParts:

@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from innet.errors import TransportError
-from innet.ndn.names import Name
-from innet.ndn.validation import ReceivedData, Validator
+from innet.names import Name
+from innet.security.validation import ReceivedData, Validator
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from innet.errors import FunctionError
+from innet.names import Name, as_name
 from innet.ndn.client import Client
 from innet.ndn.functions.messages import Arguments, Outcome
 from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
@@ -15,8 +16,7 @@ from innet.ndn.functions.transfer import (
     fetch_content,
     publication_of,
 )
-from innet.ndn.names import Name, as_name
-from innet.ndn.validation import Validator
+from innet.security.validation import Validator
 
 DEFAULT_TIMEOUT_S = 30.0
 LIFETIME_S = 4.0

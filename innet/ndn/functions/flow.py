@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from innet.errors import FunctionError, InterestRefused, TransportError
+from innet.names import Name, as_name, with_component
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.call import DEFAULT_TIMEOUT_S, outcome_of
@@ -26,9 +27,8 @@ from innet.ndn.functions.transfer import (
     NO_ROUTE_PATIENCE_S,
     fetch_content,
 )
-from innet.ndn.names import Name, as_name, with_component
-from innet.ndn.validation import Validator
-from innet.packets.numbers import NackReason
+from innet.security.validation import Validator
+from innet.tlv_numbers import NackReason
 
 _ITEMS = b"items"
 _OPENING_S = 2 * NO_ROUTE_PATIENCE_S

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from innet.names import Name, as_name
 from innet.ndn.functions.messages import Outcome
-from innet.ndn.names import Name, as_name
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from innet.errors import FunctionError
+from innet.names import Name, as_name
 from innet.ndn.functions.values import decode_value, encode_value
-from innet.ndn.names import Name, as_name
 
 MAX_TIMEOUT_S = 86400.0
 MAX_WINDOW = 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 
-from innet.ndn.names import Name, as_name
+from innet.names import Name, as_name
 
 REFLEXIVE = 59
 _PREFIX_BYTES = 16

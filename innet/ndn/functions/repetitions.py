@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from innet.ndn.names import Name
+from innet.names import Name
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 
+from innet.names import Name, with_component
 from innet.ndn.client import Client
 from innet.ndn.functions.kept_bytes import KeptBytes
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import Name, with_component
 
 RESULT = b"result"
 _KEPT_S = 60.0

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from innet.errors import FunctionError, SecurityError, TransportError
+from innet.names import Name
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.admission import (
@@ -25,11 +26,10 @@ from innet.ndn.functions.repetitions import Repetitions
 from innet.ndn.functions.results import Results
 from innet.ndn.functions.stage import Stage, item_name, output_below
 from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content
-from innet.ndn.names import Name
 from innet.ndn.production import Answer, Refusal
-from innet.ndn.validation import Validator
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import NackReason
+from innet.security.validation import Validator
+from innet.tlv_numbers import NackReason
 
 _LARGEST_IN_ANSWER_BYTES = 7000
 _KEPT = 4

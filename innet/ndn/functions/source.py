@@ -7,15 +7,15 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Any
 
 from innet.errors import FunctionError
+from innet.names import Name, number_at
 from innet.ndn.client import Client
 from innet.ndn.functions.messages import Outcome
 from innet.ndn.functions.stage import item_name
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import Name, number_at
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import ComponentType, NackReason
+from innet.tlv_numbers import ComponentType, NackReason
 
 
 class ItemSource:

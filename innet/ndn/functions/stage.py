@@ -11,17 +11,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from innet.errors import FunctionError, SecurityError, TransportError
+from innet.names import Name, number_at, with_component
 from innet.ndn.client import Client
 from innet.ndn.functions.function import Function
 from innet.ndn.functions.kept_bytes import KeptBytes
 from innet.ndn.functions.messages import FlowPart, Outcome
 from innet.ndn.functions.repetitions import Repetitions
 from innet.ndn.functions.transfer import publication_of
-from innet.ndn.names import Name, number_at, with_component
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import ComponentType, NackReason
+from innet.tlv_numbers import ComponentType, NackReason
 
 FLOW = b"flow"
 END = b"end"

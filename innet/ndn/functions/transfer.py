@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from innet.errors import TransportError
+from innet.names import Name, with_version
 from innet.ndn.client import Client
-from innet.ndn.names import Name, with_version
 from innet.ndn.objects.object_fetch import ObjectFetch
 from innet.ndn.objects.publication import Cut, Publication
 from innet.ndn.objects.sink import MemorySink
 from innet.ndn.objects.source import MemorySource
-from innet.ndn.validation import Validator
+from innet.security.validation import Validator
 
 _VERSION = 1
 _SEGMENT_BYTES = 8000

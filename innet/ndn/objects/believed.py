@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from innet.errors import InterestRefused, InterestTimeout, SecurityError
-from innet.ndn.names import Name
-from innet.ndn.validation import ReceivedData, Validator
+from innet.names import Name
+from innet.security.validation import ReceivedData, Validator
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

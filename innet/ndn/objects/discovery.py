@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket
-from innet.ndn.names import METADATA, Name, number_at, with_keyword
+from innet.names import METADATA, Name, number_at, with_keyword
 from innet.ndn.objects.metadata import decode_metadata
-from innet.ndn.signers import SignatureType
-from innet.ndn.validation import ReceivedData, Validator
-from innet.packets.numbers import ComponentType, ContentType
+from innet.security.signers import SignatureType
+from innet.security.validation import ReceivedData, Validator
+from innet.tlv_numbers import ComponentType, ContentType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

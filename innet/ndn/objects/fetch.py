@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from innet.ndn.names import Name, as_name
+from innet.names import Name, as_name
 from innet.ndn.objects.discovery import locate
 from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress, too_large
 from innet.ndn.objects.sink import FileSink, MemorySink, Sink
-from innet.ndn.validation import Validator
+from innet.security.validation import Validator
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from innet._native import _core
 from innet.errors import MalformedPacket, SecurityError
-from innet.ndn.names import Name, with_digest, with_keyword, with_segment
+from innet.names import Name, with_digest, with_keyword, with_segment
 from innet.ndn.objects.believed import fetch_believed
 from innet.ndn.objects.publication import MANIFEST
-from innet.ndn.validation import Validator
+from innet.security.validation import Validator
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

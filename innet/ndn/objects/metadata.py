@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from innet._native import _core
 from innet.errors import MalformedPacket
+from innet.names import METADATA, Name, with_keyword, with_segment, with_version
 from innet.ndn import wire
-from innet.ndn.names import METADATA, Name, with_keyword, with_segment, with_version
-from innet.ndn.signers import Signer
-from innet.ndn.validation import ReceivedData
-from innet.packets.numbers import TlvType
+from innet.security.signers import Signer
+from innet.security.validation import ReceivedData
+from innet.tlv_numbers import TlvType
 
 FRESHNESS_S = 1.0
 """How long a cache may say that this is the latest version."""

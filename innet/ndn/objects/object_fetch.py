@@ -14,16 +14,16 @@ from innet.errors import (
     SecurityError,
     TransportError,
 )
+from innet.names import Name, with_digest, with_segment
 from innet.ndn import wire
-from innet.ndn.names import Name, with_digest, with_segment
 from innet.ndn.objects.believed import fetch_believed
 from innet.ndn.objects.manifests import Manifests
 from innet.ndn.objects.segments import SegmentQueue
 from innet.ndn.objects.sink import Sink
 from innet.ndn.objects.window import CongestionWindow, RetransmissionTimer
-from innet.ndn.signers import SignatureType
-from innet.ndn.validation import ReceivedData, Validator
-from innet.packets.numbers import NackReason
+from innet.security.signers import SignatureType
+from innet.security.validation import ReceivedData, Validator
+from innet.tlv_numbers import NackReason
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply

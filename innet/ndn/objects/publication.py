@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from innet._native import _core
 from innet.errors import TransportError
+from innet.names import METADATA, Name, number_at, with_keyword, with_segment, with_version
 from innet.ndn import wire
-from innet.ndn.names import METADATA, Name, number_at, with_keyword, with_segment, with_version
 from innet.ndn.objects.metadata import encode_metadata
 from innet.ndn.objects.source import Source
 from innet.ndn.production import Answer
-from innet.ndn.signers import NullSigner, Signer
 from innet.ndn.wire import ReceivedInterest
-from innet.packets.numbers import ComponentType
+from innet.security.signers import NullSigner, Signer
+from innet.tlv_numbers import ComponentType
 
 MANIFEST = b"manifest"
 

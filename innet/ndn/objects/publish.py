@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from innet.ndn.names import Name, as_name, new_version
+from innet.names import Name, as_name, new_version
 from innet.ndn.objects.publication import Cut, Publication, largest_segment
 from innet.ndn.objects.source import source_of
-from innet.ndn.signers import Signer
+from innet.security.signers import Signer
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

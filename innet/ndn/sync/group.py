@@ -11,18 +11,18 @@ from types import TracebackType
 from typing import Self
 
 from innet.errors import CommandRefused, MalformedPacket, SecurityError, TransportError
+from innet.names import Name, as_name, number_at, with_version
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.control import ControlParameters
-from innet.ndn.names import Name, as_name, number_at, with_version
 from innet.ndn.production import Answer
-from innet.ndn.signers import Signer
 from innet.ndn.sync.limits import SyncLimits
 from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update, publication_name
 from innet.ndn.sync.state_vector import Member, StateVector
-from innet.ndn.validation import Validator
 from innet.ndn.wire import ReceivedData, ReceivedInterest
-from innet.packets.numbers import ComponentType
+from innet.security.signers import Signer
+from innet.security.validation import Validator
+from innet.tlv_numbers import ComponentType
 
 _VERSION = 3
 _INTEREST_LIFETIME_S = 1.0

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from innet.ndn.names import Name
+from innet.names import Name
 from innet.ndn.sync.limits import SyncLimits
 from innet.ndn.sync.state_vector import Member, StateVector
-from innet.packets.numbers import ComponentType
+from innet.tlv_numbers import ComponentType
 
 _DECAY = 10.0
 

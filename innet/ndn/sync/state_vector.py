@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from innet._native import _core
+from innet.names import Name
 from innet.ndn import wire
-from innet.ndn.names import Name
-from innet.packets.numbers import TlvType
+from innet.tlv_numbers import TlvType
 
 _STATE_VECTOR = 201
 _STATE_VECTOR_ENTRY = 202

@@ -10,8 +10,8 @@ import numpy as np
 import innet
 from innet.ndn.address import default_address
 from innet.ndn.framing import StreamFramer
-from innet.packets.layers import data, interest
-from innet.packets.outline import Outline
+from innet.observe.packets.layers import data, interest
+from innet.observe.packets.outline import Outline
 
 _RANK = 0
 

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from innet.cluster.launch import Session
 from innet.errors import InnetError
-from innet.launch import Session
 from innet.topology import load_topology
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 

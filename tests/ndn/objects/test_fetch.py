@@ -15,12 +15,12 @@ from innet.errors import (
     SecurityError,
     TransportError,
 )
+from innet.names import METADATA, number_at, with_keyword, with_segment
 from innet.ndn import ContentType, Ed25519Signer, KeyValidator, Name, encode_data
-from innet.ndn.names import METADATA, number_at, with_keyword, with_segment
 from innet.ndn.objects import discover_version, fetch, publish
 from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.wire import parse_data
-from innet.packets.numbers import ComponentType
+from innet.tlv_numbers import ComponentType
 from tests.ndn.direct_client import DirectClient
 
 KEY = Ed25519PrivateKey.generate()

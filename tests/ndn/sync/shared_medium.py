@@ -7,8 +7,8 @@ import inspect
 from typing import Any
 
 from innet.errors import CommandRefused, InterestTimeout
+from innet.names import as_name
 from innet.ndn import DigestSigner, IntegrityValidator, Name, wire
-from innet.ndn.names import as_name
 from innet.ndn.production import Handler, answer_of
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from innet.emulation.runs import find_run
-from innet.launch import Session
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.launch import Session
 from innet.settings import Settings
 from innet.topology import load_topology
 from tests.said import Said

@@ -1,0 +1,118 @@
+"""Who gets the keys of which group: its members, and the switches, each sealed to its process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from innet.node.control.messenger import Message, Messenger
+from innet.security.group_keys import GroupKeySource, epoch_name
+
+if TYPE_CHECKING:
+    from innet.cluster.control.groups import Group
+    from innet.security.credential_packets import KeyAuthority
+    from innet.security.trust.policy import Policy
+
+
+class GroupKeys:
+    """Makes the credentials of groups, for the processes whose sealing keys it knows.
+
+    Not for several threads at once: the controller holds its lock around every call.
+    """
+
+    def __init__(self, authority: KeyAuthority | None, messenger: Messenger) -> None:
+        """Without an ``authority``, groups have no keys of their own."""
+        self._authority = authority
+        self._messenger = messenger
+        self._sources: dict[str, GroupKeySource] = {}
+        self._policies: dict[str, Policy] = {}
+        self._public: dict[str, str] = {}
+
+    def open_job(self, job: str, source: GroupKeySource | None) -> None:
+        """Groups of the job have keys from ``source`` from now on."""
+        if source is not None and self._authority is not None:
+            self._sources[job] = source
+            if source.policy is not None:
+                from innet.security.trust.policy import (
+                    Policy,  # as few jobs have one, and it takes long
+                )
+
+                self._policies[job] = Policy.of_text(source.policy)
+
+    def close_job(self, job: str) -> None:
+        """The job is over: nothing is left that its keys could be made of."""
+        self._sources.pop(job, None)
+        self._policies.pop(job, None)
+
+    def meet_switches(self, switches: Iterable[str], *, anew: bool = False) -> None:
+        """Learn what is sealed to switches, as far as it is not known.
+
+        One that does not answer gets no keys until it is met again.
+
+        Args:
+            switches: those that answer, as far as is known.
+            anew: other processes may have come in their places, with other keys.
+        """
+        if not self._sources:
+            return
+        asked = [switch for switch in switches if anew or switch not in self._public]
+        for switch in asked:
+            self._public.pop(switch, None)
+        self._public.update(self._messenger.ask_each(asked, "sealing_key"))
+
+    def meet(self, node: str, public: str | None) -> None:
+        """Another process stands for a host, with this sealing key."""
+        self._public.pop(node, None)
+        if public is not None:
+            self._public[node] = public
+
+    def for_member(self, group: Group, node: str) -> str | None:
+        """The packet for a member, hexadecimal: always the same for the same process.
+
+        ``None`` when the group has no keys of its own.
+        """
+        if node not in group.sealed:
+            packet = self._packet(group, group.ranks, node)
+            if packet is None:
+                return None
+            group.sealed[node] = packet
+        return group.sealed[node]
+
+    def renew(self, group: Group) -> Mapping[str, str]:
+        """The group's sums have moved: by member that has come, the packet that it needs now.
+
+        Empty where a placement gives nobody a right.
+        """
+        if group.job not in self._policies:
+            return {}
+        group.sealed.clear()
+        members = [group.ranks[rank] for rank in sorted(group.joined)]
+        return {node: packet for node in members if (packet := self.for_member(group, node))}
+
+    def for_switch(self, group: Group, switch: str) -> Sequence[Message]:
+        """What a switch is told, each time anew; nothing when it has not said what to seal to."""
+        packet = self._packet(group, group.ranks, switch)
+        return () if packet is None else (("install_group_keys", {"packet": packet}),)
+
+    def _packet(self, group: Group, members: Sequence[str], node: str) -> str | None:
+        source = self._sources.get(group.job)
+        public = self._public.get(node)
+        if source is None or public is None or self._authority is None:
+            return None
+        prefixes = tuple(group.plans)
+        epoch = epoch_name(prefixes, group.number)
+        credentials = source.credentials(prefixes, epoch, members, self._names(group))
+        return self._authority.seal(epoch, credentials, node, public).hex()
+
+    def _names(self, group: Group) -> Mapping[str, Sequence[str]] | None:
+        """By node, what its key may sign in the group; ``None``: each everything."""
+        policy = self._policies.get(group.job)
+        if policy is None:
+            return None
+        if group.rights is None:
+            from innet.security.trust.rights import GroupRights
+
+            group.rights = GroupRights(group.ranks)
+            group.rights.place(policy, group.plans)
+        group.rights.place(policy, group.placed)
+        return group.rights.names

@@ -1,0 +1,148 @@
+"""The pools of blocks that workers have opened, and which of them are members.
+
+A pool is its tenant's: it stands on the switches from the first member's coming to the last one's
+going, as a job of its own. So caches on the way keep nothing of a pool that nobody is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from innet.cluster.control.placements import Placements
+from innet.errors import ControlError
+from innet.node.control.jobs import MAX_WEIGHT
+from innet.node.control.protocol import PoolMessage, tenant_prefix
+from innet.node.control.worker_reports import PoolReport, WorkerReport
+from innet.security.key import Key
+
+
+@dataclass
+class _Pool:
+    key: Key
+    members: dict[str, PoolReport] = field(default_factory=dict)
+    """What each node has said of its part."""
+
+    @property
+    def weight(self) -> int:
+        """The largest that a member has asked for."""
+        return max(member.weight for member in self.members.values())
+
+
+class PoolRegistry:
+    """The pools of all tenants. Not for several threads at once: the controller holds its lock.
+
+    Example, of what the controller does for two workers::
+
+        registry.open("h0", PoolReport(tenant="a1b2", key=key, capacity_bytes=1 << 30, weight=1))
+        registry.open("h1", PoolReport(tenant="a1b2", key=key, capacity_bytes=0, weight=1))
+        registry.members("a1b2")        # {"h0": 1 << 30}: h1 uses the pool, and offers nothing
+    """
+
+    def __init__(self, placements: Placements) -> None:
+        """``placements`` has the switches serve the pools."""
+        self._placements = placements
+        self._pools: dict[str, _Pool] = {}
+
+    def open(self, node: str, part: PoolReport) -> None:
+        """``node`` joins a pool, or changes its part in it; all switches serve it then.
+
+        Raises:
+            ControlError: the tenant has another key, the part cannot be used, or a switch refuses:
+                it serves as many jobs and pools as it can. Nothing has changed then.
+        """
+        _require_usable(part)
+        pool = self._pools.get(part.tenant) or _Pool(part.key)
+        if pool.key != part.key:
+            raise ControlError(
+                f"{node} has another key for tenant {part.tenant} than the pool's members "
+                f"({', '.join(pool.members)}). Give all of them the same file with its secret"
+            )
+        before = pool.members.get(node)
+        pool.members[node] = part
+        self._pools[part.tenant] = pool
+        try:
+            self._placements.open_pools(self._messages())
+        except ControlError:
+            if before is None:
+                self.leave(node, part.tenant)
+            else:
+                pool.members[node] = before
+                self._placements.close_pools(self._messages())
+            raise
+
+    def leave(self, node: str, tenant: str) -> None:
+        """``node`` is a member no longer; a pool without members is no more on the switches."""
+        if self._forget(node, tenant):
+            self._placements.close_pools(self._messages())
+
+    def leave_all(self, node: str) -> None:
+        """The process on ``node`` is gone, and with it what it offered."""
+        left = [tenant for tenant in list(self._pools) if self._forget(node, tenant)]
+        if left:
+            self._placements.close_pools(self._messages())
+
+    def members(self, tenant: str) -> dict[str, int]:
+        """The nodes that offer memory to the tenant's pool, and bytes of each; none of no pool."""
+        pool = self._pools.get(tenant)
+        parts = {} if pool is None else pool.members
+        return {node: part.capacity_bytes for node, part in parts.items() if part.capacity_bytes}
+
+    def restore(self, reports: Iterable[WorkerReport]) -> None:
+        """Know again what workers say that they are in; whoever adapts the switches tells them.
+
+        Of members with different keys, those count that have the first one's.
+        """
+        for report in reports:
+            for part in report.pools:
+                pool = self._pools.setdefault(part.tenant, _Pool(part.key))
+                if report.failed is None and pool.key == part.key:
+                    pool.members[report.node] = part
+        self._pools = {tenant: pool for tenant, pool in self._pools.items() if pool.members}
+        self._placements.restore_pools(self._messages())
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The pools, for status displays."""
+        return [
+            {
+                "tenant": tenant,
+                "prefix": tenant_prefix(tenant),
+                "weight": pool.weight,
+                "members": {node: part.capacity_bytes for node, part in pool.members.items()},
+            }
+            for tenant, pool in self._pools.items()
+        ]
+
+    def _forget(self, node: str, tenant: str) -> bool:
+        pool = self._pools.get(tenant)
+        if pool is None or pool.members.pop(node, None) is None:
+            return False
+        if not pool.members:
+            del self._pools[tenant]
+        return True
+
+    def _messages(self) -> list[PoolMessage]:
+        return [
+            PoolMessage(
+                prefix=tenant_prefix(tenant),
+                weight=pool.weight,
+                hosts=tuple(pool.members),
+                key=pool.key,
+            )
+            for tenant, pool in self._pools.items()
+        ]
+
+
+def _require_usable(part: PoolReport) -> None:
+    """
+    Raises:
+        ControlError: the weight is none, or the key cannot verify the tenant's blocks.
+    """
+    if not 1 <= part.weight <= MAX_WEIGHT:
+        raise ControlError(f"a pool's weight is from 1 to {MAX_WEIGHT}, not {part.weight}")
+    if part.key.signature != "ed25519":
+        raise ControlError(
+            f"the blocks of a pool are signed with Ed25519; tenant {part.tenant} has a key for "
+            f"{part.key.signature}"
+        )

@@ -1,0 +1,149 @@
+"""The controller as its launcher sees it: a process that may be away for a moment."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from innet.errors import NoAnswer
+from innet.node.control.controller_socket import ControllerClient
+from innet.node.control.jobs import Job
+from innet.node.control.resumption import KnownJob, LaunchRecord
+from innet.node.control.survivors import Loss
+from innet.security.group_keys import GroupKeySource
+from innet.security.keys import JobTrust
+from innet.telemetry.events import report
+
+_ANSWER_TIMEOUT_S = 30.0
+_RETRY_PAUSE_S = 0.05
+_job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
+
+
+class RemoteController:
+    """Has the methods of :class:`~innet.cluster.control.controller.Controller` of another process.
+
+    It keeps a record of that: a process that takes the place of a dead one gets it at its start.
+    Every method blocks until there is an answer, from that or the next process.
+    """
+
+    def __init__(self, socket: Path, authority: str | None = None) -> None:
+        """``authority``: the private key that signs the keys of groups (PKCS#8, hexadecimal)."""
+        self._socket = socket
+        self._record = LaunchRecord(authority=authority)
+        self._lock = threading.Lock()
+        self._given_up = False
+
+    @property
+    def generation(self) -> int:
+        """How often the controller was started again."""
+        return self._record.generation
+
+    def next_generation(self) -> None:
+        """The process is gone, and another one takes its place: whoever asks asks that."""
+        self._record.generation += 1
+
+    def give_up(self) -> None:
+        """No controller answers any more: whoever waits for an answer gets an error at once."""
+        self._given_up = True
+
+    def record(self) -> LaunchRecord:
+        """A copy of what was told so far, as far as it holds still."""
+        with self._lock:
+            return self._record.model_copy(deep=True)
+
+    def admit_job(self, name: str | None, hosts: Sequence[str], weight: int = 1) -> Job:
+        """As the controller's method."""
+        answer = self._ask("admit_job", name=name, hosts=list(hosts), weight=weight)
+        job = _job_adapter.validate_python(answer)
+        with self._lock:
+            self._record.admitted += 1
+            self._record.jobs[job.name] = KnownJob(job=job)
+        return job
+
+    def open_job(self, job: Job, keys: JobTrust, groups: GroupKeySource) -> None:
+        """As the controller's method."""
+        known = KnownJob(job=job, keys=keys, groups=groups)
+        with self._lock:
+            self._record.jobs[job.name] = known
+        self._ask("open_job", **known.model_dump())
+
+    def close_job(self, job: Job) -> None:
+        """As the controller's method."""
+        with self._lock:
+            self._record.forget(job)
+        self._ask("close_job", job=_job_adapter.dump_python(job))
+
+    def fail(self, node: str, why: str) -> None:
+        """As the controller's method."""
+        with self._lock:
+            self._record.failed.setdefault(node, why)
+        self._ask("fail_node", node=node, why=why)
+
+    def lose(self, node: str, why: str) -> None:
+        """As the controller's method."""
+        with self._lock:
+            self._record.failed.setdefault(node, why)
+            self._record.gone[node] = why
+        self._ask("lose_node", node=node, why=why)
+
+    def end(self, node: str) -> None:
+        """As the controller's method."""
+        with self._lock:
+            self._record.gone[node] = ""
+        self._ask("end_node", node=node)
+
+    def failures(self) -> list[str]:
+        """As the controller's method."""
+        failures: list[str] = self._ask("failures")
+        return failures
+
+    def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
+        """As the controller's method."""
+        report("switch_lost", f"the network works round {why}", node=switch, returns=returns)
+        with self._lock:
+            self._record.lost[switch] = Loss(why, returns)
+        self._ask("lose_switch", switch=switch, why=why, returns=returns)
+
+    def restore_switch(self, switch: str) -> None:
+        """As the controller's method."""
+        report("switch_restored", f"sums and routes return to {switch}", node=switch)
+        with self._lock:
+            self._record.lost.pop(switch, None)
+        self._ask("restore_switch", switch=switch)
+
+    def watch_nodes(self) -> None:
+        """As the controller's method."""
+        with self._lock:
+            self._record.watches = True
+        self._ask("watch_nodes")
+
+    def ping(self) -> None:
+        """Until the controller answers."""
+        self._ask("ping")
+
+    def _ask(self, method: str, **params: Any) -> Any:
+        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        while True:
+            generation = self._record.generation
+            try:
+                with ControllerClient(self._socket) as client:
+                    return client.ask(
+                        method,
+                        timeout_s=_ANSWER_TIMEOUT_S,
+                        give_up=partial(self._was_replaced, generation),
+                        **params,
+                    )
+            except NoAnswer:
+                is_waited_for = self._was_replaced(generation) and not self._given_up
+                if not is_waited_for or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(_RETRY_PAUSE_S)
+
+    def _was_replaced(self, generation: int) -> bool:
+        return self._given_up or self._record.generation != generation

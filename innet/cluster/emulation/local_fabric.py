@@ -1,0 +1,151 @@
+"""The links of ``local`` mode: memory that two processes share, or a pair of Unix sockets.
+
+Packets go through shared memory, with an eventfd at each end to wake up the process that sleeps, or
+through two Unix datagram sockets that are connected to each other. Neither has a name or an
+address, so no other user of the machine can open it, read from it or write to it; UDP sockets on
+loopback would let every user send packets with a link's source address. The launcher opens all of
+it and hands it to the node processes as inherited descriptors. It keeps its own copies: a restarted
+node gets the same again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+
+from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
+from innet.cluster.emulation.open_files import take_all_descriptors
+from innet.cluster.emulation.processes import Namespace
+from innet.errors import EmulationError
+from innet.node.link_memory import create_link_memory
+from innet.node.node_config import (
+    IP_UDP_HEADER_BYTES,
+    FaceConfig,
+    LinkShape,
+    SharedMemoryChannel,
+    SocketChannel,
+)
+from innet.topology import Link, Topology
+
+
+class LocalFabric:
+    """Links on one machine; the emulator's link model does all of the shaping."""
+
+    def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
+        """Open all links: in shared memory, or else as sockets.
+
+        Raises:
+            EmulationError: the kernel has no descriptor left.
+        """
+        self._shared_memory = shared_memory
+        self._kinds = {name: node.kind for name, node in topology.nodes.items()}
+        self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
+        take_all_descriptors()  # a link needs three
+        with ExitStack() as opened:
+            for link in topology.links:
+                self._open_link(link, opened)
+            self._opened = opened.pop_all()
+
+    def faces(self, node: str) -> tuple[FaceConfig, ...]:
+        """The node's ends of its links, in the order of the topology."""
+        return tuple(self._faces[node])
+
+    def ip_address(self, node: str) -> str | None:
+        """Always ``None``: links have no addresses."""
+        return None
+
+    def pass_fds(self, node: str) -> tuple[int, ...]:
+        """Those of the node's faces, in their order."""
+        return tuple(fd for face in self._faces[node] for fd in face.channel.fds)
+
+    def namespace(self, node: str) -> Namespace | None:
+        """Always ``None``: nodes run where the launcher runs."""
+        return None
+
+    def namespace_paths(self) -> dict[str, str]:
+        """Always empty."""
+        return {}
+
+    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
+        """Not available here.
+
+        Raises:
+            EmulationError: always; the nodes' own port model has the counters.
+        """
+        raise EmulationError(
+            "the kernel does not count the links of local mode. Ask the nodes for the counters of "
+            "their faces, or run the topology in netns mode."
+        )
+
+    async def close(self) -> None:
+        """Close the launcher's copies of the descriptors."""
+        self._opened.close()
+
+    def _open_link(self, link: Link, opened: ExitStack) -> None:
+        shape = _shape(link)
+        try:
+            channels: Sequence[SocketChannel | SharedMemoryChannel] = (
+                _share_memory(opened) if self._shared_memory else _connect(opened)
+            )
+        except OSError as error:
+            raise EmulationError(
+                f"cannot open link {link}: {error.strerror}. {_next_step(error)}"
+            ) from error
+        for near, far, channel in zip((link.a, link.b), (link.b, link.a), channels, strict=True):
+            self._faces[near.node].append(
+                FaceConfig(
+                    peer=far.node,
+                    peer_kind=self._kinds[far.node],
+                    channel=channel,
+                    mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
+                    queue_bytes=link.queue_bytes,
+                    shape=shape,
+                )
+            )
+
+
+def _shape(link: Link) -> LinkShape:
+    return LinkShape(
+        rate_bps=link.rate_bps,
+        delay_s=link.delay_s,
+        loss=link.loss,
+        queue_bytes=link.queue_bytes,
+        mark_bytes=link.mark_threshold_bytes,
+        jitter_s=link.jitter_s,
+        reorder=link.reorder,
+        reorder_delay_s=link.reorder_delay_s,
+        duplicate=link.duplicate,
+        corrupt=link.corrupt,
+    )
+
+
+def _share_memory(opened: ExitStack) -> list[SharedMemoryChannel]:
+    """Both ends' channels, with memory between them."""
+    name = f"innet-link-{secrets.token_hex(8)}"
+    memory_fd = create_link_memory(name)
+    opened.callback(os.close, memory_fd)
+    event_fds = []
+    for _ in range(2):
+        event_fds.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        opened.callback(os.close, event_fds[-1])
+    a, b = event_fds
+    return [
+        SharedMemoryChannel(name=name, end=0, memory_fd=memory_fd, own_event_fd=a, peer_event_fd=b),
+        SharedMemoryChannel(name=name, end=1, memory_fd=memory_fd, own_event_fd=b, peer_event_fd=a),
+    ]
+
+
+def _connect(opened: ExitStack) -> list[SocketChannel]:
+    """Both ends' channels, of sockets that are connected to each other."""
+    ends = [opened.enter_context(end) for end in socket.socketpair(type=socket.SOCK_DGRAM)]
+    return [SocketChannel(fd=end.fileno(), inode=os.fstat(end.fileno()).st_ino) for end in ends]
+
+
+def _next_step(error: OSError) -> str:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "Raise the limit on open files (ulimit -n), or launch a smaller topology."
+    return "Free some memory, or launch a smaller topology."

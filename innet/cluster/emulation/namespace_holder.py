@@ -1,0 +1,281 @@
+"""The process that builds a run's kernel network and holds it: ``python -m`` this module.
+
+The namespaces have no name in ``/run/netns`` that could outlive a crash. They exist as long as a
+process has them open: this one, the launcher, and the node processes, which all end with the
+launcher. Then the kernel takes namespaces, veth pairs and queues away by itself, even after
+``kill -9``. Without root, this process first enters a user namespace of its own, in which it may
+build networks; the launcher needs no rights and stays where it is.
+
+Protocol, on the inherited Unix sockets named by the two arguments (control, descriptors): the
+launcher writes a line with a :class:`KernelNetwork`; this process sends the descriptors of its
+namespaces in the same order, then that of the user namespace, if it made one, and answers with a
+:class:`BuildReply`. Each further line is a :class:`CountersRequest`, answered with a
+:class:`CountersReply`. End of file on the control socket ends the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from innet.cluster.emulation.kernel_network import (
+    FDS_PER_MESSAGE,
+    BuildReply,
+    CountersReply,
+    CountersRequest,
+    InterfaceSpec,
+    KernelNetwork,
+    NamespaceSpec,
+    VethSpec,
+)
+from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
+from innet.cluster.emulation.open_files import take_all_descriptors
+from innet.cluster.emulation.shaping import TokenBucket
+from innet.cluster.emulation.syscalls import CLONE_NEWNET, CLONE_NEWUSER, unshare
+
+_LOOPBACK_INDEX = 1
+_NUD_PERMANENT = 0x80
+
+
+@dataclass(frozen=True)
+class _Interface:
+    index: int
+    direction: DirectedLink
+    shaped: bool
+
+
+class _Node:
+    """One namespace: its descriptor, a netlink socket inside it, and its interfaces."""
+
+    def __init__(self, spec: NamespaceSpec) -> None:
+        """Create the namespace; the calling thread is in it afterwards."""
+        self.spec = spec
+        unshare(CLONE_NEWNET)
+        self.fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        _set_sysctls(spec)
+        self.netlink = IPRoute()
+        self.interfaces: list[_Interface] = []
+        self.netlink.link("set", index=_LOOPBACK_INDEX, state="up")
+        if spec.address is not None:
+            self.netlink.addr("add", index=_LOOPBACK_INDEX, address=spec.address, prefixlen=32)
+
+    def attach(self, mine: InterfaceSpec, other: InterfaceSpec, shaper: TokenBucket | None) -> None:
+        """Bring up an end of a veth pair that stands already."""
+        index: int = self.netlink.link_lookup(ifname=mine.name)[0]
+        if shaper is not None:
+            self.netlink.tc(
+                "add",
+                "tbf",
+                index,
+                "1:",
+                rate=shaper.rate_bytes_per_s,
+                burst=shaper.burst_bytes,
+                limit=shaper.limit_bytes,
+            )
+        self.netlink.addr("add", index=index, address=mine.address, prefixlen=31)
+        self.netlink.link("set", index=index, state="up")
+        self.netlink.neigh(
+            "replace", dst=other.address, lladdr=other.mac, ifindex=index, state=_NUD_PERMANENT
+        )
+        direction = DirectedLink(mine.node, mine.name, other.node, other.name)
+        self.interfaces.append(_Interface(index, direction, shaped=shaper is not None))
+
+    def add_routes(self) -> None:
+        """Add the routes to all hosts; a host's own packets carry its stable address."""
+        indices = {interface.direction.port: interface.index for interface in self.interfaces}
+        source = {} if self.spec.address is None else {"prefsrc": self.spec.address}
+        for route in self.spec.routes:
+            self.netlink.route(
+                "add",
+                dst=route.destination,
+                gateway=route.gateway,
+                oif=indices[route.interface],
+                **source,
+            )
+
+    def counters(self) -> Iterator[tuple[DirectedLink, LinkCounters]]:
+        """Read the counters of the node's egresses."""
+        by_index: dict[int, LinkCounters] = {}
+        if any(interface.shaped for interface in self.interfaces):
+            by_index |= {q["index"]: _queue_counters(q) for q in self.netlink.get_qdiscs()}
+        for interface in self.interfaces:
+            if not interface.shaped:
+                (link,) = self.netlink.get_links(interface.index)
+                by_index[interface.index] = _link_counters(link)
+            yield interface.direction, by_index[interface.index]
+
+
+class _Network:
+    """The network of a run, built on construction."""
+
+    def __init__(self, spec: KernelNetwork) -> None:
+        self.user_namespace_fd = _enter_user_namespace_unless_privileged()
+        self._nodes: dict[str, _Node] = {}
+        for namespace in spec.namespaces:
+            self._nodes[namespace.node] = _Node(namespace)
+        for veth in spec.veths:
+            self._connect(veth)
+        for node in self._nodes.values():
+            node.add_routes()
+
+    @property
+    def fds(self) -> list[int]:
+        """Descriptors of all namespaces, the user namespace last."""
+        fds = [node.fd for node in self._nodes.values()]
+        return fds if self.user_namespace_fd is None else [*fds, self.user_namespace_fd]
+
+    def counters(self, request: CountersRequest) -> CountersReply:
+        """Read the counters that were asked for."""
+        return CountersReply(
+            links=tuple(pair for node in request.nodes for pair in self._nodes[node].counters())
+        )
+
+    def _connect(self, veth: VethSpec) -> None:
+        a, b = self._nodes[veth.a.node], self._nodes[veth.b.node]
+        a.netlink.link(
+            "add",
+            kind="veth",
+            ifname=veth.a.name,
+            address=veth.a.mac,
+            mtu=veth.mtu_bytes,
+            peer={
+                "ifname": veth.b.name,
+                "address": veth.b.mac,
+                "mtu": veth.mtu_bytes,
+                "net_ns_fd": b.fd,
+            },
+        )
+        a.attach(veth.a, veth.b, veth.shaper)
+        b.attach(veth.b, veth.a, veth.shaper)
+
+
+def _enter_user_namespace_unless_privileged() -> int | None:
+    """Get the right to make network namespaces.
+
+    Returns:
+        A descriptor of the user namespace that gave it; ``None`` when this process had it before.
+
+    Raises:
+        OSError: the kernel does not grant it either way.
+    """
+    try:
+        unshare(CLONE_NEWNET)
+    except PermissionError:
+        uid, gid = os.geteuid(), os.getegid()
+        unshare(CLONE_NEWUSER)
+        # As user_namespaces(7) demands: setgroups goes before an unprivileged gid_map.
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+        return os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    return None
+
+
+def _set_sysctls(spec: NamespaceSpec) -> None:
+    """Configure the namespace that the calling thread is in, before it has any interface."""
+    ipv4 = Path("/proc/sys/net/ipv4")
+    (ipv4 / "ip_forward").write_text("1" if spec.forwards else "0")
+    for interfaces in ("all", "default"):
+        # Destinations are dealt out over equal paths, so the way back may be another one.
+        (ipv4 / "conf" / interfaces / "rp_filter").write_text("0")
+        no_ipv6 = Path("/proc/sys/net/ipv6/conf") / interfaces / "disable_ipv6"
+        if no_ipv6.exists():  # else it is not even in the kernel, and sends no stray packets
+            no_ipv6.write_text("1")
+
+
+def _queue_counters(message: Any) -> LinkCounters:
+    statistics = message.get_attr("TCA_STATS2")
+    sent = statistics.get_attr("TCA_STATS_BASIC")
+    queue = statistics.get_attr("TCA_STATS_QUEUE")
+    return LinkCounters(
+        bytes=sent["bytes"],
+        packets=sent["packets"],
+        drops=queue["drops"],
+        backlog_bytes=queue["backlog"],
+    )
+
+
+def _link_counters(message: Any) -> LinkCounters:
+    statistics = message.get_attr("IFLA_STATS64")
+    return LinkCounters(
+        bytes=statistics["tx_bytes"],
+        packets=statistics["tx_packets"],
+        drops=statistics["tx_dropped"],
+        backlog_bytes=0,
+    )
+
+
+def _explain(error: OSError | NetlinkError) -> str:
+    """What went wrong and what to do, for a person who asked for netns mode."""
+    number = error.code if isinstance(error, NetlinkError) else error.errno
+    cause = f"the kernel refused to build the network ({error})"
+    if number in (errno.EPERM, errno.EACCES, errno.EROFS):
+        return (
+            f"{cause}: no permission. Use mode local, run as root, or let users have namespaces: "
+            "sysctl -w kernel.unprivileged_userns_clone=1 "
+            "kernel.apparmor_restrict_unprivileged_userns=0 (those that this kernel has). In a "
+            "container, give it the capability SYS_ADMIN and a writable /proc/sys/net."
+        )
+    if number in (errno.ENOSPC, errno.EUSERS):
+        return (
+            f"{cause}: the limit on namespaces is reached. Raise it, sysctl -w "
+            "user.max_net_namespaces=65536 user.max_user_namespaces=65536, or use mode local."
+        )
+    if number in (errno.EMFILE, errno.ENFILE):
+        return f"{cause}. Raise the limit on open files (ulimit -n), or use mode local."
+    if number in (errno.EOPNOTSUPP, errno.ENOENT, errno.EINVAL):
+        return (
+            f"{cause}: a feature is missing. The kernel needs CONFIG_NET_NS, CONFIG_USER_NS, "
+            "CONFIG_VETH and CONFIG_NET_SCH_TBF (modprobe veth sch_tbf), or use mode local."
+        )
+    return f"{cause}. Use mode local, or see dmesg for the kernel's own words."
+
+
+def _answer(control: socket.socket, reply: BaseModel) -> None:
+    control.sendall(reply.model_dump_json().encode() + b"\n")
+
+
+def _serve(control: socket.socket, descriptors: socket.socket) -> None:
+    requests = control.makefile("rb")
+    line = requests.readline()
+    if not line:
+        return
+    try:
+        network = _Network(KernelNetwork.model_validate_json(line))
+    except (OSError, NetlinkError) as error:
+        _answer(control, BuildReply(error=_explain(error)))
+        return
+    fds = network.fds
+    for start in range(0, len(fds), FDS_PER_MESSAGE):
+        socket.send_fds(descriptors, [b"\0"], fds[start : start + FDS_PER_MESSAGE])
+    descriptors.close()
+    _answer(control, BuildReply(user_namespace=network.user_namespace_fd is not None))
+    for line in requests:
+        try:
+            reply = network.counters(CountersRequest.model_validate_json(line))
+        except (OSError, NetlinkError) as error:
+            reply = CountersReply(error=f"the kernel did not give the counters: {error}")
+        _answer(control, reply)
+
+
+def main() -> None:
+    """Serve the launcher until it goes away."""
+    # Each node takes a handful of descriptors, and this process's limit is nobody else's.
+    take_all_descriptors()
+    control_fd, descriptors_fd = (int(argument) for argument in sys.argv[1:3])
+    with socket.socket(fileno=control_fd) as control:
+        _serve(control, socket.socket(fileno=descriptors_fd))
+
+
+if __name__ == "__main__":
+    main()

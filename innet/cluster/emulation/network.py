@@ -1,0 +1,407 @@
+"""One launched network: ``async with Network(topology) as network``."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, get_args
+
+from innet.cluster.emulation.fabric import Fabric
+from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
+from innet.cluster.emulation.local_fabric import LocalFabric
+from innet.cluster.emulation.namespace_fabric import NamespaceFabric
+from innet.cluster.emulation.processes import (
+    ProcessGroup,
+    ProcessSpec,
+    SupervisedProcess,
+)
+from innet.cluster.emulation.runs import (
+    RecordedProcess,
+    RunRecord,
+    control_socket_name,
+    create_run,
+    ndn_socket_name,
+    new_run_id,
+    remove_run,
+    remove_stale_runs,
+    writing_into,
+)
+from innet.cluster.emulation.termination import TerminationSignals
+from innet.errors import EmulationError
+from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
+from innet.node.node_config import (
+    NODE_CONFIG_VARIABLE,
+    NODE_VARIABLE,
+    Mode,
+    NodeConfig,
+    RouteConfig,
+)
+from innet.node.routing import NextHops, next_hops
+from innet.telemetry.logs.output import ConsoleOutput, OutputSink
+from innet.topology import Topology, dump_yaml
+from innet.topology.credit import receive_credit_bytes
+from innet.topology.summary import impairments
+
+HOST_CACHE_POLICY = "s3fifo"
+
+_log = logging.getLogger(__name__)
+
+_MAX_SOCKET_PATH_BYTES = 107  # sockaddr_un holds 108 with the terminating zero
+
+
+class Network:
+    """The links, namespaces, node configurations and processes of one run.
+
+    Everything is gone when the context ends: normally, by an exception, by Ctrl-C or SIGTERM. After
+    ``kill -9`` of this process its children die too and the kernel drops the network; the run's
+    directory stays until ``innet down`` or the next launch.
+
+    Example::
+
+        async with Network(topology, mode="netns") as network:
+            for switch in topology.switches:
+                network.spawn(switch, [sys.executable, "-P", "-m", "innet.node",
+                                       str(network.config_path(switch))])
+            worker = network.spawn("h0", [sys.executable, "train.py"])
+            if await worker.wait() != 0:
+                print(worker.failure_report())
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        mode: Mode = "local",
+        run_id: str | None = None,
+        *,
+        seed: int = 1,
+        shared_memory: bool = True,
+        output: OutputSink | None = None,
+    ) -> None:
+        """Nothing happens before the context is entered.
+
+        Args:
+            topology: the network to build.
+            mode: ``local`` or ``netns``.
+            run_id: name of the run, ``None`` for a new one.
+            seed: from it each node's own seed is derived.
+            shared_memory: in ``local`` mode, packets go through memory that both ends share;
+                otherwise through Unix sockets.
+            output: takes each line that a process prints; ``None`` prints them to the console.
+
+        Raises:
+            EmulationError: there is no such mode, or a link of the topology cannot be had in it.
+        """
+        if mode not in get_args(Mode):
+            raise EmulationError(
+                f"a network cannot be launched in mode {mode!r}. Choose local or netns."
+            )
+        if mode == "netns":
+            _require_links_of_kernel(topology)
+        self._topology = topology
+        self._mode: Mode = mode
+        self._run_id = run_id or new_run_id(topology.name)
+        self._seed = seed
+        self._shared_memory = shared_memory
+        self._configs: dict[str, NodeConfig] = {}
+        self._record: RunRecord | None = None
+        self._fabric: Fabric | None = None
+        self._link_descriptors: LinkDescriptorServer | None = None
+        self._processes = ProcessGroup(self._run_id, output or ConsoleOutput(), self._register)
+        self._hurry_callbacks: list[Callable[[], object]] = []
+        self._signals = TerminationSignals(self._hurry, self._processes.begin_termination)
+
+    @property
+    def topology(self) -> Topology:
+        """The topology that is launched."""
+        return self._topology
+
+    @property
+    def mode(self) -> Mode:
+        """How the links are realised."""
+        return self._mode
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return self._run_id
+
+    @property
+    def run_dir(self) -> Path:
+        """The directory of the run's sockets and configurations."""
+        return self._entered_record().run_dir
+
+    @property
+    def processes(self) -> ProcessGroup:
+        """The processes on the nodes; register with :meth:`ProcessGroup.on_exit` to watch them."""
+        return self._processes
+
+    def on_hurry(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` when a second signal asks for an end at once: wait for nothing."""
+        self._hurry_callbacks.append(callback)
+
+    def _hurry(self) -> None:
+        self._processes.kill()
+        for callback in self._hurry_callbacks:
+            callback()
+
+    def config(self, node: str) -> NodeConfig:
+        """The configuration of a node.
+
+        Raises:
+            EmulationError: the topology has no such node.
+        """
+        if node not in self._configs:
+            raise EmulationError(
+                f"topology {self._topology.name} has no node {node!r}. "
+                f"Its nodes: {', '.join(self._topology.nodes)}."
+            )
+        return self._configs[node]
+
+    def config_path(self, node: str) -> Path:
+        """The file with :meth:`config`."""
+        return self.run_dir / f"{self.config(node).node}.json"
+
+    def spawn(
+        self,
+        node: str,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        label: str | None = None,
+        directory: Path | None = None,
+        output: OutputSink | None = None,
+        stdin: int | None = None,
+    ) -> SupervisedProcess:
+        """Start a program on a node.
+
+        It finds the node's name and configuration in the environment (``INNET_NODE``,
+        ``INNET_NODE_CONFIG``) and inherits the descriptors of the node's links, if they are open
+        already.
+
+        Args:
+            node: where to run it.
+            argv: program and arguments.
+            env: added to the launcher's environment.
+            label: stands before each line of output, the node's name by default; unique among the
+                running processes.
+            directory: working directory, the launcher's by default.
+            output: takes each line that the process prints, the network's own sink by default.
+            stdin: descriptor of its standard input, empty by default.
+
+        Raises:
+            EmulationError: no such node, or the program cannot be started.
+        """
+        fabric = self._entered_fabric()
+        path = self.config_path(node)
+        return self._processes.spawn(
+            ProcessSpec(
+                label=label or node,
+                argv=tuple(argv),
+                node=node,
+                environment={
+                    **(env or {}),
+                    NODE_VARIABLE: node,
+                    NODE_CONFIG_VARIABLE: str(path),
+                },
+                directory=directory,
+                pass_fds=fabric.pass_fds(node),
+                namespace=fabric.namespace(node),
+                stdin=stdin,
+            ),
+            output,
+        )
+
+    def keep_up(self) -> None:
+        """Say that the run stays until it is taken down: what a bare ``innet down`` ends."""
+        record = self._entered_record()
+        record.kept_up = True
+        self._save(record)
+
+    def record_broker(self, url: str, port_url: str | None = None) -> None:
+        """Say in the run's record to which MQTT broker its telemetry goes.
+
+        Args:
+            url: the broker, without a password.
+            port_url: the port of the embedded broker, if it has one, without its password.
+        """
+        record = self._entered_record()
+        record.broker = url
+        record.broker_port = port_url
+        self._save(record)
+
+    def record_metrics(self, url: str) -> None:
+        """Say in the run's record where its metrics are served."""
+        record = self._entered_record()
+        record.metrics = url
+        self._save(record)
+
+    async def link_counters(
+        self, nodes: Collection[str] | None = None
+    ) -> dict[DirectedLink, LinkCounters]:
+        """What the kernel has counted on each link in each direction (netns mode only).
+
+        Poll it for the deepest queue, compare two for the bytes on the busiest link.
+
+        Args:
+            nodes: only the directions that begin at these nodes, ``None`` for all. A call costs
+                about 0.5 ms of processor time for each node: who polls says which.
+
+        Raises:
+            EmulationError: in local mode, for an unknown node, or when the kernel does not answer.
+        """
+        asked = self._topology.nodes if nodes is None else nodes
+        fabric = self._entered_fabric()
+        return await fabric.counters([self.config(node).node for node in asked])
+
+    async def __aenter__(self) -> Self:
+        self._signals.install()
+        try:
+            await self._launch()
+        except BaseException:
+            await self._remove()
+            self._signals.raise_received()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._remove()
+        self._signals.raise_received()
+
+    def _write_files(self, hops: NextHops, fabric: Fabric) -> None:
+        record = self._entered_record()
+        record.save()
+        for node in self._topology.nodes:
+            config = self._node_config(node, hops, fabric)
+            self._configs[node] = config
+            self.config_path(node).write_text(config.model_dump_json(indent=2))
+        record.topology_path.write_text(dump_yaml(self._topology))
+
+    async def _launch(self) -> None:
+        await asyncio.to_thread(remove_stale_runs)
+        hops = next_hops(self._topology)
+        self._record = create_run(self._run_id, self._topology.name, self._mode)
+        self._fabric = await self._open_fabric(hops)
+        self._record.namespaces = self._fabric.namespace_paths()
+        with writing_into(self.run_dir):
+            self._write_files(hops, self._fabric)
+        links_socket = self.socket_path(LINKS_SOCKET_NAME)
+        self._link_descriptors = LinkDescriptorServer(links_socket, self._fabric.pass_fds)
+
+    async def _open_fabric(self, hops: NextHops) -> Fabric:
+        if self._mode == "netns":
+            return await NamespaceFabric.open(self._topology, hops, self._run_id, self._register)
+        return LocalFabric(self._topology, shared_memory=self._shared_memory)
+
+    async def _remove(self) -> None:
+        """Take everything down; a cancellation meanwhile is put off until it is done."""
+        taking_down = asyncio.ensure_future(self._take_down())
+        cancelled = False
+        while not taking_down.done():
+            try:
+                await asyncio.wait([taking_down])
+            except asyncio.CancelledError:
+                cancelled = True
+        taking_down.result()
+        if cancelled:
+            self._signals.raise_received()
+            raise asyncio.CancelledError
+
+    async def _take_down(self) -> None:
+        try:
+            await self._processes.terminate()
+        finally:
+            if self._link_descriptors is not None:
+                self._link_descriptors.close()
+            if self._fabric is not None:
+                await self._fabric.close()
+            if self._record is not None:
+                await asyncio.to_thread(remove_run, self._record)
+            self._signals.restore()
+
+    def _node_config(self, name: str, hops: NextHops, fabric: Fabric) -> NodeConfig:
+        node = self._topology.nodes[name]
+        digest = hashlib.sha256(f"{self._seed}/{name}".encode()).digest()
+        return NodeConfig(
+            run_id=self._run_id,
+            node=name,
+            kind=node.kind,
+            mode=self._mode,
+            run_dir=self.run_dir,
+            faces=fabric.faces(name),
+            routes=tuple(RouteConfig(node=to, face=face) for to, face in hops[name].items()),
+            slots=node.slots if node.kind == "switch" else 0,
+            cache_bytes=node.cache_bytes,
+            receive_credit_bytes=receive_credit_bytes(self._topology, name),
+            cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
+            control_socket=self.socket_path(control_socket_name(name)),
+            ndn_socket=self.socket_path(ndn_socket_name(name)),
+            seed=int.from_bytes(digest[:6], "big"),
+            ip_address=fabric.ip_address(name),
+        )
+
+    def socket_path(self, name: str) -> Path:
+        """Where a socket of the run is.
+
+        Raises:
+            EmulationError: the path is longer than the kernel takes.
+        """
+        path = self.run_dir / name
+        length = len(os.fsencode(path))
+        if length > _MAX_SOCKET_PATH_BYTES:
+            raise EmulationError(
+                f"the socket path {path} has {length} bytes, the kernel takes "
+                f"{_MAX_SOCKET_PATH_BYTES}. Set XDG_RUNTIME_DIR to a shorter directory, or choose "
+                "a shorter run id or node name."
+            )
+        return path
+
+    def _register(self, process: SupervisedProcess) -> None:
+        record = self._entered_record()
+        # A label is taken again when its process has ended: by the next job, or a restart.
+        record.processes = (
+            *(known for known in record.processes if known.label != process.label),
+            RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity),
+        )
+        self._save(record)
+
+    def _save(self, record: RunRecord) -> None:
+        """Write the record down, if it can be: the run needs it only when the launcher is gone."""
+        try:
+            record.save()
+        except OSError as error:
+            _log.warning(
+                "the record of run %s cannot be written (%s): other terminals see an old one, what "
+                "runs goes on. Free some space in %s",
+                record.run_id,
+                error.strerror,
+                record.run_dir,
+            )
+
+    def _entered_record(self) -> RunRecord:
+        if self._record is None:
+            raise EmulationError("the network is not up. Enter its context first: async with ...")
+        return self._record
+
+    def _entered_fabric(self) -> Fabric:
+        if self._fabric is None:
+            raise EmulationError("the network is not up. Enter its context first: async with ...")
+        return self._fabric
+
+
+def _require_links_of_kernel(topology: Topology) -> None:
+    for link in topology.links:
+        if link.impaired:
+            raise EmulationError(
+                f"link {link} has {', '.join(impairments(link))}, which the links of netns mode "
+                "cannot do. Launch the topology in local mode, or simulate it with `innet sim`."
+            )

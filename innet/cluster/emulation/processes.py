@@ -1,0 +1,357 @@
+"""Supervised child processes of a run: started in their namespace, watched, ended for certain.
+
+A child gets a session of its own (the terminal's Ctrl-C reaches the launcher alone, which then
+ends the children in order) and dies with the launcher, however that dies (``PR_SET_PDEATHSIG``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from innet.cluster.emulation.process_identity import ProcessIdentity
+from innet.cluster.emulation.syscalls import (
+    CLONE_NEWNET,
+    CLONE_NEWUSER,
+    set_parent_death_signal,
+    setns,
+)
+from innet.errors import EmulationError
+from innet.node.node_config import RUN_ID_VARIABLE
+from innet.telemetry.logs.output import OutputSink
+
+DEFAULT_GRACE_S = 5.0
+"""Time that a process has between SIGTERM and SIGKILL."""
+
+_TAIL_LINES = 20
+_READ_BYTES = 65536
+# What is still read from a pipe once its process is gone: an escaped grandchild may keep writing.
+_DRAIN_BYTES = 1 << 20
+
+
+def describe_exit(returncode: int) -> str:
+    """How a process ended, in words; ``returncode`` is negative for a signal.
+
+    >>> describe_exit(-9)
+    'killed by signal 9 (SIGKILL)'
+    >>> describe_exit(3)
+    'exited with code 3'
+    """
+    if returncode >= 0:
+        return f"exited with code {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        return f"killed by signal {-returncode}"
+    return f"killed by signal {-returncode} ({name})"
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """Descriptors of the namespaces that a child enters; the user namespace first, if any."""
+
+    network_fd: int
+    user_fd: int | None
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """What to start, and where."""
+
+    label: str
+    """Unique in its group; stands before each line of output."""
+    argv: tuple[str, ...]
+    node: str | None = None
+    environment: Mapping[str, str] | None = None
+    """Added to the launcher's own environment."""
+    directory: Path | None = None
+    """Working directory; ``None``: the launcher's."""
+    pass_fds: tuple[int, ...] = ()
+    namespace: Namespace | None = None
+    stdin: int | None = None
+    """Descriptor of its standard input; ``None``: empty."""
+
+
+class _LineReader:
+    """Cuts what arrives on a pipe into lines, inside the running event loop."""
+
+    def __init__(self, fd: int, emit: Callable[[str], None]) -> None:
+        self._fd = fd
+        self._emit = emit
+        self._partial = b""
+        self._open = True
+        os.set_blocking(fd, False)
+        asyncio.get_running_loop().add_reader(fd, self._read)
+
+    def finish(self) -> None:
+        """Take what is left in the pipe, then close it."""
+        taken = 0
+        while self._open and taken < _DRAIN_BYTES:
+            count = self._read()
+            if count == 0:
+                break
+            taken += count
+        self._close()
+
+    def _read(self) -> int:
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return 0
+        if not data:
+            self._close()
+            return 0
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if len(self._partial) > _READ_BYTES:
+            lines, self._partial = [*lines, self._partial], b""
+        for line in lines:
+            self._emit_bytes(line)
+        return len(data)
+
+    def _emit_bytes(self, line: bytes) -> None:
+        self._emit(line.decode(errors="replace").rstrip("\r"))
+
+    def _close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+        if self._partial:
+            self._emit_bytes(self._partial)
+
+
+class SupervisedProcess:
+    """One child of a :class:`ProcessGroup`."""
+
+    def __init__(self, spec: ProcessSpec, identity: ProcessIdentity) -> None:
+        self.spec = spec
+        self.identity = identity
+        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        """The last lines that the process printed."""
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    @property
+    def label(self) -> str:
+        """The process's name in its group."""
+        return self.spec.label
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, the negative number of the signal that ended it, or ``None`` while alive."""
+        return self._ended.result() if self._ended.done() else None
+
+    async def wait(self) -> int:
+        """Wait for the end of the process; returns its :attr:`returncode`."""
+        return await asyncio.shield(self._ended)
+
+    def send_signal(self, signum: signal.Signals) -> None:
+        """Signal the process and what it started in its process group; no-op once it ended."""
+        if self._ended.done():
+            return
+        try:
+            os.killpg(self.identity.pid, signum)  # not reaped yet, so the number is still its own
+        except ProcessLookupError:
+            return
+
+    def describe(self) -> str:
+        """One line on the state of the process, for an error message.
+
+        Example: ``h3 (pid 4711) was killed by signal 9 (SIGKILL)``.
+        """
+        return f"{self.label} (pid {self.identity.pid}) {self.describe_end()}"
+
+    def describe_end(self) -> str:
+        """What :meth:`describe` says behind the name: ``was killed by signal 9 (SIGKILL)``."""
+        if self.returncode is None:
+            return "is running"
+        verb = "was " if self.returncode < 0 else ""
+        return f"{verb}{describe_exit(self.returncode)}"
+
+    def failure_report(self) -> str:
+        """:meth:`describe`, and the last lines that the process printed."""
+        if not self.tail:
+            return f"{self.describe()} without printing anything"
+        return f"{self.describe()}; its last output:\n  " + "\n  ".join(self.tail)
+
+    def _set_ended(self, returncode: int) -> None:
+        self._ended.set_result(returncode)
+
+
+ExitCallback = Callable[[SupervisedProcess], object]
+
+
+class ProcessGroup:
+    """Starts, watches and ends the processes of one run.
+
+    Use it from the thread of the event loop, and let that thread live as long as the run: the
+    kernel ends the children together with the thread that started them.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        output: OutputSink,
+        on_spawn: Callable[[SupervisedProcess], None] | None = None,
+    ) -> None:
+        """``on_spawn`` is called with each new process, before anything can end it unrecorded."""
+        self._run_id = run_id
+        self._output = output
+        self._on_spawn = on_spawn
+        self._exit_callbacks: list[ExitCallback] = []
+        self._processes: dict[str, SupervisedProcess] = {}
+        self._terminating = False
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the end of all processes has begun: exits are then no news."""
+        return self._terminating
+
+    @property
+    def processes(self) -> tuple[SupervisedProcess, ...]:
+        """All processes started so far, the ended ones too."""
+        return tuple(self._processes.values())
+
+    def on_exit(self, callback: ExitCallback) -> None:
+        """Call ``callback`` in the event loop after each process that ends."""
+        self._exit_callbacks.append(callback)
+
+    def spawn(self, spec: ProcessSpec, output: OutputSink | None = None) -> SupervisedProcess:
+        """Start a process, whose lines go to ``output`` or else to the group's own sink.
+
+        Raises:
+            EmulationError: the program cannot be started, or the label is taken.
+        """
+        previous = self._processes.get(spec.label)
+        if previous is not None and previous.returncode is None:
+            raise EmulationError(
+                f"a process named {spec.label} is running already. Give the second one its own "
+                "label, or wait for the first to end."
+            )
+        popen = self._start(spec)
+        identity = ProcessIdentity.of(popen.pid)
+        assert identity is not None, "an unreaped child is always in /proc"
+        process = SupervisedProcess(spec, identity)
+        self._processes[spec.label] = process
+        self._watch(popen, process, output or self._output)
+        if self._on_spawn is not None:
+            self._on_spawn(process)
+        return process
+
+    def begin_termination(self) -> None:
+        """All processes are about to be ended: none is started again from now on."""
+        self._terminating = True
+
+    async def terminate(self, grace_s: float = DEFAULT_GRACE_S) -> None:
+        """End all processes: SIGTERM, and SIGKILL for those alive ``grace_s`` seconds later."""
+        self._terminating = True
+        alive = [p for p in self.processes if p.returncode is None]
+        for process in alive:
+            process.send_signal(signal.SIGTERM)
+        waits = [asyncio.ensure_future(process.wait()) for process in alive]
+        if not waits:
+            return
+        await asyncio.wait(waits, timeout=grace_s)
+        self.kill()
+        await asyncio.wait(waits)
+
+    def kill(self) -> None:
+        """Send SIGKILL to all processes now; :meth:`terminate` then has nothing to wait for."""
+        for process in self.processes:
+            process.send_signal(signal.SIGKILL)
+
+    def _start(self, spec: ProcessSpec) -> subprocess.Popen[bytes]:
+        environment = {
+            # A pipe would make Python keep its output back until it is long.
+            "PYTHONUNBUFFERED": "1",
+            **os.environ,
+            **(spec.environment or {}),
+            RUN_ID_VARIABLE: self._run_id,
+        }
+        try:
+            return subprocess.Popen(
+                spec.argv,
+                stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=spec.directory,
+                env=environment,
+                pass_fds=spec.pass_fds,
+                start_new_session=True,
+                preexec_fn=_ChildSetup(spec.namespace),
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise EmulationError(
+                f"cannot start {spec.argv[0]!r} for {spec.label}: {error}. "
+                "Check that the program exists and may be executed."
+            ) from error
+
+    def _watch(
+        self, popen: subprocess.Popen[bytes], process: SupervisedProcess, output: OutputSink
+    ) -> None:
+        assert popen.stdout is not None
+        reader = _LineReader(os.dup(popen.stdout.fileno()), _emitter(process, output))
+        popen.stdout.close()
+        loop = asyncio.get_running_loop()
+        pidfd = os.pidfd_open(popen.pid)
+
+        def ended() -> None:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+            # Before the pid is reaped, and so surely still its own: what it left in its group.
+            process.send_signal(signal.SIGKILL)
+            returncode = popen.wait()
+            reader.finish()
+            for callback in self._exit_callbacks:
+                loop.call_soon(callback, process)  # each on its own: one may fail
+            process._set_ended(returncode)
+
+        loop.add_reader(pidfd, ended)
+
+
+def _emitter(process: SupervisedProcess, output: OutputSink) -> Callable[[str], None]:
+    sink: OutputSink | None = output
+
+    def emit(line: str) -> None:
+        nonlocal sink
+        process.tail.append(line)
+        if sink is None:
+            return
+        try:
+            sink(process.label, line)
+        except Exception as error:
+            # Whoever reads may be gone; the processes go on without.
+            sink = None
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "output can no longer be shown", "exception": error}
+            )
+
+    return emit
+
+
+class _ChildSetup:
+    """Runs in the child between fork and exec.
+
+    Only system calls through bindings that are loaded already: other threads of the launcher may
+    have held any lock at the moment of the fork.
+    """
+
+    def __init__(self, namespace: Namespace | None) -> None:
+        self._namespace = namespace
+        self._launcher_pid = os.getpid()
+
+    def __call__(self) -> None:
+        if self._namespace is not None:
+            if self._namespace.user_fd is not None:
+                setns(self._namespace.user_fd, CLONE_NEWUSER)
+            setns(self._namespace.network_fd, CLONE_NEWNET)
+        # After setns, which may reset it with the credentials.
+        set_parent_death_signal(signal.SIGKILL)
+        if os.getppid() != self._launcher_pid:
+            os._exit(128 + signal.SIGKILL)  # the launcher died before the line above

@@ -1,0 +1,384 @@
+"""The registry of the runs on this machine, for the user who started them.
+
+A run is a directory with its sockets, node configurations and ``run.json``. The registry is
+``$XDG_RUNTIME_DIR/innet``, or ``/tmp/innet-<uid>`` where there is no such directory. A run whose
+launcher has died without cleaning up (``kill -9``) is stale; ``innet down`` removes it, and so does
+the next launch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from innet.cluster.emulation.process_identity import ProcessIdentity
+from innet.errors import EmulationError
+from innet.node.node_config import NODE_CONFIG_VARIABLE, RUN_ID_VARIABLE, Mode
+
+_RECORD_NAME = "run.json"
+_TOPOLOGY_NAME = "topology.yaml"
+_UNFINISHED_PREFIX = ".new-"
+_RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+_POLL_S = 0.02
+_KILL_TIMEOUT_S = 5.0
+_LAUNCHER_GRACE_S = 20.0
+"""More than a launcher takes to end its processes, the stubborn ones too."""
+_STRAY_GRACE_S = 1.0
+
+
+class RecordedProcess(BaseModel):
+    """A process that belongs to a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str
+    node: str | None
+    identity: ProcessIdentity
+
+
+def control_socket_name(node: str) -> str:
+    """What ``node`` answers on, in the directory of its run."""
+    return f"{node}.ctl"
+
+
+def ndn_socket_name(node: str) -> str:
+    """Where NDN programs connect to ``node``, in the directory of its run."""
+    return f"{node}.ndn"
+
+
+class RunRecord(BaseModel):
+    """What ``run.json`` says about a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: str
+    mode: Mode
+    topology: str
+    """Name of the topology."""
+    launcher: ProcessIdentity
+    """The process that controls the run; the run ends with it."""
+    run_dir: Path
+    started_at: float
+    """Seconds since the epoch."""
+    broker: str | None = None
+    """URL of the MQTT broker that the run's telemetry goes to; ``None``: there is none."""
+    broker_port: str | None = None
+    """URL of the embedded broker's port, if ``telemetry.broker_port`` has asked for one."""
+    metrics: str | None = None
+    """URL where the launcher serves metrics for Prometheus; ``None``: it does not."""
+    kept_up: bool = False
+    """Whether the run is there to be used until somebody takes it down, and not one job's own."""
+    processes: tuple[RecordedProcess, ...] = ()
+    namespaces: dict[str, str] = {}
+    """For each node with a network namespace, a path for ``nsenter --net=``, while it lives."""
+
+    @property
+    def topology_path(self) -> Path:
+        """The file with the topology of the run."""
+        return self.run_dir / _TOPOLOGY_NAME
+
+    def control_socket(self, node: str) -> Path:
+        """What ``node`` answers on; nothing is there while it does not run."""
+        return self.run_dir / control_socket_name(node)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the launcher is gone, so that nobody else will clean up."""
+        return not self.launcher.is_alive()
+
+    def save(self) -> None:
+        """Replace ``run.json``, at once for every reader.
+
+        Raises:
+            OSError: it cannot be written; the old one stays.
+        """
+        path = self.run_dir / _RECORD_NAME
+        unfinished = path.with_suffix(".tmp")
+        try:
+            unfinished.write_text(self.model_dump_json(indent=2))
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def writing_into(directory: Path) -> Iterator[None]:
+    """Within, files of a run are written into ``directory``.
+
+    Raises:
+        EmulationError: one cannot be.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise EmulationError(
+            f"cannot write into {directory}: {error.strerror}. Free some space there, or set "
+            "XDG_RUNTIME_DIR to a directory that has more."
+        ) from error
+
+
+def runs_directory(*, make: bool = False) -> Path:
+    """The directory of this user's runs; it need not be there while there are none.
+
+    Args:
+        make: make it if need be.
+
+    Raises:
+        EmulationError: it cannot be made, or somebody else owns it.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    uid = os.geteuid()
+    usable = os.path.isdir(runtime) and os.stat(runtime).st_uid == uid
+    # Whoever owns a directory of that name is checked below.
+    path = Path(runtime) / "innet" if usable else Path(f"/tmp/innet-{uid}")  # noqa: S108
+    if not make and not os.path.lexists(path):
+        return path
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise EmulationError(
+            f"cannot make the directory of runs {path}: {error.strerror}. Set XDG_RUNTIME_DIR to a "
+            "directory of yours that can be written to."
+        ) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & 0o077:
+        raise EmulationError(
+            f"{path} is not a directory that you alone have access to, and control sockets would "
+            "lie in it. Remove it, or set XDG_RUNTIME_DIR to a directory of yours."
+        )
+    return path
+
+
+def new_run_id(topology_name: str) -> str:
+    """A run id that is easy to type and not used on this machine."""
+    return f"{topology_name[:24]}-{secrets.token_hex(3)}"
+
+
+def create_run(run_id: str, topology_name: str, mode: Mode) -> RunRecord:
+    """Enter a run of the calling process into the registry.
+
+    Raises:
+        EmulationError: the run id is malformed, or a run has it already.
+    """
+    if not _RUN_ID_PATTERN.fullmatch(run_id):
+        raise EmulationError(
+            f"{run_id!r} cannot be a run id: use up to 48 letters, digits, dots, dashes and "
+            "underscores, the first a letter or digit."
+        )
+    launcher = ProcessIdentity.current()
+    record = RunRecord(
+        run_id=run_id,
+        mode=mode,
+        topology=topology_name,
+        launcher=launcher,
+        run_dir=runs_directory() / run_id,
+        started_at=time.time(),
+    )
+    # Complete before it becomes visible: a directory without a record would look stale.
+    unfinished = _make_unfinished_directory(launcher)
+    try:
+        with writing_into(unfinished.parent):
+            (unfinished / _RECORD_NAME).write_text(record.model_dump_json(indent=2))
+    except EmulationError:
+        shutil.rmtree(unfinished)
+        raise
+    try:
+        unfinished.rename(record.run_dir)
+    except OSError as error:
+        shutil.rmtree(unfinished)
+        raise EmulationError(
+            f"a run {run_id} exists already. Choose another id, or end it: innet down {run_id}."
+        ) from error
+    return record
+
+
+def list_runs() -> list[RunRecord]:
+    """All runs in the registry, the oldest first; the stale ones too.
+
+    Runs of another version of innet are left out: they do not hinder those of this one.
+    """
+    records: list[RunRecord] = []
+    for path in runs_directory().glob(f"[!.]*/{_RECORD_NAME}"):
+        with contextlib.suppress(EmulationError):
+            records.append(_load(path))
+    return sorted(records, key=lambda record: record.started_at)
+
+
+def foreign_runs() -> list[Path]:
+    """The directories of runs of other versions of innet, which :func:`list_runs` leaves out."""
+    found = []
+    for path in runs_directory().glob(f"[!.]*/{_RECORD_NAME}"):
+        try:
+            RunRecord.model_validate_json(path.read_bytes())
+        except ValidationError:
+            found.append(path.parent)
+        except OSError:  # it has ended meanwhile
+            continue
+    return sorted(found)
+
+
+def find_run(run_id: str | None = None) -> RunRecord:
+    """The run with that id, or without an id the only one that is live.
+
+    Raises:
+        EmulationError: there is no such run, another version started it, or several could be meant.
+    """
+    runs = list_runs()
+    if run_id is not None:
+        for record in runs:
+            if record.run_id == run_id:
+                return record
+        path = runs_directory() / run_id / _RECORD_NAME
+        if _RUN_ID_PATTERN.fullmatch(run_id) and path.exists():
+            return _load(path)  # says what is wrong with it
+        known = ", ".join(record.run_id for record in runs) or "none"
+        raise EmulationError(f"there is no run {run_id}. Runs on this machine: {known}.")
+    live = [record for record in runs if not record.is_stale]
+    if len(live) == 1:
+        return live[0]
+    if not live:
+        raise EmulationError("no network is up. Start one with `innet up TOPOLOGY`.")
+    raise EmulationError(
+        f"{len(live)} networks are up: {', '.join(r.run_id for r in live)}. Say which one."
+    )
+
+
+def find_kept_up() -> RunRecord:
+    """The only live run that was started to be kept up: what a bare ``innet down`` means.
+
+    Raises:
+        EmulationError: there is none, or several could be meant.
+    """
+    live = [record for record in list_runs() if not record.is_stale]
+    kept = [record for record in live if record.kept_up]
+    if len(kept) == 1:
+        return kept[0]
+    names = ", ".join(record.run_id for record in kept or live)
+    if kept:
+        raise EmulationError(f"{len(kept)} networks are up: {names}. Say which one.")
+    raise EmulationError(
+        f"no network was started with `innet up`; under way are jobs of their own: {names}. "
+        "End one by its ID, as in `innet down ID`."
+    )
+
+
+def remove_run(record: RunRecord) -> None:
+    """End a run and leave nothing of it: its launcher, its processes, its directory.
+
+    The launcher is asked first and cleans up by itself. Whatever is then alive gets SIGTERM and a
+    second later SIGKILL: the recorded processes, and all others that carry the run's id in their
+    environment. The kernel network of a run is held by these processes and goes with them. Blocks
+    for as long as this takes.
+
+    Raises:
+        EmulationError: a process of the run belongs to somebody else, or does not end.
+    """
+    if record.launcher != ProcessIdentity.current():
+        _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
+    _end(_processes_of(record), record.run_id, _STRAY_GRACE_S)
+    shutil.rmtree(record.run_dir, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other runs are in it
+        record.run_dir.parent.rmdir()
+
+
+def remove_stale_runs() -> list[RunRecord]:
+    """Remove the runs whose launcher died, and return them.
+
+    Raises:
+        EmulationError: as :func:`remove_run`.
+    """
+    for unfinished in runs_directory().glob(f"{_UNFINISHED_PREFIX}*"):
+        pid, start_ticks = unfinished.name.removeprefix(_UNFINISHED_PREFIX).split("-")[:2]
+        if not ProcessIdentity(pid=int(pid), start_ticks=int(start_ticks)).is_alive():
+            shutil.rmtree(unfinished, ignore_errors=True)
+    stale = [record for record in list_runs() if record.is_stale]
+    for record in stale:
+        remove_run(record)
+    return stale
+
+
+def _make_unfinished_directory(launcher: ProcessIdentity) -> Path:
+    name = f"{_UNFINISHED_PREFIX}{launcher.pid}-{launcher.start_ticks}-{secrets.token_hex(3)}"
+    while True:
+        path = runs_directory(make=True) / name
+        # The end of the last run takes the registry away, perhaps at this very moment.
+        with contextlib.suppress(FileNotFoundError):
+            path.mkdir(mode=0o700)
+            return path
+
+
+def _load(path: Path) -> RunRecord:
+    """Read a record.
+
+    Raises:
+        EmulationError: the run has ended, or another version of innet started it.
+    """
+    try:
+        return RunRecord.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise EmulationError(f"the run {path.parent.name} has ended meanwhile.") from error
+    except ValidationError as error:
+        raise EmulationError(
+            f"{path} is not a run record of this version of innet. End that run's processes, then "
+            f"remove the directory {path.parent}."
+        ) from error
+
+
+def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
+    """The live processes of a run, those too that it started behind the launcher's back."""
+    found = {process.identity for process in record.processes}
+    for directory in Path("/proc").glob("[0-9]*"):
+        # Gone meanwhile, or somebody else's.
+        with contextlib.suppress(OSError):
+            if _is_of(record, (directory / "environ").read_bytes().split(b"\0")):
+                identity = ProcessIdentity.of(int(directory.name))
+                if identity is not None:
+                    found.add(identity)
+    myself = ProcessIdentity.current()
+    return [process for process in found if process != myself and process.is_alive()]
+
+
+def _is_of(record: RunRecord, environment: list[bytes]) -> bool:
+    """Whether a process belongs to the run: another registry may have one of the same name."""
+    if f"{RUN_ID_VARIABLE}={record.run_id}".encode() not in environment:
+        return False
+    variable = f"{NODE_CONFIG_VARIABLE}=".encode()
+    configs = [entry.removeprefix(variable) for entry in environment if entry.startswith(variable)]
+    return all(Path(os.fsdecode(path)).parent == record.run_dir for path in configs)
+
+
+def _end(processes: list[ProcessIdentity], run_id: str, grace_s: float) -> None:
+    try:
+        for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _KILL_TIMEOUT_S)):
+            processes = [process for process in processes if process.send_signal(signum)]
+            processes = _alive_after(processes, timeout_s)
+    except PermissionError as error:
+        raise EmulationError(
+            f"run {run_id} has processes of another user. End it as that user, or as root."
+        ) from error
+    if processes:
+        pids = ", ".join(str(process.pid) for process in processes)
+        raise EmulationError(
+            f"run {run_id}: SIGKILL did not end the processes {pids} within {_KILL_TIMEOUT_S} s. "
+            "They hang in the kernel; see dmesg, then repeat `innet down`."
+        )
+
+
+def _alive_after(processes: list[ProcessIdentity], timeout_s: float) -> list[ProcessIdentity]:
+    deadline = time.monotonic() + timeout_s
+    while processes := [process for process in processes if process.is_alive()]:
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_S)
+    return processes

@@ -1,0 +1,56 @@
+"""How much of a tensor goes into one packet of a topology."""
+
+from __future__ import annotations
+
+from innet.errors import EmulationError
+from innet.node.node_config import IP_UDP_HEADER_BYTES
+from innet.topology import Link, Topology
+from innet.topology.model import MAX_MTU_BYTES
+
+SEGMENT_OVERHEAD_BYTES = 256
+"""Room left in a packet for names, metadata, signature and link headers around a segment."""
+SEGMENT_ALIGNMENT_BYTES = 64
+MAX_SEGMENT_BYTES = 32768
+
+
+def segment_bytes(
+    topology: Topology, most_bytes: int = MAX_SEGMENT_BYTES, *, in_memory: bool = False
+) -> int:
+    """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
+
+    Args:
+        topology: whose links carry the segments.
+        most_bytes: more than this is not taken, whatever the MTU; larger segments than by default
+            would fall out of the processor's caches.
+        in_memory: links that nothing shapes are memory, which has no frames: of these, only an MTU
+            that was set counts.
+
+    Raises:
+        EmulationError: an MTU leaves no room for a segment.
+    """
+    mtu_bytes = min(
+        (link.mtu_bytes for link in topology.links if not (in_memory and _has_no_frames(link))),
+        default=MAX_MTU_BYTES,
+    )
+    room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, most_bytes)
+    aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
+    if aligned <= 0:
+        raise EmulationError(
+            f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name "
+            "and signature needs at least 576"
+        )
+    return aligned
+
+
+def _has_no_frames(link: Link) -> bool:
+    return not link.is_shaped and "mtu_bytes" not in link.given
+
+
+def block_segment_bytes(topology: Topology) -> int:
+    """Content bytes of a full segment of a pool's block: as many as the smallest MTU leaves room
+    for, as nobody computes with them while they come.
+
+    Raises:
+        EmulationError: as of :func:`segment_bytes`.
+    """
+    return segment_bytes(topology, MAX_MTU_BYTES)

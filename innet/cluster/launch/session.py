@@ -1,0 +1,451 @@
+"""A running network: namespaces or loopback, switch processes, controller; and jobs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.network import Network
+from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.runs import find_run, writing_into
+from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
+from innet.cluster.launch.controller_process import ControllerProcess
+from innet.cluster.launch.jobs import JobAdmission, Place
+from innet.cluster.launch.launcher_telemetry import LauncherTelemetry
+from innet.cluster.launch.memory_links import has_only_memory, with_windows_of_memory
+from innet.cluster.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
+from innet.cluster.launch.run_status import read_run_status
+from innet.cluster.launch.server import SessionServer
+from innet.cluster.launch.supervision import RestartPolicy, Supervisor
+from innet.cluster.launch.switches import SwitchProcesses
+from innet.cluster.launch.worker_environment import (
+    RESTART_COUNT_VARIABLE,
+    Rendezvous,
+    rank_variables,
+    search_path,
+    thread_variables,
+)
+from innet.errors import EmulationError
+from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
+from innet.node.command_keys import load_command_certificate
+from innet.node.control.client import ControlClient
+from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME
+from innet.node.control.jobs import Job
+from innet.node.control.protocol import job_of
+from innet.node.node_config import Mode
+from innet.plans import rank_order
+from innet.private_files import write_private
+from innet.security import KeyDealer
+from innet.security.certificate_file import CERTIFICATES_SUFFIX
+from innet.security.core_dumps import keep_keys_out_of_core_dumps
+from innet.security.keys import KEYS_VARIABLE
+from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
+from innet.security.trust.keys import PrivateKey, PublicKey
+from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
+from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
+from innet.telemetry.trace import JobTrace
+from innet.topology import Topology
+from innet.worker.job_file import (
+    ALGORITHM_VARIABLE,
+    JOB_VARIABLE,
+    RESTARTS_VARIABLE,
+    JobFile,
+    OnDeath,
+)
+
+NETNS_MASTER_PORT = 29500
+_NOTHING_VERIFIED = (
+    "WARNING: security.signature=none: no segment and no sum is signed, and nothing of them is "
+    "verified. Whoever reaches a link can change every result. For measurements alone; leave the "
+    "setting out for anything else."
+)
+
+
+class Session:
+    """A launched network with everything that runs on it.
+
+    Example::
+
+        async with Session(load_topology("star8"), mode="netns") as session:
+            await session.run_workers([sys.executable, "train.py"], algorithm="ring")
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        mode: Mode = "local",
+        settings: Settings | None = None,
+        run_id: str | None = None,
+        output: OutputSink | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.topology = topology
+        self.settings = settings or Settings()
+        self._output = output or ConsoleOutput()
+        self.network = Network(
+            topology,
+            mode,
+            run_id,
+            seed=seed,
+            shared_memory=self.settings.transport.shared_memory,
+            output=self._output,
+        )
+        self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
+        self._stack = AsyncExitStack()
+        self._controller: RemoteController | None = None
+        self._admission: JobAdmission | None = None
+        self._job_outputs: dict[str, OutputSink] = {}
+
+    async def __aenter__(self) -> Self:
+        keep_keys_out_of_core_dumps(self.settings.security)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.network)
+            await stack.enter_async_context(self._telemetry)
+            stack.push_async_callback(self.network.processes.terminate)
+            with writing_into(self.network.run_dir):
+                authority = PrivateKey.generate("ed25519")
+                dealer = await asyncio.to_thread(self._write_files, authority.public)
+            controller = await stack.enter_async_context(
+                ControllerProcess(self.network, self.settings.recovery, self._say, authority)
+            )
+            self._controller = controller.remote
+            if self.settings.security.signature == "none":
+                self._say(_NOTHING_VERIFIED)
+            self._admission = JobAdmission(
+                self.topology, self._controller, dealer, self._keys_path, self._certificates_path
+            )
+            await stack.enter_async_context(
+                SwitchProcesses(
+                    self.network,
+                    self._controller,
+                    self.connect,
+                    self._switch_environment,
+                    self.settings.recovery,
+                    self._say,
+                )
+            )
+            await asyncio.to_thread(self._controller.watch_nodes)
+            await stack.enter_async_context(
+                SessionServer(
+                    self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
+                )
+            )
+            if self.settings.telemetry.metrics_port is not None:
+                await self._serve_metrics(stack, self.settings.telemetry.metrics_port)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def _serve_metrics(self, stack: AsyncExitStack, port: int) -> None:
+        from innet.cluster.metrics import MetricsEndpoint
+
+        run_id = self.network.run_id
+        hosts = self.settings.telemetry.metrics_hosts
+        endpoint = MetricsEndpoint(port, lambda: read_run_status(find_run(run_id)), hosts)
+        stack.push_async_callback(asyncio.to_thread, endpoint.close)
+        self.network.record_metrics(endpoint.url)
+
+    def connect(self, node: str) -> ControlClient:
+        """A client of the node's control socket."""
+        return ControlClient(self.network.config(node).control_socket, who=node)
+
+    async def status(self) -> dict[str, dict[str, Any]]:
+        """What every node that runs says about itself."""
+        running = {process.spec.node for process in self.network.processes.processes}
+        return await self._status_of([node for node in self.topology.nodes if node in running])
+
+    async def _status_of(self, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(self._node_status, node) for node in nodes), return_exceptions=True
+        )
+        return {n: a for n, a in zip(nodes, answers, strict=True) if isinstance(a, dict)}
+
+    async def run_workers(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        algorithm: str = "auto",
+        hosts: Sequence[str] | None = None,
+        directory: Path | None = None,
+        output: OutputSink | None = None,
+        trace: Path | None = None,
+        restarts: RestartPolicy | None = None,
+        job_name: str | None = None,
+        weight: int = 1,
+        threads: int | None = None,
+        stdin: int | None = None,
+    ) -> tuple[str, ...]:
+        """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
+
+        Other jobs may run at the same time, on other hosts; the switches serve all of them.
+
+        Each gets what ``torchrun`` sets for its workers and takes for its options (one process per
+        host, c10d rendezvous), and its share of the processors (see
+        ``worker_environment``). When one fails, the others are told, and ended if
+        they do not end by themselves, unless ``restarts`` says otherwise. No worker outlives the
+        call, however it ends.
+
+        Args:
+            argv: program and arguments.
+            env: added to the launcher's environment.
+            algorithm: for programs that do not choose one.
+            hosts: the node of each rank; all hosts by default.
+            directory: working directory of the workers, the launcher's by default.
+            output: takes the lines that the workers print, the session's own sink by default.
+            trace: the file for a timeline of the job (``innet.telemetry.trace``), also of one that
+                fails.
+            restarts: what becomes of the job when a worker dies; by default it ends.
+            job_name: for displays, and part of its names; ``j<number>`` by default.
+            weight: the job's part of the switches beside other jobs' weights.
+            threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of
+                the processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
+            stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
+
+        Returns:
+            How those workers ended that an elastic job went on without.
+
+        Raises:
+            JobFailed: a worker ended with an error.
+            EmulationError: the job cannot be started, or the timeline cannot be written.
+            ControlError: a host has a job already, or the name or the weight cannot be used.
+        """
+        ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
+        async with AsyncExitStack() as stack:
+            place = Place(ranks, job_name, weight)
+            job = await stack.enter_async_context(self._entered_admission().admit(place))
+            stack.enter_context(self._heard_by(job, output))
+            added = dict(env or {})
+            if trace is not None:
+                tracing = await stack.enter_async_context(self._trace(job, trace))
+                added.update(tracing.environment)
+            policy = restarts or RestartPolicy()
+            job_path = self._write_job(job, policy.on_worker_death)
+            shared = thread_variables({**os.environ, **added}, len(ranks), threads)
+            environments = dict(
+                self._worker_environments(
+                    job.hosts, job_path, {**added, **shared, ALGORITHM_VARIABLE: algorithm}, policy
+                )
+            )
+
+            def start(node: str, restarts: int) -> SupervisedProcess:
+                counts = dict.fromkeys((RESTARTS_VARIABLE, RESTART_COUNT_VARIABLE), str(restarts))
+                return self.network.spawn(
+                    node,
+                    argv,
+                    {**environments[node], **counts},
+                    directory=directory,
+                    output=output,
+                    stdin=stdin if node == ranks[0] else None,
+                )
+
+            tell = partial(output or self._output, LAUNCHER_LABEL)
+            return await Supervisor(self._entered_controller(), start, policy, tell).run(ranks)
+
+    def _say(self, text: str) -> None:
+        """Tell whoever watches the network, and whoever watches the jobs on it."""
+        for output in {self._output, *self._job_outputs.values()}:
+            output(LAUNCHER_LABEL, text)
+
+    @contextmanager
+    def _heard_by(self, job: Job, output: OutputSink | None) -> Iterator[None]:
+        """Whoever watches the job hears what happens to the network meanwhile."""
+        self._job_outputs[job.name] = output or self._output
+        try:
+            yield
+        finally:
+            del self._job_outputs[job.name]
+
+    def _trace(self, job: Job, into: Path) -> JobTrace:
+        return JobTrace(
+            into,
+            self.network.run_dir / f"{job.name}.trace",
+            lambda: self._status_of(self.topology.switches),
+        )
+
+    async def _run_job(self, request: JobRequest, output: OutputSink) -> tuple[str, ...]:
+        return await self.run_workers(
+            request.argv,
+            env=request.environment,
+            algorithm=request.algorithm,
+            hosts=request.hosts,
+            directory=Path(request.directory),
+            output=output,
+            threads=request.threads,
+            trace=None if request.trace is None else Path(request.trace),
+            restarts=RestartPolicy.of(request),
+            job_name=request.job_name,
+            weight=request.weight,
+        )
+
+    @property
+    def _links_are_memory(self) -> bool:
+        return self.network.mode == "local" and self.settings.transport.shared_memory
+
+    async def _read_counters(self) -> Counters:
+        if self.network.mode == "local":
+            return Counters()
+        return Counters(links=tuple((await self.network.link_counters()).items()))
+
+    def _worker_environments(
+        self,
+        ranks: tuple[str, ...],
+        job_path: Path,
+        added: Mapping[str, str],
+        policy: RestartPolicy,
+    ) -> list[tuple[str, dict[str, str]]]:
+        """The node and the environment of each rank."""
+        meeting = Rendezvous(
+            world_size=len(ranks),
+            master_address=self._address(ranks[0]),
+            master_port=self._master_port(),
+            file=job_path.with_suffix(".rendezvous"),
+            run_id=self.network.run_id,
+            max_restarts=policy.restarts,
+        )
+        common = {
+            **added,
+            **self._node_environment(),
+            JOB_VARIABLE: str(job_path),
+            "PATH": search_path({**os.environ, **added}),
+        }
+        return [
+            (
+                node,
+                {
+                    **common,
+                    **rank_variables(meeting, rank, self._address(node)),
+                    **self._ndn_environment(node),
+                    KEYS_VARIABLE: str(self._keys_path(node)),
+                },
+            )
+            for rank, node in enumerate(ranks)
+        ]
+
+    def _ndn_environment(self, node: str) -> dict[str, str]:
+        """Where NDN programs of this and of every other house find the forwarder of their host."""
+        if not self.settings.ndn.unix:
+            return {}
+        uri = f"unix://{self.network.config(node).ndn_socket}"
+        return {INNET_VARIABLE: uri, NDN_VARIABLE: uri}
+
+    def _address(self, node: str) -> str:
+        return self.network.config(node).ip_address or "127.0.0.1"
+
+    def _node_status(self, node: str) -> dict[str, Any]:
+        with self.connect(node) as client:
+            status: dict[str, Any] = client.ask("status", timeout_s=5.0)
+            return status
+
+    def _write_files(self, authority: PublicKey) -> KeyDealer:
+        """The settings, the operator's and the switches' keys; who deals those of jobs."""
+        settings = self.settings
+        if has_only_memory(self.topology, self.network.mode, settings):
+            settings = with_windows_of_memory(settings)
+        write_private(self._settings_path, settings.model_dump_json(indent=2))
+        operator = OperatorKey.generate()
+        operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
+        security = self.settings.security
+        dealer = KeyDealer(
+            self.topology.switches,
+            security.signature,
+            operator.public,
+            authority.spki.hex(),
+            policy=_policy_text(security),
+            key_lifetime_s=security.key_lifetime_s,
+            commands_by=[
+                load_command_certificate(path, datetime.now(UTC))
+                for path in self.settings.ndn.commands_by
+            ],
+        )
+        for switch, keys in dealer.switches.items():
+            keys.save(self._keys_path(switch))
+        return dealer
+
+    def _write_job(self, job: Job, on_worker_death: OnDeath) -> Path:
+        slowest = self.topology.slowest_link_bps
+        described = JobFile(
+            name=job_of(job.prefix),
+            ranks=job.hosts,
+            topology=self.topology.model_dump_json(),
+            slowest_link_bps=slowest if math.isfinite(slowest) else None,
+            segment_bytes=segment_bytes(self.topology, in_memory=self._links_are_memory),
+            block_segment_bytes=block_segment_bytes(self.topology),
+            controller_socket=self._controller_socket,
+            certificates=self._certificates_path(job),
+            on_worker_death=on_worker_death,
+        )
+        path = self.network.run_dir / f"{job.name}.job"
+        with writing_into(self.network.run_dir):
+            path.write_text(described.model_dump_json(indent=2))
+        return path
+
+    def _switch_environment(self, switch: str) -> dict[str, str]:
+        return {**self._node_environment(), KEYS_VARIABLE: str(self._keys_path(switch))}
+
+    def _node_environment(self) -> dict[str, str]:
+        return {SETTINGS_VARIABLE: str(self._settings_path), "PYTHONUNBUFFERED": "1"}
+
+    def _keys_path(self, node: str) -> Path:
+        return self.network.run_dir / f"{node}.keys"
+
+    def _certificates_path(self, job: Job) -> Path:
+        return self.network.run_dir / f"{job.name}{CERTIFICATES_SUFFIX}"
+
+    @property
+    def _settings_path(self) -> Path:
+        return self.network.run_dir / SETTINGS_NAME
+
+    @property
+    def _controller_socket(self) -> Path:
+        return self.network.run_dir / CONTROLLER_SOCKET_NAME
+
+    def _entered_controller(self) -> RemoteController:
+        if self._controller is None:
+            raise EmulationError("the session is not open. Enter it first: async with ...")
+        return self._controller
+
+    def _entered_admission(self) -> JobAdmission:
+        if self._admission is None:
+            raise EmulationError("the session is not open. Enter it first: async with ...")
+        return self._admission
+
+    def _master_port(self) -> int:
+        if self.network.mode == "netns":
+            return NETNS_MASTER_PORT
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+
+def _policy_text(security: SecuritySettings) -> str | None:
+    """The policy of a run's jobs, once it is known to be one.
+
+    Raises:
+        PolicyError: it is none; with line and column.
+    """
+    if security.signature != "ed25519":
+        return None
+    from innet.security.trust.policy_source import compile_policy, read_policy
+
+    text, path = read_policy(security.policy)
+    compile_policy(text, path)
+    return text

@@ -1,0 +1,220 @@
+"""The workers of one job: started, started anew when they die, ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
+from innet.cluster.launch.messages import JobRequest
+from innet.cluster.launch.restart_pause import pause_before_restart_s
+from innet.errors import JobFailed
+from innet.worker.job_file import OnDeath
+
+_FAILURE_GRACE_S = 10.0
+_INTERRUPT_GRACE_S = 2.0
+"""Somebody waits at the terminal."""
+_RESTARTS_WAITED_FOR = 3
+_RESTARTS_OF_SERVERS = 1_000_000
+"""As good as without limit: what counts is how many in a row failed at once."""
+_FAILED_STARTS = 5
+"""A server that died so often in a row soon after its start is not started again."""
+_STEADY_S = 600.0
+"""A server that lived for so long has started; large models take minutes to load."""
+_FIRST_PAUSE_S = 0.1
+
+StartWorker = Callable[[str, int], SupervisedProcess]
+"""Starts the worker of a node, given how often it was started anew."""
+Tell = Callable[[str], None]
+"""Tells the user what became of a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """What becomes of a job when one of its workers dies.
+
+    Attributes:
+        max_restarts: how often each worker is started anew; by default 3 times when others wait for
+            it, and else not.
+        elastic: the job goes on without a worker that is not started anew, and ends well when any
+            worker does.
+        on_worker_death: what the workers themselves do; those that shrink need an elastic job.
+        serve: the workers are servers that do not need each other: each that dies is started anew,
+            after a pause that grows, unless it dies again and again soon after its start. The
+            others go on.
+    """
+
+    max_restarts: int | None = None
+    elastic: bool = False
+    on_worker_death: OnDeath = "abort"
+    serve: bool = False
+
+    @classmethod
+    def of(cls, job: JobRequest) -> RestartPolicy:
+        """What the job's user chose."""
+        return cls(job.max_restarts, job.elastic, job.on_worker_death, job.serve)
+
+    @property
+    def restarts(self) -> int:
+        """How often each worker is started anew."""
+        if self.max_restarts is not None:
+            return self.max_restarts
+        if self.serve:
+            return _RESTARTS_OF_SERVERS
+        return _RESTARTS_WAITED_FOR if self.on_worker_death == "wait" else 0
+
+    @property
+    def goes_on_without(self) -> bool:
+        """Whether the job goes on without a worker that is not started anew."""
+        return self.elastic or self.serve or self.on_worker_death == "shrink"
+
+
+class Supervisor:
+    """Runs one worker on each node until all have ended, as a :class:`RestartPolicy` says."""
+
+    def __init__(
+        self,
+        controller: RemoteController,
+        start: StartWorker,
+        policy: RestartPolicy | None = None,
+        tell: Tell = lambda text: None,
+    ) -> None:
+        self._controller = controller
+        self._start = start
+        self._policy = policy or RestartPolicy()
+        self._tell = tell
+        self._workers: dict[str, SupervisedProcess] = {}
+        self._restarts: Counter[str] = Counter()
+        self._failed_starts: Counter[str] = Counter()
+        self._failed: list[SupervisedProcess] = []
+        self._deadline_s: float | None = None
+
+    async def run(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """Start a worker on each of ``nodes``, and wait until all have ended.
+
+        However this ends, no worker is left.
+
+        Returns:
+            How those ended that an elastic job went on without: ``h2 (pid 7) exited with code 3``.
+
+        Raises:
+            JobFailed: a worker ended with an error, and the policy knows no remedy.
+            EmulationError: a worker cannot be started.
+        """
+        try:
+            for node in nodes:
+                self._workers[node] = self._start(node, 0)
+            await self._follow()
+            if self._failed and not self._ended_well():
+                await self._end(grace_s=0.0)
+                raise await self._report()
+            return tuple(worker.describe() for worker in self._failed)
+        except asyncio.CancelledError:
+            await self._end(_INTERRUPT_GRACE_S)
+            raise
+        finally:
+            await self._end()
+
+    async def _follow(self) -> None:
+        """Wait until each node's last worker has ended, or the time to end by themselves is up."""
+        keeping = {asyncio.ensure_future(self._keep(node)) for node in self._workers}
+        try:
+            while keeping:
+                timeout_s = (
+                    None
+                    if self._deadline_s is None
+                    else max(0.0, self._deadline_s - time.monotonic())
+                )
+                done, keeping = await asyncio.wait(
+                    keeping, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    return
+                for task in done:
+                    task.result()
+        finally:
+            for task in keeping:
+                task.cancel()
+            await asyncio.gather(*keeping, return_exceptions=True)
+
+    async def _keep(self, node: str) -> None:
+        """Follow a node's worker, and those that take its place, until the last one ends."""
+        while True:
+            worker = self._workers[node]
+            began_s = time.monotonic()
+            await worker.wait()
+            if worker.returncode == 0:
+                await asyncio.to_thread(self._controller.end, node)
+                return
+            if not self._may_restart(node, time.monotonic() - began_s):
+                await self._lose(worker)
+                return
+            await asyncio.to_thread(self._controller.fail, node, worker.describe_end())
+            if self._policy.serve:
+                self._tell(f"{worker.describe()}; starting it anew, the others go on")
+                failed = self._failed_starts[node]
+                await asyncio.sleep(pause_before_restart_s(_FIRST_PAUSE_S, failed))
+            self._restarts[node] += 1
+            self._workers[node] = self._start(node, self._restarts[node])
+
+    def _may_restart(self, node: str, lived_s: float) -> bool:
+        """Whether the policy allows another worker; counts the death of one that is a server."""
+        if self._deadline_s is not None or self._restarts[node] >= self._policy.restarts:
+            return False
+        if self._policy.serve:
+            self._failed_starts[node] = 1 if lived_s >= _STEADY_S else self._failed_starts[node] + 1
+        return self._failed_starts[node] <= _FAILED_STARTS
+
+    async def _lose(self, worker: SupervisedProcess) -> None:
+        """Go on without a worker that died for good, or begin to end the job."""
+        self._failed.append(worker)
+        if not self._policy.goes_on_without:
+            self._deadline_s = self._deadline_s or time.monotonic() + _FAILURE_GRACE_S
+        if self._policy.serve:
+            self._tell(f"{worker.describe()}, and is not started again")
+        await asyncio.to_thread(self._controller.lose, worker.label, worker.describe_end())
+
+    def _ended_well(self) -> bool:
+        """An elastic job needs one worker that reached the end."""
+        return self._policy.goes_on_without and len(self._failed) < len(self._workers)
+
+    async def _report(self) -> JobFailed:
+        # The one that failed first may be the last to end: others end when they hear of it. One
+        # that a signal ended is a cause in any case: nobody dies of another's error that way.
+        failures = await asyncio.to_thread(self._controller.failures)
+        self._failed.sort(key=lambda w: (not _was_killed(w), failures.index(w.label)))
+        return JobFailed(
+            _failure_report(self._failed, len(self._workers)), _exit_code(self._failed[0])
+        )
+
+    async def _end(self, grace_s: float = DEFAULT_GRACE_S) -> None:
+        """End the workers that still run: SIGTERM, and SIGKILL after the grace."""
+        workers = [w for w in self._workers.values() if w.returncode is None]
+        waits = [asyncio.ensure_future(worker.wait()) for worker in workers]
+        for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
+            if waits:
+                for worker in workers:
+                    worker.send_signal(signum)
+                _, waiting = await asyncio.wait(waits, timeout=timeout_s)
+                waits = list(waiting)
+
+
+def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
+    first = failed[0]
+    others = len(failed) - 1
+    ending = f"\n{others} more of {size} workers ended with an error after it" if others else ""
+    return f"{first.failure_report()}{ending}"
+
+
+def _was_killed(process: SupervisedProcess) -> bool:
+    return (process.returncode or 0) < 0
+
+
+def _exit_code(process: SupervisedProcess) -> int:
+    returncode = process.returncode or 0
+    return returncode if returncode >= 0 else 128 - returncode

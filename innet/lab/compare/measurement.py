@@ -1,0 +1,320 @@
+"""The result of a comparison, and its JSON form."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
+
+from innet.errors import InnetError
+from innet.lab.compare.machine import Machine
+from innet.node.node_config import Mode
+
+# Read back, computed fields are computed anew: "ignore" lets a saved file carry them.
+_MODEL = ConfigDict(extra="ignore", frozen=True)
+
+
+class LinkTraffic(BaseModel):
+    """What one link carried in one direction during the timed turns."""
+
+    model_config = _MODEL
+
+    source: str
+    destination: str
+    rate_bps: float | None
+    bytes_per_operation: float
+    drops: int = Field(description="packets that found the queue full, over all timed turns")
+
+    @property
+    def time_s(self) -> float:
+        """Least time on the wire of an operation's bytes; 0 where no rate limits them."""
+        return 0.0 if self.rate_bps is None else self.bytes_per_operation * 8 / self.rate_bps
+
+    def __str__(self) -> str:
+        return f"{self.source} → {self.destination}"
+
+
+class QueueSeries(BaseModel):
+    """The queue before one link over one allreduce, the first one, which is not timed."""
+
+    model_config = _MODEL
+
+    source: str
+    destination: str
+    time_s: list[float] = Field(description="since the common start")
+    depth_bytes: list[int]
+    drops: list[int] = Field(description="packets dropped since the start")
+
+
+class SimulatedEvent(BaseModel):
+    """What happened to a simulated network."""
+
+    model_config = _MODEL
+
+    time_s: float = Field(description="virtual time")
+    text: str
+
+
+class SimulatedRun(BaseModel):
+    """What only a simulation knows of a measurement."""
+
+    model_config = _MODEL
+
+    seeds: list[int]
+    spans_s: list[tuple[float, float]] = Field(
+        description="beginning and end of each operation with the first seed, in virtual time"
+    )
+    slots_in_use_max: int = Field(description="the most at once on one switch")
+    events: list[SimulatedEvent] = Field(description="with the first seed")
+    virtual_s: float = Field(description="how long all runs took, in virtual time")
+    wall_s: float = Field(description="and in real time")
+    packets: int = Field(description="that arrived at a node")
+    virtual_scale: int = Field(
+        default=1, description="bytes that each byte of an array stood for; 1: payloads were real"
+    )
+    background_bytes: int = Field(
+        default=0, description="offered by traffic of others, over all runs"
+    )
+
+
+class BlockPlaces(BaseModel):
+    """Where the key-value blocks of a replay's requests were found."""
+
+    model_config = _MODEL
+
+    local: int = Field(description="in the memory of the host that asked")
+    switches: int = Field(description="on the way")
+    by_switch: dict[str, float] = Field(
+        description="of these, in proportion to what content stores have answered"
+    )
+    homes: int = Field(description="at their homes")
+    computed: int = Field(description="nowhere")
+    late: int = Field(description="of these, asked for in vain until their deadline")
+    puts: int = Field(description="brought to homes")
+    lost_puts: int = Field(description="that did not come there")
+    one_store_rate: float | None = Field(
+        default=None, description="hit rate of one store with all memory, one request at a time"
+    )
+    ideal_rate: float | None = Field(
+        default=None, description="hit rate of one store with memory for all blocks"
+    )
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def asked(self) -> int:
+        """Blocks of all requests."""
+        return self.local + self.switches + self.homes + self.computed
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def hit_rate(self) -> float:
+        """Blocks that were not computed, of all."""
+        return 1 - self.computed / self.asked if self.asked else 0.0
+
+
+_FEW_SAMPLES = 10
+"""Of fewer, a tenth at either end is less than one sample."""
+
+
+class Measurement(BaseModel):
+    """One method at one size. Times are those of the rank that took longest."""
+
+    model_config = _MODEL
+
+    method: str
+    title: str
+    size_bytes: int = Field(description="M, of each rank's tensor")
+    samples_s: list[float] = Field(min_length=1)
+    in_a_row: bool = Field(description="operations followed each other without a pause")
+    correct: bool = Field(description="whether every element on every rank was right, every time")
+    bound_s: float | None = Field(description="None where no link has a rate")
+    links: list[LinkTraffic]
+    deepest_queue: QueueSeries | None = Field(description="None where nothing ever waited")
+    retransmissions: int = Field(description="over all timed turns: Interests, or TCP segments")
+    cpu_s: float = Field(
+        description="processor time per operation, all workers and switches; 0 in simulations"
+    )
+    job: str = Field(default="", description="whose operations, where several jobs ran at once")
+    simulated: SimulatedRun | None = Field(default=None, description="of simulations only")
+    blocks: BlockPlaces | None = Field(default=None, description="of replays of requests only")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def median_s(self) -> float:
+        """The typical time."""
+        return statistics.median(self.samples_s)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def p10_s(self) -> float:
+        """A tenth of the samples was at least this fast."""
+        return percentile(self.samples_s, 0.1)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def p90_s(self) -> float:
+        """A tenth of the samples was at least this slow."""
+        return percentile(self.samples_s, 0.9)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def p95_s(self) -> float:
+        """One sample in twenty was at least this slow."""
+        return percentile(self.samples_s, 0.95)
+
+    @property
+    def spread_s(self) -> float:
+        """How far apart the samples are; of ten or more, a tenth at either end is left out."""
+        if len(self.samples_s) < _FEW_SAMPLES:
+            return max(self.samples_s) - min(self.samples_s)
+        return self.p90_s - self.p10_s
+
+    def differs_from(self, other: Measurement) -> bool:
+        """Whether the medians lie further apart than the samples of either."""
+        difference_s = abs(self.median_s - other.median_s)
+        return difference_s > max(self.spread_s, other.spread_s)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Algorithm bandwidth: size by median time."""
+        return self.size_bytes / self.median_s
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ratio_to_bound(self) -> float | None:
+        """Median by bound; the closer to 1 the better.
+
+        ``None`` without a bound, and for operations in a row: each begins while the end of the one
+        before is still on the way, so that the bound of one says nothing about it.
+        """
+        return None if self.bound_s is None or self.in_a_row else self.median_s / self.bound_s
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def drops(self) -> int:
+        """Packets that found a queue full, over all timed turns and links."""
+        return sum(link.drops for link in self.links)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def deepest_queue_bytes(self) -> int:
+        """The most that ever waited before a link."""
+        return 0 if self.deepest_queue is None else max(self.deepest_queue.depth_bytes)
+
+    @property
+    def busiest_link(self) -> LinkTraffic | None:
+        """The link that needed longest for its bytes, or carried most where none has a rate."""
+        if not self.links:
+            return None
+        return max(self.links, key=lambda link: (link.time_s, link.bytes_per_operation))
+
+
+class Failure(BaseModel):
+    """A method that could not be measured at a size, and was left out from there on."""
+
+    model_config = _MODEL
+
+    method: str
+    size_bytes: int | None = Field(description="None when it could not even start")
+    reason: str
+
+
+class Comparison(BaseModel):
+    """Methods side by side on one topology, taken in turns within one run.
+
+    Example::
+
+        comparison = Comparison.load(Path("comparison.json"))
+        print(comparison.measurement("inc", 1 << 24).median_s)
+    """
+
+    model_config = _MODEL
+
+    topology: str
+    hosts: int
+    switches: int
+    links: str = Field(description="the links in words, such as '8 links of 200 Mbit/s'")
+    mode: Mode | Literal["sim"]
+    operation: str = Field(default="allreduce", description="whose time was taken")
+    workload: str = Field(default="allreduce", description="what ran")
+    interrupted: bool = Field(default=False, description="ended before everything was measured")
+    signature: str = Field(description="how innet signed each segment")
+    machine: Machine
+    versions: dict[str, str] = Field(description="what was compared, by contender")
+    measurements: list[Measurement]
+    failures: list[Failure]
+
+    def measurement(self, method: str, size_bytes: int) -> Measurement | None:
+        """The measurement of a method at a size, if there is one."""
+        for measurement in self.measurements:
+            if (measurement.method, measurement.size_bytes) == (method, size_bytes):
+                return measurement
+        return None
+
+    def of_method(self, method: str) -> list[Measurement]:
+        """A method's measurements by growing size."""
+        found = [m for m in self.measurements if m.method == method]
+        return sorted(found, key=lambda m: m.size_bytes)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether all that was measured are replays of requests to language models."""
+        return bool(self.measurements) and all(m.blocks for m in self.measurements)
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods measured, in the order in which they first appear."""
+        return list(dict.fromkeys(m.method for m in self.measurements))
+
+    @property
+    def largest(self) -> list[Measurement]:
+        """All methods at the largest size of their job."""
+        most: dict[str, int] = {}
+        for m in self.measurements:
+            most[m.job] = max(most.get(m.job, 0), m.size_bytes)
+        return [m for m in self.measurements if m.size_bytes == most[m.job]]
+
+    @property
+    def sizes_bytes(self) -> list[int]:
+        """The sizes measured, growing."""
+        return sorted({m.size_bytes for m in self.measurements})
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Comparison:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            InnetError: the file cannot be read, or is something else.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise InnetError(f"cannot read the comparison {path}: {error.strerror}") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InnetError(
+                f"{path} is not a comparison of this version of innet: "
+                f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}. "
+                "Compare again."
+            ) from error
+
+
+def percentile(samples: list[float], fraction: float) -> float:
+    """The value below which ``fraction`` of the samples lie, interpolated linearly.
+
+    >>> percentile([4.0, 1.0, 2.0, 3.0, 5.0], 0.1)
+    1.4
+    """
+    ordered = sorted(samples)
+    position = fraction * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])

@@ -1,0 +1,187 @@
+"""What a comparison shows, in sentences."""
+
+from __future__ import annotations
+
+from innet.lab.compare.measurement import Comparison, Measurement
+from innet.lab.compare.methods import BASELINES
+from innet.lab.compare.quantities import format_bytes, format_seconds
+
+_IN_NETWORK = "inc"
+_INCAST = ("ps", "gloo-push", "tcp-ps")
+_PUSHED = (*BASELINES, "tcp-ps")
+_OVERLOADED_RATIO = 3
+"""Times its bound from which a figure at the largest size says nothing of its algorithm."""
+
+
+def summary_sentences(comparison: Comparison) -> list[str]:
+    """The main results at the largest size, and everything that went wrong.
+
+    Speed beyond what bytes on links explain is called what it is.
+    """
+    sentences = []
+    jobs = list(dict.fromkeys(m.job for m in comparison.measurements if m.job))
+    for job in jobs:
+        of_job = [m for m in comparison.largest if m.job == job]
+        sentences += [_fastest(of_job), *_replays(of_job)]
+    if comparison.sizes_bytes and not jobs:
+        size_bytes = comparison.sizes_bytes[-1]
+        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
+        largest = [measurement for measurement in found if measurement is not None]
+        sentences += [_fastest(largest)]
+        sentences += _replays(largest)
+        sentences += _against_peers(largest)
+        sentences += _incast(largest)
+        sentences += _small(comparison)
+    if comparison.mode == "local" and not comparison.is_replay:
+        sentences.append(
+            "Gloo and Open MPI did not take part: foreign programs need links of the kernel's; "
+            "compare with --mode netns."
+        )
+    if comparison.interrupted:
+        sentences.append("Interrupted: this is what had been measured by then.")
+    if comparison.mode != "sim" and comparison.machine.is_busy:
+        sentences.append(
+            f"The machine was busy before ({comparison.machine.load:g} processes wanted its "
+            f"{comparison.machine.cores} cores): times may be too long."
+        )
+    sentences += _overloads(comparison)
+    wrong = [m for m in comparison.measurements if not m.correct]
+    sentences += [f"WRONG RESULTS: {m.title} at {format_bytes(m.size_bytes)}." for m in wrong]
+    sentences += [
+        f"{failure.method} could not be measured"
+        + (f" from {format_bytes(failure.size_bytes)} on" if failure.size_bytes else "")
+        + f": {failure.reason.splitlines()[0]}"
+        for failure in comparison.failures
+    ]
+    return sentences
+
+
+def _fastest(measurements: list[Measurement]) -> str:
+    best, *others = sorted(measurements, key=lambda m: m.median_s)
+    sentence = (
+        f"At {format_bytes(best.size_bytes)} the fastest is {best.title}: "
+        f"{format_seconds(best.median_s)}"
+    )
+    if best.bound_s is not None and best.ratio_to_bound is not None:
+        sentence += (
+            f", {best.ratio_to_bound:.2f} times the {format_seconds(best.bound_s)} "
+            "that its bytes need on the links"
+        )
+    alike = [m.title for m in others if not best.differs_from(m)]
+    if alike:
+        sentence += f"; no difference measured from {', '.join(alike)}"
+    return sentence + "."
+
+
+def _replays(measurements: list[Measurement]) -> list[str]:
+    sentences = []
+    for m in measurements:
+        if m.blocks is None:
+            continue
+        sentence = (
+            f"{m.title}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
+        )
+        if m.blocks.one_store_rate is not None and m.blocks.ideal_rate is not None:
+            sentence += (
+                f" (one store with all memory: {m.blocks.one_store_rate:.1%}, with memory for all "
+                f"blocks: {m.blocks.ideal_rate:.1%})"
+            )
+        if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
+            carried = format_bytes(m.busiest_link.bytes_per_operation)
+            sentence += f"; {m.busiest_link}, the busiest link, carries {carried} a request"
+        sentences.append(sentence[0].upper() + sentence[1:] + ".")
+    return sentences
+
+
+def _against_peers(measurements: list[Measurement]) -> list[str]:
+    own = next((m for m in measurements if m.method == _IN_NETWORK), None)
+    if own is None:
+        return []
+    sentences = []
+    for peer in measurements:
+        if peer.method == _IN_NETWORK or peer.method.partition(":")[0] in _INCAST:
+            continue
+        if not own.differs_from(peer):
+            sentences.append(
+                f"Between {own.title} and {peer.title} no difference measured: medians of "
+                f"{_median_of(own)} and {_median_of(peer)}, the spread is larger."
+            )
+            continue
+        factor = peer.median_s / own.median_s
+        sentence = f"{own.title} takes {1 / factor:.2f} times the time of {peer.title}"
+        if factor >= 1:
+            sentence = f"{own.title} is {factor:.2f} times as fast as {peer.title}"
+        sentences.append(sentence[0].upper() + sentence[1:] + _explanation(own, peer, factor))
+    return sentences
+
+
+def _median_of(m: Measurement) -> str:
+    samples = "1 sample" if len(m.samples_s) == 1 else f"{len(m.samples_s)} samples"
+    return f"{format_seconds(m.median_s)} ({samples}, spread {format_seconds(m.spread_s)})"
+
+
+def _explanation(own: Measurement, peer: Measurement, factor: float) -> str:
+    if own.bound_s is None or peer.bound_s is None:
+        return "; no link has a rate, so the difference is latency and processor time."
+    by_bytes = peer.bound_s / own.bound_s
+    if factor <= by_bytes:
+        return f"; the bytes on the links alone would allow {by_bytes:.2f}."
+    return (
+        f"; the bytes on the links explain {by_bytes:.2f} of it, the rest is latency, loss, "
+        "queueing or processor time of the slower one."
+    )
+
+
+def _incast(measurements: list[Measurement]) -> list[str]:
+    sentences = []
+    for m in measurements:
+        queue = m.deepest_queue
+        name = m.method.partition(":")[0]
+        if name not in _INCAST or queue is None:
+            continue
+        pushed = "pushes at" if name in _PUSHED else "is asked by"
+        sentences.append(
+            f"Incast: when everyone {pushed} one host ({m.title}), "
+            f"{format_seconds(m.median_s)} pass, up to {format_bytes(m.deepest_queue_bytes)} wait "
+            f"at {queue.source} for {queue.destination}, and {m.drops} packets are dropped in "
+            f"{len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
+        )
+    return sentences
+
+
+def _overloads(comparison: Comparison) -> list[str]:
+    """A warning for each figure that is not its algorithm's.
+
+    Latency alone makes small operations many times as long as their bytes: only the largest size
+    is held against its bound. TCP drops packets to find its rate; innet's methods should drop none.
+    """
+    largest = comparison.largest
+    sentences = []
+    for m in comparison.measurements:
+        found = []
+        ratio = m.ratio_to_bound
+        if m.drops and m.blocks is None and not _is_tcp(m):
+            found.append(f"dropped {m.drops} {'packet' if m.drops == 1 else 'packets'}")
+        if ratio is not None and ratio >= _OVERLOADED_RATIO and m in largest:
+            found.append(f"took {ratio:.1f} times its bound")
+        if found:
+            sentences.append(
+                f"Warning: {m.title} at {format_bytes(m.size_bytes)} {' and '.join(found)}: "
+                "this figure shows a defect or an overload, not the algorithm."
+            )
+    return sentences
+
+
+def _is_tcp(m: Measurement) -> bool:
+    name = m.method.partition(":")[0]
+    return name in BASELINES or name.startswith("tcp-")
+
+
+def _small(comparison: Comparison) -> list[str]:
+    size_bytes = comparison.sizes_bytes[0]
+    found = [comparison.measurement(method, size_bytes) for method in comparison.methods]
+    small = sorted((m for m in found if m is not None), key=lambda m: m.median_s)
+    if len(comparison.sizes_bytes) < 2 or len(small) < 2:
+        return []
+    times = ", ".join(f"{m.title} {format_seconds(m.median_s)}" for m in small)
+    return [f"At {format_bytes(size_bytes)}, where latency counts: {times}."]

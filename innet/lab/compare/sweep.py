@@ -1,0 +1,272 @@
+"""A whole comparison: methods taking turns at each size, on one network."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from innet.errors import EmulationError
+from innet.lab.compare.bounds import method_bound_s
+from innet.lab.compare.crew import Turn
+from innet.lab.compare.launchers import missing_requirement
+from innet.lab.compare.machine import Machine
+from innet.lab.compare.measurement import Comparison, Failure, Measurement, QueueSeries
+from innet.lab.compare.methods import BASELINES, Method, find_method
+from innet.lab.compare.progress import ProgressSink, no_progress
+from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
+from innet.lab.compare.sampling import QueueWatch, TrafficTotal
+from innet.lab.compare.schedule import Schedule
+from innet.lab.compare.stage import Stage, open_stage
+from innet.lab.compare.turns import Prepare
+from innet.node.node_config import Mode
+from innet.settings import Settings
+from innet.telemetry.logs.output import OutputSink
+from innet.topology import Topology
+
+DEFAULT_ALGORITHMS = ("inc", "ring", "ps")
+
+WARM_UP_TURNS = 6
+"""More than the operations whose tensors innet keeps, so that their memory is in use by then."""
+WARM_UP_BUDGET_S = 5.0
+"""A method whose turns are long stops warming up after this."""
+
+
+async def compare(
+    topology: Topology,
+    *,
+    mode: Mode = "local",
+    algorithms: Sequence[str] = DEFAULT_ALGORITHMS,
+    baselines: Sequence[str] | None = None,
+    schedule: Schedule | None = None,
+    settings: Settings | None = None,
+    progress: ProgressSink = no_progress,
+    output: OutputSink | None = None,
+) -> Comparison:
+    """Measure allreduce by several methods on one topology.
+
+    At each size, every method first does some turns to warm up, and one that is watched (its
+    queues); neither is timed. Then they alternate, one timed turn each, until each has its
+    repetitions. A method that fails or hangs is left out from there on, and named in the result's
+    ``failures``.
+
+    Args:
+        topology: where; its link properties decide the bounds.
+        mode: ``local``, or ``netns``, where baselines run over the same links.
+        algorithms: innet's own, of :data:`innet.plans.ALGORITHMS`; may be empty.
+        baselines: of ``methods.BASELINES``; ``None`` for all that can run here,
+            which are none in ``local`` mode.
+        schedule: sizes and repetitions.
+        settings: of innet's nodes.
+        progress: told how far it is.
+        output: takes the lines that workers and switches print.
+
+    Raises:
+        PlanError: an algorithm is unknown or has no plan on this topology.
+        EmulationError: the network cannot be launched, or an asked-for baseline cannot run.
+
+    Example::
+
+        comparison = await compare(load_topology("star8"), mode="netns")
+        comparison.save(Path("results/star8.json"))
+    """
+    names = (*algorithms, *_chosen_baselines(baselines, mode))
+    methods = [find_method(name) for name in dict.fromkeys(names)]
+    settings = settings or Settings()
+    machine = Machine.here()
+    async with open_stage(topology, mode, methods, settings, output) as stage:
+        sweep = _Sweep(topology, methods, schedule or Schedule(), stage, progress)
+        await sweep.run()
+    return Comparison(
+        topology=topology.name,
+        hosts=len(topology.hosts),
+        switches=len(topology.switches),
+        links=describe_links(topology),
+        mode=mode,
+        signature=settings.security.signature,
+        machine=machine,
+        versions=stage.versions,
+        measurements=sweep.measurements,
+        failures=sweep.failures,
+    )
+
+
+def describe_links(topology: Topology) -> str:
+    """The links in words.
+
+    >>> describe_links(load_topology("star8"))                            # doctest: +SKIP
+    '8 links of 1 Gbit/s'
+    """
+    kinds = Counter((link.rate_bps, link.delay_s, link.loss) for link in topology.links)
+    words = []
+    for (rate_bps, delay_s, loss), count in kinds.items():
+        rate = "unlimited rate" if rate_bps is None else format_rate(rate_bps)
+        delay = f", {format_seconds(delay_s)} delay" if delay_s else ""
+        lost = f", {loss:.2%} loss" if loss else ""
+        words.append(f"{count} {'link' if count == 1 else 'links'} of {rate}{delay}{lost}")
+    return "; ".join(words)
+
+
+def _chosen_baselines(baselines: Sequence[str] | None, mode: Mode) -> Sequence[str]:
+    if baselines is None:
+        if mode == "local":
+            return ()
+        return [m.name for m in BASELINES.values() if missing_requirement(m.contender) is None]
+    if baselines and mode != "netns":
+        raise EmulationError(
+            f"the baselines {', '.join(baselines)} run over the kernel's links. Compare in netns "
+            "mode, or without them."
+        )
+    for name in baselines:
+        lacking = missing_requirement(find_method(name).contender)
+        if lacking is not None:
+            raise EmulationError(f"the baseline {name} cannot run: {lacking}")
+    return baselines
+
+
+@dataclass
+class _Tally:
+    """What is known so far of one method at one size."""
+
+    method: Method
+    turns_wanted: int
+    bound_s: float | None
+    queue: QueueSeries | None
+    in_a_row: bool
+    traffic: TrafficTotal = field(default_factory=TrafficTotal)
+    samples_s: list[float] = field(default_factory=list)
+    operations: int = 0
+    correct: bool = True
+    retransmissions: int = 0
+    cpu_s: float = 0.0
+
+    def measurement(self, topology: Topology, size_bytes: int) -> Measurement:
+        return Measurement(
+            method=self.method.name,
+            title=self.method.title,
+            size_bytes=size_bytes,
+            samples_s=self.samples_s,
+            in_a_row=self.in_a_row,
+            correct=self.correct,
+            bound_s=self.bound_s,
+            links=self.traffic.per_operation(topology, self.operations),
+            deepest_queue=self.queue,
+            retransmissions=self.retransmissions,
+            cpu_s=self.cpu_s / self.operations,
+        )
+
+
+class _Sweep:
+    def __init__(
+        self,
+        topology: Topology,
+        methods: Sequence[Method],
+        schedule: Schedule,
+        stage: Stage,
+        progress: ProgressSink,
+    ) -> None:
+        self.measurements: list[Measurement] = []
+        self.failures: list[Failure] = []
+        self._topology = topology
+        self._methods = list(methods)
+        self._schedule = schedule
+        self._stage = stage
+        self._progress = progress
+        self._turn = 0
+
+    async def run(self) -> None:
+        for number, size_bytes in enumerate(self._schedule.sizes_bytes):
+            tallies = await self._observe(number, size_bytes)
+            await self._time(number, size_bytes, tallies)
+            self.measurements += [
+                tally.measurement(self._topology, size_bytes)
+                for tally in tallies
+                if tally.samples_s and tally.method in self._methods
+            ]
+        self._progress(1.0, "done")
+
+    async def _observe(self, number: int, size_bytes: int) -> list[_Tally]:
+        """Some turns of each method to warm it up, and a watched one."""
+        tallies = []
+        for method in list(self._methods):
+            self._tell(number, 0.0, f"{format_bytes(size_bytes)} {method.name}: warm-up")
+            try:
+                tallies.append(await self._observe_method(method, size_bytes))
+            except EmulationError as error:
+                await self._give_up(method, size_bytes, error)
+        return tallies
+
+    async def _observe_method(self, method: Method, size_bytes: int) -> _Tally:
+        bound_s = method_bound_s(method, self._topology, size_bytes)
+        await self._stage.crew(method.contender)
+        await self._warm_up(method, size_bytes, bound_s)
+        async with QueueWatch(self._stage.probe) as watch:
+            turn = await self._take_turn(method, size_bytes, bound_s)
+        ended_s = turn.started_s + max(sum(r.durations_s) for r in turn.reports)
+        return _Tally(
+            method=method,
+            turns_wanted=self._schedule.turns(max(turn.samples_s)),
+            bound_s=bound_s,
+            queue=watch.deepest(turn.started_s, ended_s),
+            in_a_row=self._schedule.operations(size_bytes) > 1,
+        )
+
+    async def _warm_up(self, method: Method, size_bytes: int, bound_s: float | None) -> None:
+        """Turns that nobody times, until every method's memory has been touched once.
+
+        innet keeps the tensors of several operations; their first use costs page faults that no
+        later operation sees. A slow method gets fewer turns.
+        """
+        begun_s = time.monotonic()
+        for _ in range(WARM_UP_TURNS):
+            await self._take_turn(method, size_bytes, bound_s)
+            if time.monotonic() - begun_s > WARM_UP_BUDGET_S:
+                return
+
+    async def _time(self, number: int, size_bytes: int, tallies: Sequence[_Tally]) -> None:
+        """The timed turns: a round of all methods, then the next round."""
+        rounds = max((tally.turns_wanted for tally in tallies), default=0)
+        for completed in range(rounds):
+            for tally in tallies:
+                if completed >= tally.turns_wanted or tally.method not in self._methods:
+                    continue
+                what = f"{format_bytes(size_bytes)} {tally.method.name}"
+                self._tell(number, (completed + 1) / (rounds + 1), what)
+                try:
+                    await self._time_once(tally, size_bytes)
+                except EmulationError as error:
+                    await self._give_up(tally.method, size_bytes, error)
+
+    async def _time_once(self, tally: _Tally, size_bytes: int) -> None:
+        probe = self._stage.probe
+        links, nodes = await probe.links(), await probe.nodes()
+        turn = await self._take_turn(tally.method, size_bytes, tally.bound_s)
+        nodes_after = await probe.nodes()
+        tally.traffic.add(links, await probe.links())
+        tally.samples_s += turn.samples_s
+        tally.operations += self._schedule.operations(size_bytes)
+        tally.correct &= all(report.correct for report in turn.reports)
+        tally.retransmissions += nodes_after.retransmissions - nodes.retransmissions
+        tally.retransmissions += sum(report.tcp_retransmissions for report in turn.reports)
+        tally.cpu_s += nodes_after.switch_cpu_s - nodes.switch_cpu_s
+        tally.cpu_s += sum(report.cpu_s for report in turn.reports)
+
+    async def _take_turn(self, method: Method, size_bytes: int, bound_s: float | None) -> Turn:
+        crew = await self._stage.crew(method.contender)
+        self._turn += 1
+        prepare = Prepare(
+            turn=self._turn,
+            call=method.call,
+            size_bytes=size_bytes,
+            operations=self._schedule.operations(size_bytes),
+        )
+        return await crew.take_turn(prepare, self._schedule.deadline_s(size_bytes, bound_s))
+
+    async def _give_up(self, method: Method, size_bytes: int, error: EmulationError) -> None:
+        self._methods.remove(method)
+        reason = await self._stage.drop(method, error)
+        self.failures.append(Failure(method=method.name, size_bytes=size_bytes, reason=reason))
+
+    def _tell(self, number: int, fraction_of_size: float, text: str) -> None:
+        self._progress((number + fraction_of_size) / len(self._schedule.sizes_bytes), text)

@@ -1,0 +1,190 @@
+"""A replay block by block: the same placement, stores and ways as with packets, in no time.
+
+Requests are served one after the other, and a block moves at once and as a whole. What it leaves
+out is time: requests that overlap, windows that ask for blocks behind a missing one, losses,
+deadlines. That is what makes a whole trace a matter of seconds; the packet simulator says for a
+part of it how much that changes (``benchmarks/kv_trace.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from innet.kv.block_store import BlockStore
+from innet.kv.designs import NETWORK
+from innet.kv.placement import Placement
+from innet.lab.replay.assignment import Assignment, requests_of
+from innet.lab.replay.counts import BlockCounts
+from innet.lab.replay.plan import ReplayPlan
+from innet.lab.traces import Request
+from innet.topology import Switch, Topology
+from innet.topology.routes import Routes
+
+Pending = dict[str, set[str]]
+"""Who waits for a block's answer at each node: the neighbours that it goes to."""
+
+
+class BlockModel:
+    """The stores of a cluster, and what its links carry.
+
+    Attributes:
+        link_blocks: blocks that each direction of a link has carried.
+        by_switch: blocks that each switch has answered.
+    """
+
+    def __init__(self, topology: Topology, plan: ReplayPlan, hosts: Sequence[str]) -> None:
+        """
+        Args:
+            topology: with the switches' memory, in bytes.
+            plan: of the replay.
+            hosts: of the workers.
+        """
+        self.link_blocks: Counter[tuple[str, str]] = Counter()
+        self.by_switch: Counter[str] = Counter()
+        self._plan = plan
+        self._hosts = hosts
+        self._workers = {host: BlockStore(plan.worker_blocks, plan.policy) for host in hosts}
+        self._homes = {
+            home: BlockStore(blocks, plan.policy) for home, blocks in plan.home_blocks.items()
+        }
+        if plan.shares_memory:
+            shared = {
+                host: BlockStore(plan.shared_blocks(host), plan.policy)
+                for host in {*self._workers, *self._homes}
+            }
+            self._workers = {host: shared[host] for host in self._workers}
+            self._homes = {home: shared[home] for home in self._homes}
+        self._switches = {
+            name: BlockStore(node.cache_bytes // plan.block_bytes, node.cache_policy)
+            for name, node in topology.nodes.items()
+            if isinstance(node, Switch)
+        }
+        weights = plan.home_weights
+        self._placement = Placement(weights, replicas=plan.replicas) if weights else None
+        self._notes: dict[bytes, str] = {}
+        self._local = self._given = self._computed = self._puts = 0
+        routes = Routes(topology)
+        self._next_hop = cache(routes.next_hop)
+        self._homes_of = cache(self._place)
+
+    def replay(self, requests: Sequence[Request], assign: Assignment = "round-robin") -> None:
+        """Serve all requests, one after the other."""
+        turns = sorted(
+            (number, host, request)
+            for rank, host in enumerate(self._hosts)
+            for number, request in requests_of(rank, len(self._hosts), requests, assign)
+        )
+        for _, host, request in turns:
+            self._serve(host, request.blocks)
+
+    @property
+    def counts(self) -> BlockCounts:
+        """Where blocks were found."""
+        return BlockCounts(
+            local=self._local,
+            switches=self.by_switch.total(),
+            by_switch={switch: float(count) for switch, count in self.by_switch.items()},
+            homes=self._given,
+            computed=self._computed,
+            late=0,
+            puts=self._puts,
+            lost_puts=0,
+        )
+
+    def _serve(self, host: str, blocks: Sequence[bytes]) -> None:
+        found = 0
+        for depth, block in enumerate(blocks):
+            if not self._find(host, block, depth):
+                break
+            found += 1
+        self._computed += len(blocks) - found
+        for depth, block in list(enumerate(blocks))[found:]:
+            self._put(host, block, depth)
+
+    def _find(self, host: str, block: bytes, depth: int) -> bool:
+        homes = self._homes_of(block)
+        if self._workers[host].use(block) or (host in homes and self._homes[host].use(block)):
+            self._local += 1
+            return True
+        for home in homes:
+            if self._fetch(host, home, block, depth):
+                if self._plan.pool_settings.keeps_fetched:
+                    self._workers[host].put(block, depth)
+                return True
+        return False
+
+    def _fetch(self, asker: str, home: str, block: bytes, depth: int) -> bool:
+        """Get a block from its home, from a cache on the way, or through the home."""
+        pending: Pending = {}
+        at = self._ask(pending, asker, home, block)
+        if at in self._switches:
+            self.by_switch[at] += 1
+            self._answer(pending, at, block)
+            return True
+        if asker != home and self._homes[home].use(block):
+            self._given += 1
+            self._answer(pending, home, block)
+            return True
+        source = self._notes.get(block)
+        if source is None or source == asker or block not in self._workers[source]:
+            return False
+        self._given += 1
+        self._answer(pending, self._ask(pending, home, source, block), block)
+        if self._plan.shares_memory:
+            self._workers[source].demote(block)
+        self._homes[home].put(block, self._own_depth(depth))
+        self._homes[home].use(block)  # it came because somebody asked for it
+        return True
+
+    def _put(self, host: str, block: bytes, depth: int) -> None:
+        homes = self._homes_of(block)
+        self._puts += len(homes)
+        gone = self._workers[host].put(block, depth)
+        if self._plan.design == NETWORK and block not in gone:
+            self._notes[block] = host
+            return
+        for home in homes:
+            if home != host and block not in self._homes[home]:
+                pending: Pending = {}
+                self._answer(pending, self._ask(pending, home, host, block), block)
+            self._homes[home].put(block, self._own_depth(depth))
+
+    def _ask(self, pending: Pending, asker: str, towards: str, block: bytes) -> str:
+        """An Interest on its way: leaves who waits at each node, and ends where it is answered."""
+        node = asker
+        while node != towards:
+            if node in self._switches and self._switches[node].use(block):
+                return node
+            further = self._next_hop(node, towards)
+            pending.setdefault(further, set()).add(node)
+            node = further
+        return node
+
+    def _answer(self, pending: Pending, start: str, block: bytes) -> None:
+        """The block on its way to all who wait: a copy for each link."""
+        arrivals = deque([(start, "")])
+        while arrivals:
+            node, came_from = arrivals.popleft()
+            if node in self._switches and node != start:
+                self._switches[node].put(block, 0)
+            for waiting in pending.pop(node, set()) - {came_from}:
+                self.link_blocks[node, waiting] += 1
+                arrivals.append((waiting, node))
+
+    def _own_depth(self, depth: int) -> int:
+        return depth * self._plan.replicas // max(1, len(self._homes))
+
+    def _place(self, block: bytes) -> tuple[str, ...]:
+        return () if self._placement is None else self._placement.homes(block)
+
+
+def busiest_link(blocks: Iterable[tuple[tuple[str, str], int]]) -> tuple[str, int]:
+    """The link that carried most, in words, and how many blocks that were.
+
+    >>> busiest_link([(("h0", "s0"), 3), (("s0", "h1"), 5)])
+    ('s0 → h1', 5)
+    """
+    (source, to), count = max(blocks, key=lambda one: one[1], default=(("", ""), 0))
+    return (f"{source} → {to}" if source else "none"), count

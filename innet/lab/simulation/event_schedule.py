@@ -1,0 +1,163 @@
+"""Lets events of a topology or workload happen in a simulation."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from innet.errors import WorkloadError
+from innet.lab.simulation.processors import Processors
+from innet.lab.simulation.simulation import Simulation
+from innet.quantities import format_duration
+from innet.topology import Topology
+from innet.topology.event_targets import event_problem, targets_of
+from innet.topology.events import Event, Target
+from innet.topology.settings import written_link_settings
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Something that has happened, in words."""
+
+    time_s: float
+    text: str
+
+
+class EventSchedule:
+    """The events of one run. Whatever of them is random follows from the seed.
+
+    Events of a kind on the same target that overlap are one: it ends when the last of them does.
+
+    Attributes:
+        applied: what has happened so far.
+    """
+
+    def __init__(
+        self, events: Sequence[Event], sim: Simulation, processors: Processors, seed: int
+    ) -> None:
+        """
+        Raises:
+            WorkloadError: an event names a node or link that the topology has not.
+        """
+        self.applied: list[Applied] = []
+        self._events = events
+        self._sim = sim
+        self._processors = processors
+        self._targets = [_targets(event, number, sim.topology) for number, event in
+                         enumerate(events)]  # fmt: skip
+        self._sources = [random.Random(f"{seed}/event/{n}") for n in range(len(events))]
+        self._active: Counter[tuple[str, Target]] = Counter()
+
+    def start(self) -> None:
+        """From now on they happen, at their times since now."""
+        for number, event in enumerate(self._events):
+            first_s = self._sim.now_s + event.at_s
+            if event.rate_per_s is not None:
+                first_s += self._sources[number].expovariate(event.rate_per_s)
+            self._plan(number, first_s)
+
+    def _plan(self, number: int, time_s: float) -> None:
+        event = self._events[number]
+        if event.until_s is None or time_s < event.until_s:
+            self._sim.at(time_s, self._occur, number)
+
+    def _occur(self, number: int) -> None:
+        event, source = self._events[number], self._sources[number]
+        target = source.choice(self._targets[number])
+        self._begin(event, target)
+        if event.every_s is not None:
+            self._plan(number, self._sim.now_s + event.every_s)
+        elif event.rate_per_s is not None:
+            self._plan(number, self._sim.now_s + source.expovariate(event.rate_per_s))
+
+    def _begin(self, event: Event, target: Target) -> None:
+        self._active[event.kind, target] += 1
+        do, _undo = self._actions(event, target)
+        if self._active[event.kind, target] == 1 or event.kind in ("clock-jump", "straggle"):
+            do()
+            self._tell(_description(event, target))
+        if event.lasts_s is not None:
+            self._sim.at(self._sim.now_s + event.lasts_s, self._end, event, target)
+
+    def _end(self, event: Event, target: Target) -> None:
+        self._active[event.kind, target] -= 1
+        _do, undo = self._actions(event, target)
+        if self._active[event.kind, target] == 0 or event.kind == "straggle":
+            undo()
+            self._tell(f"{_where(target)}: {_END[event.kind]}")
+
+    def _tell(self, text: str) -> None:
+        self.applied.append(Applied(self._sim.now_s, text))
+
+    def _actions(
+        self, event: Event, target: Target
+    ) -> tuple[Callable[[], None], Callable[[], None]]:
+        """What happens, and what takes it back."""
+        sim = self._sim
+        if event.kind == "link-down":
+            a, b = target
+            return lambda: sim.set_link_up(a, b, False), lambda: sim.set_link_up(a, b, True)
+        if event.kind == "link-change":
+            a, b = target
+            return (
+                lambda: sim.change_link(a, b, **event.link_settings),
+                lambda: sim.reset_link(a, b),
+            )
+        (node,) = target
+        if event.kind == "crash":
+            return lambda: sim.crash(node), lambda: sim.restart(node)
+        if event.kind == "pause":
+            return lambda: self._pause(node), lambda: self._resume(node)
+        if event.kind == "clock-jump":
+            return lambda: sim.advance_clock(node, event.jump_s), lambda: None
+        slow_down = self._processors.slow_down
+        return lambda: slow_down(node, event.factor), lambda: slow_down(node, 1 / event.factor)
+
+    def _pause(self, node: str) -> None:
+        self._sim.pause(node)
+        self._processors.pause(node)
+
+    def _resume(self, node: str) -> None:
+        self._sim.resume(node)
+        self._processors.resume(node)
+
+
+_END = {
+    "link-down": "up again",
+    "link-change": "as before",
+    "crash": "started again",
+    "pause": "goes on",
+    "clock-jump": "",
+    "straggle": "as fast as before",
+}
+
+
+def _where(target: Target) -> str:
+    return " -- ".join(target)
+
+
+def _description(event: Event, target: Target) -> str:
+    what = {
+        "link-down": "down",
+        "link-change": _changes(event),
+        "crash": "crashed",
+        "pause": "paused",
+        "clock-jump": f"clock jumps ahead by {format_duration(event.jump_s)}",
+        "straggle": f"computes {event.factor:g} times as long",
+    }
+    return f"{_where(target)}: {what[event.kind]}"
+
+
+def _changes(event: Event) -> str:
+    settings = written_link_settings(event.link_settings)
+    return ", ".join(f"{key} {value}" for key, value in settings.items())
+
+
+def _targets(event: Event, number: int, topology: Topology) -> list[Target]:
+    """What the event can happen to."""
+    problem = event_problem(event, topology)
+    if problem is not None:
+        raise WorkloadError(f"events.{number}: {problem}")
+    return targets_of(event, topology)

@@ -1,0 +1,244 @@
+"""The nodes and links of a topology in a simulation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+
+from innet._native import _core
+from innet.cluster.emulation.network import HOST_CACHE_POLICY
+from innet.cluster.emulation.shaping import TokenBucket
+from innet.errors import SimulationError
+from innet.lab.simulation.jobs import SimulatedJob, SimulatedKeys
+from innet.lab.simulation.tables import SharedTables
+from innet.node.native_settings import native_settings
+from innet.node.node_config import Mode
+from innet.node.table_sizes import evaluation_window, pit_capacity
+from innet.settings import Settings
+from innet.topology import Link, Topology
+from innet.topology.credit import receive_credit_bytes
+
+
+class SimulatedNetwork:
+    """A topology's nodes and links, and the routes between its nodes.
+
+    Attributes:
+        topology: what is simulated.
+        tables: what the nodes look up when they need it.
+        native: the packet path's simulation.
+        nodes: the node of each name.
+        keys: what they sign with.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        seed: int,
+        like: Mode = "local",
+        *,
+        virtual_scale: int = 1,
+        jobs: Sequence[SimulatedJob] = (),
+    ) -> None:
+        self.topology = topology
+        self._like = like
+        self.nodes: dict[str, _core.SimulatedNode] = {}
+        self._settings = settings
+        self._seed = seed
+        self._virtual_scale = virtual_scale
+        self._jobs = jobs
+        self.keys = SimulatedKeys(topology, jobs, self._digest)
+        self._incarnations: dict[str, int] = {}
+        self._faces: dict[str, dict[str, int]] = {name: {} for name in topology.nodes}
+        self._directions: dict[tuple[str, str], int] = {}
+        self._changed: dict[tuple[str, str], Link] = {}
+        self.tables = SharedTables(topology, self._faces)
+        self.native = _core.Simulation(self.tables.route, self.tables.rule)
+        for name in topology.nodes:
+            self.nodes[name] = self.native.add_node(*self._makings(name))
+        for link in topology.links:
+            self._connect(link)
+        for name in topology.switches:
+            self._install_jobs(name)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the simulation began."""
+        return self.native.now_ns / 1e9
+
+    @property
+    def directions(self) -> list[tuple[str, str]]:
+        """Source and destination of each direction of a link, by its number."""
+        return list(self._directions)
+
+    def queues(self) -> list[tuple[int, int]]:
+        """Bytes that wait, and packets dropped so far, before each direction of a link."""
+        return self.native.queues()
+
+    def link_counters(self) -> dict[tuple[str, str], dict[str, int]]:
+        """What each direction of a link has counted since the beginning."""
+        numbers = self._directions.items()
+        return {direction: self.native.link_counters(number) for direction, number in numbers}
+
+    def direction(self, source: str, to: str) -> int:
+        """The number of the link's direction from ``source`` to its neighbour ``to``.
+
+        Raises:
+            SimulationError: they are not neighbours.
+        """
+        found = self._directions.get((source, to))
+        if found is None:
+            raise SimulationError(
+                f"there is no link from {source} to {to} in {self.topology.name}; "
+                "`innet topology show` lists its links"
+            )
+        return found
+
+    def crash(self, node: str) -> None:
+        """The node loses all that it has; what reaches it is lost."""
+        self.native.crash(self._known(node), f"{node} crashed")
+
+    def restart(self, node: str) -> None:
+        """A crashed node comes back with its routes, and nothing else in its tables.
+
+        Raises:
+            SimulationError: it has not crashed.
+        """
+        index = self._known(node)
+        if self.native.is_alive(index):
+            raise SimulationError(f"{node} has not crashed, and cannot start again")
+        self._incarnations[node] = self._incarnations.get(node, 0) + 1
+        self.native.restart(index, *self._makings(node))
+        if node in self.topology.switches:
+            self._install_jobs(node)
+
+    def is_alive(self, node: str) -> bool:
+        """Whether the node has not crashed, or has come back."""
+        return self.native.is_alive(self._known(node))
+
+    def pause(self, node: str) -> None:
+        """The node does nothing; what arrives meanwhile waits in its receive buffers."""
+        self.native.pause(self._known(node))
+
+    def resume(self, node: str) -> None:
+        """A paused node goes on."""
+        self.native.resume(self._known(node))
+
+    def advance_clock(self, node: str, by_s: float) -> None:
+        """The node's clock jumps ahead.
+
+        Raises:
+            SimulationError: it would go back.
+        """
+        if by_s < 0:
+            raise SimulationError(
+                f"the clock of {node} cannot go back by {-by_s:g} s: nodes keep time by a "
+                "monotonic clock, which only ever jumps ahead"
+            )
+        self.native.advance_clock(self._known(node), by_s)
+
+    def set_link_up(self, source: str, to: str, up: bool) -> None:
+        """A direction of a link loses all that it has and is given until it is up again."""
+        self.native.set_link_up(self.direction(source, to), up)
+
+    def link(self, source: str, to: str) -> Link:
+        """What the link's direction from ``source`` to its neighbour ``to`` is like now.
+
+        Raises:
+            SimulationError: they are not neighbours.
+        """
+        self.direction(source, to)
+        return self._changed.get((source, to)) or self.topology.link_between(source, to)
+
+    def change_link(self, source: str, to: str, link: Link) -> None:
+        """Let a direction be like ``link``, whose ends do not count, from now on."""
+        self.native.change_link(self.direction(source, to), self._shape(link, source, to))
+        self._changed[source, to] = link
+
+    def _known(self, node: str) -> int:
+        if node not in self.nodes:
+            raise SimulationError(
+                f"topology {self.topology.name} has no node {node!r}; "
+                f"its nodes: {', '.join(self.topology.nodes)}"
+            )
+        return self.nodes[node].index
+
+    def _makings(
+        self, name: str
+    ) -> tuple[_core.NodeSettings, _core.SigningKey, list[_core.SigningKey]]:
+        node = self.topology.nodes[name]
+        incarnation = self._incarnations.get(name, 0)
+        settings = native_settings(
+            name,
+            self._settings,
+            seed=self.number("node", name, incarnation),
+            slots=node.slots if node.kind == "switch" else self._settings.collectives.host_slots,
+            cache_bytes=node.cache_bytes,
+            cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
+            virtual_scale=self._virtual_scale,
+        )
+        settings.receive_credit_bytes = receive_credit_bytes(self.topology, name)
+        least_pit_capacity = self._settings.transport.pit_capacity
+        links = len(self.topology.graph()[name])
+        settings.pit_capacity = pit_capacity(least_pit_capacity, links)
+        settings.evaluation_window = evaluation_window(least_pit_capacity, len(self.topology.nodes))
+        return settings, self.keys.signing(name, incarnation), self.keys.trusted(name)
+
+    def _install_jobs(self, switch: str) -> None:
+        incarnation = self._incarnations.get(switch, 0)
+        for job in self._jobs:
+            signing = self.keys.signing_of_job(job, switch, incarnation)
+            self.nodes[switch].install_job(job.prefix, job.weight, signing, self.keys.of_job(job))
+            for host in set(job.hosts) & set(self._faces[switch]):
+                self.nodes[switch].bind_face(self._faces[switch][host], job.prefix)
+
+    def set_admission(self, switch: str, prefix: str, hosts: Collection[str]) -> None:
+        """The links of ``hosts`` carry names of the pool of ``prefix``, beside their own jobs'.
+
+        Those of other hosts do not. Neighbours of ``switch`` alone are meant.
+        """
+        node = self.nodes[switch]
+        for peer, face in self._faces[switch].items():
+            if peer in hosts:
+                node.admit_face(face, prefix)
+            elif peer in self.topology.hosts:
+                node.dismiss_face(face, prefix)
+
+    def _connect(self, link: Link) -> None:
+        first, second = link.a.node, link.b.node
+        shapes = [self._shape(link, near, far) for near, far in ((first, second), (second, first))]
+        forth, back = self.native.connect(
+            self.nodes[first].index, self.nodes[second].index, *shapes
+        )
+        for near, far, number in ((first, second, forth), (second, first, back)):
+            self._directions[near, far] = number
+            self._faces[near][far] = len(self._faces[near])
+
+    def _shape(self, link: Link, source: str, to: str) -> _core.LinkShape:
+        # The kernel's queues mark nothing; what its token buckets have saved up passes at once.
+        kernel = self._like == "netns"
+        bucket = TokenBucket.for_link(link) if kernel else None
+        return _core.LinkShape(
+            _core.PortShape(
+                rate_bps=link.rate_bps,
+                delay_s=link.delay_s,
+                loss=link.loss,
+                queue_bytes=bucket.limit_bytes if bucket else link.queue_bytes,
+                mark_bytes=None if kernel else link.mark_threshold_bytes,
+                burst_bytes=bucket.burst_bytes if bucket else 0,
+                seed=self.number("link", source, to),
+            ),
+            jitter_s=link.jitter_s,
+            reorder=link.reorder,
+            reorder_delay_s=link.reorder_delay_s,
+            duplicate=link.duplicate,
+            corrupt=link.corrupt,
+        )
+
+    def number(self, *parts: str | int) -> int:
+        """A seed of 48 bits for what ``parts`` name."""
+        return int.from_bytes(self._digest(*parts)[:6], "big")
+
+    def _digest(self, *parts: str | int) -> bytes:
+        text = "/".join(str(part) for part in (self._seed, *parts))
+        return hashlib.sha256(text.encode()).digest()

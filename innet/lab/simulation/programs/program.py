@@ -1,0 +1,151 @@
+"""What all programs have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from innet.errors import WorkloadError
+from innet.lab.replay import ReferenceRates
+from innet.lab.replay.counts import BlockCounts
+from innet.lab.simulation.baselines.algorithms import is_baseline
+from innet.lab.simulation.baselines.tcp_group import TcpGroup
+from innet.lab.simulation.processors import Processors
+from innet.lab.simulation.programs.record import Record
+from innet.lab.simulation.simulation import Simulation
+from innet.lab.simulation.workload.model import Job
+from innet.topology import Topology
+
+_DEADLINE_BOUNDS = 15
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a program runs.
+
+    Attributes:
+        sim: the simulation.
+        processors: of its hosts.
+        algorithm: of groups whose job does not name one.
+        seed: of what is random in the program.
+    """
+
+    sim: Simulation
+    processors: Processors
+    algorithm: str
+    seed: int
+
+    def group(
+        self, hosts: Sequence[str], *, algorithm: str, name: str, timeout_s: float
+    ) -> Sequence[Any]:
+        """The communicator of each rank; a baseline's can do ``iallreduce`` and no more.
+
+        Raises:
+            PlanError: the algorithm is unknown or does not fit.
+        """
+        if is_baseline(algorithm):
+            return TcpGroup(algorithm, self.sim, hosts, timeout_s).ranks
+        return self.sim.group(hosts, algorithm=algorithm, name=name, timeout_s=timeout_s)
+
+
+class Program(ABC):
+    """A job at work.
+
+    Attributes:
+        name: of the job.
+        operation: what it does again and again, in words, such as ``training step``.
+        size_bytes: of each rank's tensor, or of all of them in an operation.
+        hosts: of its ranks.
+        algorithm: of its groups.
+        bound_s: what an operation takes at least; ``None`` when that is not known.
+        operations: how many there will be.
+        record: of its operations.
+    """
+
+    operation: str
+    size_bytes: int
+    bound_s: float | None
+
+    def __init__(self, job: Job, place: Place) -> None:
+        """
+        Raises:
+            WorkloadError: a host of the job is none of the topology's.
+        """
+        self.name = job.name
+        self.hosts = job_hosts(job, place.sim.topology)
+        self.algorithm = job.written.algorithm or place.algorithm
+        self.operations = job.written.warm_up + job.written.repetitions
+        self.record = Record(len(self.hosts), job.written.warm_up)
+        self.place = place
+        self._start_s = job.written.start
+        self._timeout_s: float | None = job.written.timeout
+
+    async def run(self) -> None:
+        """All ranks, from start to end.
+
+        Raises:
+            InnetError: that of the first rank that failed.
+        """
+        await asyncio.sleep(self._start_s)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for rank in range(len(self.hosts)):
+                    tasks.create_task(self.rank(rank))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    def require_only_allreduce(self, operations: Collection[str]) -> None:
+        """See to it that the algorithm can do what the job needs.
+
+        Raises:
+            WorkloadError: it is a baseline, and there is more than ``allreduce``.
+        """
+        others = sorted(set(operations) - {"allreduce"})
+        if others and is_baseline(self.algorithm):
+            raise WorkloadError(
+                f"job {self.name}: {self.algorithm} only does allreduce, and there is "
+                f"{', '.join(others)}; leave it out of --algorithm"
+            )
+
+    @abstractmethod
+    async def rank(self, rank: int) -> None:
+        """What one rank does."""
+
+    @property
+    def blocks(self) -> BlockCounts | None:
+        """Where blocks were found so far, in a replay of requests."""
+        return None
+
+    @property
+    def references(self) -> ReferenceRates | None:
+        """What one store finds in the same replay of requests."""
+        return None
+
+    @property
+    def timeout_s(self) -> float:
+        """Deadline of an operation: far above anything that still makes progress."""
+        if self._timeout_s is not None:
+            return self._timeout_s
+        usual_s = self.place.sim.settings.collectives.usual_timeout_s
+        return usual_s + _DEADLINE_BOUNDS * (self.bound_s or 0.0)
+
+
+def job_hosts(job: Job, topology: Topology) -> tuple[str, ...]:
+    """The hosts of the job's ranks.
+
+    Raises:
+        WorkloadError: one of them is none, or stands there twice.
+    """
+    hosts = tuple(job.written.hosts or topology.hosts)
+    for host in hosts:
+        if host not in topology.hosts:
+            raise WorkloadError(
+                f"job {job.name}: {host!r} is no host of {topology.name}; "
+                f"its hosts: {', '.join(topology.hosts)}"
+            )
+        if hosts.count(host) > 1:
+            raise WorkloadError(f"job {job.name}: {host} stands twice among its hosts")
+    return hosts

@@ -1,0 +1,337 @@
+"""A node's own answers on its control socket."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from innet._native import _core
+from innet.errors import ControlError, SecurityError
+from innet.node.announcer import Announcer
+from innet.node.control.protocol import JobMessage, PoolMessage, Registrations, RuleMessage, job_of
+from innet.node.control.server import ControlServer
+from innet.node.node_config import NodeConfig
+from innet.quantities import counted
+from innet.security.key import node_certificate_name
+from innet.telemetry.events import report
+
+if TYPE_CHECKING:  # a switch starts without plans and topologies
+    from innet.node.control.worker_reports import WorkerReport
+    from innet.plans import Plan
+    from innet.security.credential_packets import CredentialOpener
+    from innet.security.keys import NodeKeys
+
+
+class GroupListener(Protocol):
+    """Told what becomes of the groups that a node's process is in, by name and number."""
+
+    def on_group_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
+        """The group has failed; so has its ``rank``, if it is one that did."""
+
+    def on_group_over(self, group: str, number: int) -> None:
+        """Every rank has left the group: nobody needs anything of it any more."""
+
+    def worker_report(self) -> WorkerReport:
+        """Who this is, and what it is a member of: for a controller that has just begun."""
+
+    def pool_counters(self) -> list[dict[str, Any]]:
+        """What the process's pools of blocks have counted."""
+
+    def on_group_placed(
+        self, group: str, number: int, plans: Mapping[str, Plan], keys: str | None
+    ) -> None:
+        """The group's sums are made elsewhere from now on: its plans by name prefix.
+
+        ``keys`` are the credentials that this takes, if it takes other ones.
+        """
+
+
+class NodeAgent:
+    """A node's answers: who it is, its status, its rules, and what becomes of its groups."""
+
+    def __init__(
+        self,
+        node: _core.Node,
+        config: NodeConfig,
+        groups: GroupListener | None = None,
+        credentials: CredentialOpener | None = None,
+        announcer: Announcer | None = None,
+        keys: NodeKeys | None = None,
+    ) -> None:
+        """
+        Args:
+            node: whose answers they are.
+            config: of the node.
+            groups: of its process, if it is a worker.
+            credentials: opens what is sealed to this process.
+            announcer: tells the controller what programs serve here, until this is closed; without
+                one, nobody does.
+            keys: what a switch signs sums with.
+        """
+        self._node = node
+        self._config = config
+        self._groups = groups
+        self._credentials = credentials
+        self._announcer = announcer
+        self._keys = keys
+        self._network_routes_serial = 0
+        self._routes_lock = threading.Lock()  # a worker sets its own, too
+        self._routes = {route.node: route.face for route in config.routes}
+        self._ruled: set[str] = set()
+        self._pools: set[str] = set()
+        self._started_s = time.monotonic()
+        self._server = ControlServer(
+            config.control_socket,
+            {
+                "ping": self.ping,
+                "status": self.status,
+                "install_job": self.install_job,
+                "remove_job": self.remove_job,
+                "sealing_key": self.sealing_key,
+                "install_group_keys": self.install_group_keys,
+                "set_pools": self.set_pools,
+                "install_group": self.install_group,
+                "remove_group": self.remove_group,
+                "set_routes": self.set_routes,
+                "set_network_routes": self.set_network_routes,
+                "registered": self.registered,
+                "fail_group": self.fail_group,
+                "end_group": self.end_group,
+                "place_group": self.place_group,
+                "memberships": self.memberships,
+                "tap_packets": self.tap_packets,
+            },
+            who=config.node,
+        )
+
+    def ping(self) -> dict[str, Any]:
+        """Who answers, and the neighbours that it cannot exchange packets with."""
+        return {
+            "node": self._config.node,
+            "kind": self._config.kind,
+            "pid": os.getpid(),
+            "unheard": self._unheard(),
+        }
+
+    def _unheard(self) -> list[str]:
+        try:
+            silent = self._node.silent_faces()
+        except RuntimeError:
+            return []  # it has been stopped, and hears nobody
+        return [self._config.faces[face].peer for face in silent]
+
+    def status(self) -> dict[str, Any]:
+        """Faces, tables, counters, rules, queue depths and memory of the node."""
+        status: dict[str, Any] = dict(self._node.status())
+        for face, link in zip(self._config.faces, status["links"], strict=True):
+            link["peer"] = face.peer
+        times = os.times()
+        return {
+            **self.ping(),
+            "uptime_s": time.monotonic() - self._started_s,
+            "resident_bytes": _resident_bytes(),
+            "cpu_s": times.user + times.system,
+            "time_s": time.time(),
+            "slots": self._config.slots,
+            "pools": [] if self._groups is None else self._groups.pool_counters(),
+            "unannounced": {} if self._announcer is None else self._announcer.unannounced,
+            **status,
+        }
+
+    def install_job(self, **document: Any) -> None:
+        """Serve a job (see :class:`JobMessage`), or give it another weight."""
+        job = JobMessage.model_validate(document)
+        self._node.install_job(
+            job.prefix,
+            job.weight,
+            job.keys.signing_key() or self._own_key_in(job_of(job.prefix)),
+            job.keys.trusted_keys(),
+        )
+        for index, face in enumerate(self._config.faces):
+            if face.peer in job.hosts:
+                self._node.bind_face(index, job.prefix)
+                if job.admits_others:
+                    self._node.admit_face(index, None)
+
+    def _own_key_in(self, job: str) -> _core.SigningKey | None:
+        """What this node signs a job's sums with that have no key of their own."""
+        if self._keys is None:
+            return None
+        return self._keys.signing_key_as(node_certificate_name(self._config.node, job))
+
+    def remove_job(self, prefix: str) -> None:
+        """Take the job's rules, slots, pending Interests, cached Data and keys away."""
+        self._node.remove_job(prefix)
+        for group in [group for group in self._ruled if group.startswith(f"{prefix}/")]:
+            self._report_removed(group)
+
+    def sealing_key(self) -> str | None:
+        """What this process can be sealed secrets to, hexadecimal; ``None``: to nothing."""
+        return None if self._credentials is None else self._credentials.public
+
+    def install_group_keys(self, packet: str) -> None:
+        """Sign and verify a group's names with the credentials in a packet (hexadecimal).
+
+        Raises:
+            SecurityError: it is not for this process, or not signed by the run's authority.
+        """
+        if self._credentials is None:
+            raise SecurityError(f"{self._config.node} has no key to open credentials with")
+        self._credentials.open(bytes.fromhex(packet)).install(self._node)
+
+    def set_pools(self, pools: list[dict[str, Any]]) -> None:
+        """Serve these pools of blocks (see :class:`PoolMessage`), and none else."""
+        wanted = [PoolMessage.model_validate(document) for document in pools]
+        for prefix in self._pools.difference(pool.prefix for pool in wanted):
+            self._node.remove_job(prefix)
+            self._pools.remove(prefix)
+        for pool in wanted:
+            self._node.install_job(pool.prefix, pool.weight, None, [pool.key.native()])
+            self._pools.add(pool.prefix)
+            for index, face in enumerate(self._config.faces):
+                if face.peer in pool.hosts:
+                    self._node.admit_face(index, pool.prefix)
+                elif face.peer_kind == "host":
+                    self._node.dismiss_face(index, pool.prefix)
+
+    def install_group(self, group: str, rules: list[dict[str, Any]]) -> int:
+        """Install the rules of ``group`` (a name prefix); how many there were."""
+        for document in rules:
+            rule = RuleMessage.model_validate(document)
+            operands = [(interval, f"/n/{node}") for interval, node in rule.operands]
+            self._node.install_rule(group, rule.interval, operands, rule.primary)
+        count = counted(len(rules), "rule")
+        what = f"{count} of {group} on {self._config.node}"
+        self._ruled.add(group)
+        report("rules_installed", what, group=group, rules=len(rules), job=job_of(group))
+        return len(rules)
+
+    def remove_group(self, group: str) -> None:
+        """Take the rules of ``group`` away and free its slots."""
+        self._node.remove_group(group)
+        if group in self._ruled:
+            self._report_removed(group)
+
+    def set_routes(self, routes: dict[str, int]) -> None:
+        """The face towards every node that can be reached; all other routes go.
+
+        Raises:
+            ControlError: there is no such face; the routes stay as they are.
+        """
+        self._require_faces(routes.values())
+        with self._routes_lock:
+            before, self._routes = self._routes, dict(routes)
+            for node, face in routes.items():
+                if before.get(node) != face:
+                    self._node.add_route(f"/n/{node}", face)
+            for node, face in before.items():
+                if routes.get(node) != face:
+                    self._node.remove_route(f"/n/{node}", face)
+
+    def set_network_routes(
+        self, served: list[tuple[list[str], list[tuple[int, int]]]], anew: bool, serial: int
+    ) -> None:
+        """Where programs of other nodes serve prefixes: each with its faces and their costs.
+
+        Args:
+            served: prefixes that have the same next hops, with these; with none, they are served
+                nowhere else any more.
+            anew: whatever is not told now is served nowhere else.
+            serial: what has a lower one than was heard before is late, and means nothing any more.
+
+        Raises:
+            ControlError: there is no such face; the routes stay as they are.
+        """
+        self._require_faces(face for _, hops in served for face, _ in hops)
+        if serial > self._network_routes_serial:
+            self._network_routes_serial = serial
+            self._node.set_network_routes(served, anew)
+
+    def registered(self) -> dict[str, Any]:
+        """What programs serve here, for a controller that has just begun."""
+        if self._announcer is None:
+            return Registrations(version=0, prefixes=()).model_dump()
+        return self._announcer.registered.model_dump()
+
+    def _require_faces(self, routed: Iterable[int]) -> None:
+        faces = range(len(self._config.faces))
+        wrong = sorted({face for face in routed if face not in faces})
+        if wrong:
+            raise ControlError(
+                f"there are faces 0 to {len(faces) - 1}, and routes were given to others: {wrong}. "
+                f"No route was changed; `innet status --node {self._config.node}` shows them."
+            )
+
+    def _report_removed(self, group: str) -> None:
+        self._ruled.discard(group)
+        what = f"rules of {group} on {self._config.node}"
+        report("rules_removed", what, group=group, job=job_of(group))
+
+    def tap_packets(self, path: str, faces: list[int]) -> None:
+        """Copy packets of these faces to who listens at a Unix socket, until that is closed.
+
+        Raises:
+            ControlError: nobody listens there.
+        """
+        try:
+            self._node.add_tap(path, faces)
+        except RuntimeError as error:
+            raise ControlError(
+                f"{self._config.node} cannot copy its packets: {error}. Does the capture still run?"
+            ) from error
+
+    def fail_group(self, group: str, number: int, why: str, rank: int | None) -> None:
+        """End what this node's application has under way in a group: it has failed."""
+        if self._groups is not None:
+            self._groups.on_group_failed(group, number, why, rank)
+
+    def end_group(self, group: str, number: int) -> None:
+        """Free what this node keeps for a group that all have left."""
+        if self._groups is not None:
+            self._groups.on_group_over(group, number)
+
+    def memberships(self) -> dict[str, Any]:
+        """The worker of this node, and the groups and pools it is in.
+
+        Raises:
+            ControlError: no worker lives here.
+        """
+        if self._groups is None:
+            raise ControlError(f"{self._config.node} is a switch and in no group")
+        return self._groups.worker_report().model_dump()
+
+    def place_group(
+        self,
+        group: str,
+        number: int,
+        plans: dict[str, dict[str, Any]],
+        keys: str | None = None,
+    ) -> None:
+        """Ask elsewhere for the sums of a group: its plans have another placement."""
+        if self._groups is not None:
+            from innet.plans import Plan
+
+            placed = {prefix: Plan.from_dict(plan) for prefix, plan in plans.items()}
+            self._groups.on_group_placed(group, number, placed, keys)
+
+    def close(self) -> None:
+        """Stop answering."""
+        if self._announcer is not None:
+            self._announcer.close()
+        self._server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _resident_bytes() -> int:
+    """Memory of this process, see proc_pid_statm(5)."""
+    resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return resident_pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,150 @@
+"""Tells the controller of the prefixes that NDN programs serve at a node."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from innet._native import _core
+from innet.errors import ControlError
+from innet.node.control.protocol import MAX_ANNOUNCED_PREFIXES, Registrations
+from innet.node.node_config import NodeConfig
+
+if TYPE_CHECKING:
+    from innet.node.control.controller_socket import ControllerClient
+
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 2.0
+"""Between two announcements of a program that never stops to register and unregister."""
+_ANSWER_TIMEOUT_S = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class Announcer:
+    """Watches what is registered at a node of a run, from a thread of its own.
+
+    The first change is told at once. While changes go on, what has come meanwhile is told together
+    after a pause, each twice as long as the one before. Nobody is told before the first change: a
+    node that no program uses costs nothing.
+    """
+
+    def __init__(self, node: _core.Node, config: NodeConfig, incarnation: int = 0) -> None:
+        """``incarnation``: of a host's process, as the controller gave it.
+
+        Raises:
+            OSError: the process has too few descriptors left.
+        """
+        self._node = node
+        self._config = config
+        self._incarnation = incarnation
+        self._lock = threading.Lock()
+        self._registered = Registrations(version=0, prefixes=())
+        self._unannounced: dict[str, str] = {}
+        self._changed = os.eventfd(0, os.EFD_CLOEXEC)
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC)
+        node.notify_registrations(self._changed)
+        self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
+        self._thread.start()
+
+    @property
+    def registered(self) -> Registrations:
+        """What the controller was told last, or is being told."""
+        with self._lock:
+            return self._registered
+
+    @property
+    def unannounced(self) -> dict[str, str]:
+        """The prefixes that only this node knows of, and why."""
+        with self._lock:
+            return dict(self._unannounced)
+
+    def close(self) -> None:
+        """Stop watching. Safe to call twice."""
+        if self._thread.is_alive():
+            os.eventfd_write(self._stop, 1)
+            self._thread.join()
+            os.close(self._changed)
+            os.close(self._stop)
+
+    def _run(self) -> None:
+        if self._wait(None, self._changed):
+            with self._connect() as controller, suppress(RuntimeError):  # the node was stopped
+                self._tell_changes(controller)
+
+    def _connect(self) -> ControllerClient:
+        # Later than at the start: most switches of most runs never need it.
+        from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
+
+        return ControllerClient(self._config.run_dir / CONTROLLER_SOCKET_NAME)
+
+    def _tell_changes(self, controller: ControllerClient) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while self._wait(None, self._changed):
+            self._take()
+            while not self._announce(controller):
+                if not self._wait(_LONGEST_PAUSE_S):
+                    return
+            if not self._wait(pause_s):
+                return
+            goes_on = self._is_readable(self._changed)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if goes_on else _FIRST_PAUSE_S
+
+    def _take(self) -> None:
+        os.eventfd_read(self._changed)
+        prefixes, number = self._node.take_registrations(MAX_ANNOUNCED_PREFIXES)
+        if number > MAX_ANNOUNCED_PREFIXES:
+            _log.warning(
+                "programs serve %d prefixes at %s; only the first %d of them, by the order of "
+                "names, are announced. Let them register shorter ones",
+                number,
+                self._config.node,
+                MAX_ANNOUNCED_PREFIXES,
+            )
+        with self._lock:
+            version = self._registered.version + 1
+            self._registered = Registrations(version=version, prefixes=tuple(prefixes))
+
+    def _announce(self, controller: ControllerClient) -> bool:
+        """Whether the controller has heard what is registered."""
+        try:
+            apart: dict[str, str] = controller.ask(
+                "announce",
+                timeout_s=_ANSWER_TIMEOUT_S,
+                give_up=lambda: self._is_readable(self._stop),
+                node=self._config.node,
+                incarnation=self._incarnation,
+                **self.registered.model_dump(),
+            )
+        except ControlError as error:
+            _log.info("the controller does not hear what %s serves: %s", self._config.node, error)
+            return False
+        self._note_unannounced(apart)
+        return True
+
+    def _note_unannounced(self, apart: dict[str, str]) -> None:
+        with self._lock:
+            before, self._unannounced = self._unannounced, apart
+        for prefix, why in apart.items():
+            if prefix not in before:
+                _log.warning("only %s knows that %s is served: %s", self._config.node, prefix, why)
+
+    def _wait(self, timeout_s: float | None, event_fd: int | None = None) -> bool:
+        """Until an event, or for some time; False when this is to end."""
+        awaited = [self._stop] if event_fd is None else [self._stop, event_fd]
+        self._poll(awaited, timeout_s)
+        return not self._is_readable(self._stop)
+
+    def _is_readable(self, event_fd: int) -> bool:
+        return bool(self._poll([event_fd], 0.0))
+
+    @staticmethod
+    def _poll(event_fds: list[int], timeout_s: float | None) -> list[Any]:
+        poller = select.poll()  # needs no descriptor of its own
+        for event_fd in event_fds:
+            poller.register(event_fd, select.POLLIN)
+        return poller.poll(None if timeout_s is None else 1000 * timeout_s)

@@ -1,0 +1,174 @@
+"""The configuration file of one node process.
+
+``innet.cluster.emulation.Network`` writes one as JSON for each node of a run; the node
+process (a switch, or the library inside a worker) reads it with :meth:`NodeConfig.load`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from innet.errors import EmulationError
+
+Mode = Literal["local", "netns"]
+"""How a run realises its links: loopback and the emulator's port model, or kernel namespaces."""
+
+RUN_ID_VARIABLE = "INNET_RUN_ID"
+"""Environment variable of every process of a run; clean-up finds strays by it."""
+NODE_VARIABLE = "INNET_NODE"
+"""Environment variable with the name of the node that a process runs on."""
+NODE_CONFIG_VARIABLE = "INNET_NODE_CONFIG"
+"""Environment variable with the path of the node's configuration file."""
+
+IP_UDP_HEADER_BYTES = 28
+"""IPv4 header without options and UDP header: what a link's MTU loses to them."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LinkShape(_Model):
+    """What the emulator's own link model must do on one egress; the kernel does the rest.
+
+    In ``local`` mode this is the whole link. In ``netns`` mode the kernel limits the rate and
+    bounds the queue, so ``rate_bps`` and ``mark_bytes`` are ``None`` and ``queue_bytes`` is 0;
+    a link that jitters, reorders, duplicates or corrupts packets has no such mode.
+    """
+
+    rate_bps: float | None = Field(gt=0, description="bits per second; None: not limited here")
+    delay_s: float = Field(ge=0, description="one-way propagation delay in seconds")
+    loss: float = Field(ge=0, le=1, description="probability that a packet is lost")
+    queue_bytes: int = Field(ge=0, description="drop-tail bound of the queue; 0: no queue here")
+    mark_bytes: int | None = Field(ge=0, description="queue depth that marks congestion; None: off")
+    jitter_s: float = Field(default=0, ge=0, description="random delay on top, in seconds")
+    reorder: float = Field(default=0, ge=0, le=1, description="probability of being held up")
+    reorder_delay_s: float = Field(default=0, ge=0, description="for how long, in seconds")
+    duplicate: float = Field(default=0, ge=0, le=1, description="probability of arriving twice")
+    corrupt: float = Field(default=0, ge=0, le=1, description="probability that bits are flipped")
+
+    @property
+    def impaired(self) -> bool:
+        """Whether more happens to packets than being queued, delayed and lost."""
+        return any((self.jitter_s, self.reorder, self.duplicate, self.corrupt))
+
+    @property
+    def shaped(self) -> bool:
+        """Whether anything happens to packets here at all."""
+        return self.rate_bps is not None or bool(self.delay_s or self.loss) or self.impaired
+
+
+class UdpChannel(_Model):
+    """A UDP socket, bound to the local address and connected to the peer, that the node opens."""
+
+    local_address: str
+    local_port: int = Field(ge=1, le=65535)
+    peer_address: str
+    peer_port: int = Field(ge=1, le=65535)
+
+    @property
+    def fds(self) -> tuple[()]:
+        """The inherited descriptors: none."""
+        return ()
+
+
+class SocketChannel(_Model):
+    """One of two Unix datagram sockets that are connected to each other and have no addresses."""
+
+    fd: int = Field(description="inherited descriptor of the socket")
+    inode: int = Field(description="the socket's, by which its descriptor is recognised")
+
+    @property
+    def fds(self) -> tuple[int]:
+        """The inherited descriptors."""
+        return (self.fd,)
+
+
+class SharedMemoryChannel(_Model):
+    """Memory that the processes at both ends of a link share; all descriptors are inherited."""
+
+    name: str = Field(description="the memory's, by which its descriptor is recognised")
+    end: Literal[0, 1] = Field(description="which of the two ends this one is")
+    memory_fd: int
+    own_event_fd: int = Field(description="eventfd that this end waits for")
+    peer_event_fd: int = Field(description="eventfd that the other one waits for")
+
+    @property
+    def fds(self) -> tuple[int, int, int]:
+        """The inherited descriptors."""
+        return self.memory_fd, self.own_event_fd, self.peer_event_fd
+
+
+class FaceConfig(_Model):
+    """One end of a link."""
+
+    peer: str = Field(description="name of the neighbouring node")
+    peer_kind: Literal["host", "switch"]
+    channel: UdpChannel | SocketChannel | SharedMemoryChannel = Field(
+        description="what carries the packets"
+    )
+    mtu_bytes: int = Field(
+        gt=0, description="largest UDP payload: the link's MTU less the IPv4 and UDP headers"
+    )
+    queue_bytes: int = Field(
+        gt=0, description="the link's egress queue, whether the kernel or the port model keeps it"
+    )
+    shape: LinkShape
+
+
+class RouteConfig(_Model):
+    """The next hop towards one other node, whose name prefix is ``/n/<node>``."""
+
+    node: str
+    face: int = Field(ge=0, description="index into NodeConfig.faces")
+
+
+class NodeConfig(_Model):
+    """Everything that a node process needs to know to start."""
+
+    run_id: str
+    node: str
+    kind: Literal["host", "switch"]
+    mode: Mode
+    run_dir: Path
+    faces: tuple[FaceConfig, ...]
+    routes: tuple[RouteConfig, ...] = Field(description="one for every other node")
+    slots: int = Field(
+        ge=0,
+        description="aggregation memory of a switch, in segments being summed at once; 0 for a "
+        "host, whose own is a setting",
+    )
+    cache_bytes: int = Field(ge=0, description="size of the content store")
+    cache_policy: str
+    receive_credit_bytes: int = Field(
+        default=0, ge=0, description="bytes of answers that a host waits for at once; 0: no limit"
+    )
+    control_socket: Path = Field(description="Unix socket path that the node answers control on")
+    ndn_socket: Path = Field(description="Unix socket path that NDN programs connect to")
+    seed: int = Field(ge=0, description="seeds everything random in the node's port model")
+    ip_address: str | None = Field(
+        description="a host's IPv4 address for foreign programs in netns mode; None otherwise"
+    )
+
+    @classmethod
+    def load(cls, path: Path) -> NodeConfig:
+        """Read the configuration file at ``path``.
+
+        Raises:
+            EmulationError: the file cannot be read or is not a node configuration.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise EmulationError(
+                f"cannot read the node configuration {path}: {error.strerror}. "
+                "Has the run ended? `innet status` lists the live ones."
+            ) from error
+        except ValidationError as error:
+            raise EmulationError(
+                f"{path} is not a node configuration of this version of innet: {error}. "
+                "Start the run again with `innet up`."
+            ) from error

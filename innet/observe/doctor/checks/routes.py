@@ -1,0 +1,58 @@
+"""Nodes that do not know the way to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from innet.observe.doctor.finding import Finding
+from innet.observe.doctor.observation import NodePair, Observation
+from innet.quantities import counted
+
+
+class MissingRoute:
+    """A node without a route to another, or that refused Interests as NoRoute meanwhile."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each node that cannot reach some others, or some names."""
+        reachable = [n for n in seen.topology.nodes if n not in _dead_switches(seen)]
+        for node in seen.nodes():
+            known = {prefix for prefix, _face, _cost in node.after["routes"]}
+            unknown = [n for n in reachable if n != node.name and f"/n/{n}" not in known]
+            refused = node.grown("node", "no_route")
+            if unknown:
+                yield self._finding(
+                    node.name,
+                    f"{node.name} has no route to {', '.join(unknown)}{_refusals(node)}.",
+                    cause="nodes",
+                    severity=len(unknown),
+                )
+            elif refused:
+                yield self._finding(
+                    node.name,
+                    f"{node.name} refused {refused} Interests within {node.span_s:.1f} s: it has "
+                    f"no route to {node.after['last_unroutable']}.",
+                    cause="names",
+                    severity=refused,
+                )
+
+    @staticmethod
+    def _finding(node: str, problem: str, *, cause: str, severity: float) -> Finding:
+        return Finding(
+            check="missing_route",
+            subject=node,
+            problem=problem,
+            remedy=f"`innet status --node {node}` shows its routes. Routes follow the topology and "
+            "the switches that live; a name outside of the run's needs a route of its own.",
+            cause=cause,
+            severity=severity,
+        )
+
+
+def _refusals(node: NodePair) -> str:
+    count = int(node.after["node"]["no_route"])
+    return f"; it has refused {counted(count, 'Interest')} for want of one" if count else ""
+
+
+def _dead_switches(seen: Observation) -> set[str]:
+    """Nobody can have a route to what is gone."""
+    return {switch for switch in seen.topology.switches if switch not in seen.after.processes}

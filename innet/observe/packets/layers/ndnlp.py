@@ -1,0 +1,199 @@
+"""Link packets (NDNLPv2), with innet's Hold and Hello."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from innet import tlv_numbers as numbers
+from innet.observe.packets.layers.elements import (
+    BytesElement,
+    FlagElement,
+    NestedElement,
+    NumberElement,
+    known,
+)
+from innet.observe.packets.layers.network import Data, Interest, Ndn, NetworkPacket
+from innet.tlv_numbers import TlvType
+
+
+class Sequence(BytesElement):
+    """Number of a fragment, 8 bytes."""
+
+    name = "Sequence"
+    tlv_type = TlvType.SEQUENCE
+
+
+class FragIndex(NumberElement):
+    """Which piece of the packet this is, from 0."""
+
+    name = "FragIndex"
+    tlv_type = TlvType.FRAG_INDEX
+
+
+class FragCount(NumberElement):
+    """In how many pieces the packet is."""
+
+    name = "FragCount"
+    tlv_type = TlvType.FRAG_COUNT
+
+
+class HopCount(NumberElement):
+    """Hops that the packet has taken."""
+
+    name = "HopCount"
+    tlv_type = TlvType.HOP_COUNT
+
+
+class PitToken(BytesElement):
+    """What the neighbour wants to see again on the answer."""
+
+    name = "PitToken"
+    tlv_type = TlvType.PIT_TOKEN
+
+
+class NackReason(NumberElement):
+    """Why an Interest is refused."""
+
+    name = "NackReason"
+    tlv_type = TlvType.NACK_REASON
+    meanings: ClassVar = numbers.NACK_REASONS
+
+
+class Nack(NestedElement):
+    """The Interest in the fragment is refused."""
+
+    name = "Nack"
+    tlv_type = TlvType.NACK
+    children: ClassVar = known(NackReason)
+
+
+class IncomingFaceId(NumberElement):
+    """Where a forwarder had the packet from."""
+
+    name = "IncomingFaceId"
+    tlv_type = TlvType.INCOMING_FACE_ID
+
+
+class NextHopFaceId(NumberElement):
+    """Where a forwarder shall send the Interest."""
+
+    name = "NextHopFaceId"
+    tlv_type = TlvType.NEXT_HOP_FACE_ID
+
+
+class CachePolicyType(NumberElement):
+    """1: not to be cached."""
+
+    name = "CachePolicyType"
+    tlv_type = TlvType.CACHE_POLICY_TYPE
+
+
+class CachePolicy(NestedElement):
+    """What a forwarder's cache shall do with the Data."""
+
+    name = "CachePolicy"
+    tlv_type = TlvType.CACHE_POLICY
+    children: ClassVar = known(CachePolicyType)
+
+
+class CongestionMark(NumberElement):
+    """Not 0: a queue on the way is long."""
+
+    name = "CongestionMark"
+    tlv_type = TlvType.CONGESTION_MARK
+
+
+class Ack(BytesElement):
+    """A TxSequence that has arrived."""
+
+    name = "Ack"
+    tlv_type = TlvType.ACK
+
+
+class TxSequence(BytesElement):
+    """Number of a packet to be acknowledged."""
+
+    name = "TxSequence"
+    tlv_type = TlvType.TX_SEQUENCE
+
+
+class NonDiscovery(FlagElement):
+    """The Interest does not look for new routes."""
+
+    name = "NonDiscovery"
+    tlv_type = TlvType.NON_DISCOVERY
+
+
+class PrefixAnnouncement(NestedElement):
+    """A Data that announces a prefix."""
+
+    name = "PrefixAnnouncement"
+    tlv_type = TlvType.PREFIX_ANNOUNCEMENT
+    children: ClassVar = known(Data)
+
+
+class Hold(BytesElement):
+    """innet: the Interest in the fragment has arrived, and this rank has not published yet."""
+
+    name = "Hold"
+    tlv_type = TlvType.HOLD
+
+    def show_line(self) -> str:
+        return f"Hold for {self.value_bytes().decode(errors='backslashreplace')}"
+
+
+class Hello(NumberElement):
+    """innet: I am here. 1: and I hear you."""
+
+    name = "Hello"
+    tlv_type = TlvType.HELLO
+
+
+class Fragment(NestedElement):
+    """An Interest or Data, or a piece of one."""
+
+    name = "Fragment"
+    tlv_type = TlvType.FRAGMENT
+    children: ClassVar = known(Interest, Data)
+
+
+class LpPacket(NetworkPacket):
+    """What travels hop by hop beside an Interest or Data."""
+
+    name = "LpPacket"
+    tlv_type = TlvType.LP_PACKET
+    children: ClassVar = known(
+        Fragment,
+        Sequence,
+        FragIndex,
+        FragCount,
+        HopCount,
+        PitToken,
+        Nack,
+        IncomingFaceId,
+        NextHopFaceId,
+        CachePolicy,
+        CongestionMark,
+        Ack,
+        TxSequence,
+        NonDiscovery,
+        PrefixAnnouncement,
+        Hold,
+        Hello,
+    )
+
+    @property
+    def packet(self) -> NetworkPacket | None:
+        """The Interest or Data in it; ``None`` for an idle packet or a piece."""
+        fragment = self.element(Fragment)
+        found = () if fragment is None else fragment.elements
+        return found[0] if found and isinstance(found[0], NetworkPacket) else None
+
+    @property
+    def uri(self) -> str:
+        """The name of the packet in it as text; empty when it has none."""
+        packet = self.packet
+        return "" if packet is None else packet.uri
+
+
+Ndn.known_packets[TlvType.LP_PACKET] = LpPacket

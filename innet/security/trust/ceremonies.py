@@ -1,0 +1,199 @@
+"""What people do with keys: make, certify, revoke and carry them, each in one step.
+
+The clock is given from outside (``now``, in UTC); nothing here prints.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from innet.errors import SecurityError
+from innet.security.trust import tlv
+from innet.security.trust.certificate import Certificate, Validity, packet_of, text_of
+from innet.security.trust.key_store import KeyStore, StoredKey, new_key_id
+from innet.security.trust.keys import KeyKind, PrivateKey
+from innet.security.trust.names import is_certificate_name, name_of, new_key_name, uri_of
+from innet.security.trust.revocation import Revocation
+from innet.security.trust.safe_bag import SafeBag
+from innet.security.trust.signed_data import SignedData
+from innet.tlv_numbers import TlvType
+
+
+def make_key(
+    store: KeyStore,
+    identity: str,
+    now: datetime,
+    lifetime: timedelta,
+    *,
+    kind: KeyKind = "ed25519",
+    key_id: str | None = None,
+    passphrase: str | None = None,
+) -> Certificate:
+    """Make a key in ``store``; its certificate by itself.
+
+    That certificate is the anchor of those who trust it, and a request to whoever issues.
+
+    Raises:
+        SecurityError: there is a key of that name, or the identity can have none.
+    """
+    name = new_key_name(name_of(identity), key_id or new_key_id())
+    key = PrivateKey.generate(kind)
+    store.add(name, key, passphrase)
+    validity = Validity(now, now + lifetime)
+    certificate = Certificate.self_signed(name, key, validity, version=version_at(now))
+    store.add_certificate(certificate)
+    return certificate
+
+
+def issue(
+    store: KeyStore,
+    request: Certificate,
+    issuer: StoredKey,
+    now: datetime,
+    lifetime: timedelta,
+    *,
+    issuer_id: str,
+    passphrase: str | None = None,
+) -> Certificate:
+    """Certify the key of ``request`` with a key of ``store``; it is kept there as well.
+
+    A certificate ends no later than its issuer's, since nobody would believe it afterwards.
+
+    Raises:
+        SecurityError: the request is not signed by its own key, the issuer has no certificate that
+            counts now, or its private key is not here.
+    """
+    if request.is_self_signed and not request.has_own_signature:
+        raise SecurityError(
+            f"the request {uri_of(request.name)} is not signed by its own key: whoever sent it "
+            "need not have that key"
+        )
+    own = _valid_certificate(issuer, now)
+    end = min(now + lifetime, own.validity.not_after)
+    certificate = Certificate.issue(
+        request.key,
+        request.public_key,
+        Validity(now, end),
+        version=version_at(now),
+        issuer=store.private_key(issuer.name, passphrase),
+        issuer_locator=own.name,
+        issuer_id=issuer_id,
+    )
+    store.add_certificate(certificate)
+    return certificate
+
+
+def revoke(
+    store: KeyStore,
+    certificate: Certificate,
+    by: StoredKey,
+    now: datetime,
+    reason: str,
+    passphrase: str | None = None,
+) -> Revocation:
+    """Revoke a certificate with its own key or its issuer's; the record is kept in ``store``.
+
+    Raises:
+        SecurityError: ``by`` is neither, or its private key is not here.
+    """
+    signer = store.private_key(by.name, passphrase)
+    record = Revocation.of(certificate, signer, by.name, time=now, reason=reason)
+    store.add_revocation(record)
+    return record
+
+
+def export_private(
+    store: KeyStore, certificate: Certificate, passphrase: str, own: str | None
+) -> SafeBag:
+    """The safe bag of a certificate's key, encrypted with ``passphrase``.
+
+    ``own`` is the passphrase that the store has it under.
+
+    Raises:
+        SecurityError: the key is not here, or a passphrase is missing or wrong.
+    """
+    return SafeBag.seal(certificate, store.private_key(certificate.key, own), passphrase)
+
+
+def import_text(
+    store: KeyStore, text: bytes, passphrase: str | None, own: str | None
+) -> Certificate | Revocation | SafeBag:
+    """Keep what a file holds: a certificate, a safe bag, or a revocation.
+
+    Args:
+        store: where.
+        text: the file, in base64 or bare.
+        passphrase: of the safe bag.
+        own: under which the store shall have its key; ``None``: not encrypted.
+
+    Raises:
+        SecurityError: the file holds something else, or the passphrase is wrong.
+    """
+    if is_safe_bag(text):
+        bag = SafeBag.from_text(text)
+        store.add(bag.certificate.key, bag.open(passphrase or ""), own)
+        store.add_certificate(bag.certificate)
+        return bag
+    data = SignedData.parse(packet_of(text, TlvType.DATA, "certificate, safe bag or revocation"))
+    if is_certificate_name(data.name):
+        certificate = Certificate.from_data(data)
+        store.add_certificate(certificate)
+        return certificate
+    record = Revocation.from_data(data)
+    store.add_revocation(record)
+    return record
+
+
+def is_safe_bag(text: bytes) -> bool:
+    """Whether a file holds a safe bag, which needs a passphrase."""
+    try:
+        packet_of(text, tlv.SAFE_BAG, "safe bag")
+    except SecurityError:
+        return False
+    return True
+
+
+def read_file(path: Path) -> bytes:
+    """What a file holds.
+
+    Raises:
+        SecurityError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SecurityError(f"cannot read {path}: {error.strerror}") from error
+
+
+def load_certificate(path: Path) -> Certificate:
+    """The certificate in a file, in base64 or bare.
+
+    Raises:
+        SecurityError: it cannot be read, or is none.
+    """
+    try:
+        return Certificate.from_text(read_file(path))
+    except SecurityError as error:
+        raise SecurityError(f"{path}: {error}") from error
+
+
+def version_at(now: datetime) -> int:
+    """The version of what is made at ``now``: milliseconds since 1970."""
+    return int(now.timestamp() * 1000)
+
+
+def record_text(record: Revocation) -> str:
+    """A revocation as a file: base64 in lines."""
+    return text_of(record.data.wire)
+
+
+def _valid_certificate(key: StoredKey, now: datetime) -> Certificate:
+    valid = [c for c in key.certificates if c.validity.covers(now)]
+    issued: list[Certificate] = [c for c in valid if not c.is_self_signed]
+    if not valid:
+        whys = "; ".join(f"{uri_of(c.name)} {c.describe_period(now)}" for c in key.certificates)
+        raise SecurityError(
+            f"{uri_of(key.name)} has no certificate that counts now ({whys or 'none at all'})"
+        )
+    return (issued or valid)[0]

@@ -1,0 +1,257 @@
+"""NDN certificates v2: a public key, whose it is, from when until when, signed by an issuer.
+
+Source: NDN Certificate Format Version 2.0. The name is ``/<identity>/KEY/<id>/<issuer>/<version>``,
+the Content an X.509 SubjectPublicKeyInfo, and SignatureInfo has a ValidityPeriod.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from innet.errors import SecurityError
+from innet.security.trust import tlv
+from innet.security.trust.keys import PrivateKey, PublicKey
+from innet.security.trust.names import (
+    SELF,
+    Name,
+    certificate_name,
+    identity_of,
+    is_certificate_name,
+    key_of,
+    uri_of,
+)
+from innet.security.trust.signed_data import CONTENT_TYPE_KEY, SignedData
+from innet.tlv_numbers import TlvType
+
+_TIME_FORMAT = "%Y%m%dT%H%M%S"
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Validity:
+    """From when until when a certificate counts, both inclusive, in UTC."""
+
+    not_before: datetime
+    not_after: datetime
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            SecurityError: the period ends before it begins.
+        """
+        if self.not_after < self.not_before:
+            raise SecurityError(
+                f"a validity period from {self.not_before:%Y-%m-%d %H:%M:%S} to "
+                f"{self.not_after:%Y-%m-%d %H:%M:%S} ends before it begins"
+            )
+
+    def covers(self, time: datetime) -> bool:
+        """Whether a certificate counts at ``time``."""
+        return self.not_before <= time <= self.not_after
+
+    def encode(self) -> bytes:
+        """The ValidityPeriod element."""
+        return tlv.encode(
+            TlvType.VALIDITY_PERIOD,
+            tlv.encode(TlvType.NOT_BEFORE, _encode_time(self.not_before)),
+            tlv.encode(TlvType.NOT_AFTER, _encode_time(self.not_after)),
+        )
+
+    @classmethod
+    def decode(cls, value: bytes) -> Validity:
+        """The period that a ValidityPeriod's value is.
+
+        Raises:
+            SecurityError: it is malformed.
+        """
+        times = {block.type: block.value for block in tlv.decode(value)}
+        if not {TlvType.NOT_BEFORE, TlvType.NOT_AFTER} <= times.keys():
+            raise SecurityError("a certificate's validity period has no beginning or no end")
+        return cls(_decode_time(times[TlvType.NOT_BEFORE]), _decode_time(times[TlvType.NOT_AFTER]))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate, not yet judged: :class:`innet.security.trust.Validator` does that.
+
+    Attributes:
+        data: the Data packet that it is.
+        validity: from when until when it counts.
+        public_key: whose it tells.
+
+    Example:
+        >>> key = PrivateKey.generate()
+        >>> validity = Validity(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+        >>> made = Certificate.self_signed(name_of("/alice/KEY/1"), key, validity, version=7)
+        >>> uri_of(Certificate.parse(made.wire).name)
+        '/alice/KEY/1/self/v=7'
+    """
+
+    data: SignedData
+    validity: Validity
+    public_key: PublicKey = field(repr=False)
+
+    @classmethod
+    def parse(cls, wire: bytes) -> Certificate:
+        """The certificate that these bytes are.
+
+        Raises:
+            SecurityError: they are none; the message says why.
+        """
+        return cls.from_data(SignedData.parse(wire))
+
+    @classmethod
+    def from_data(cls, data: SignedData) -> Certificate:
+        """The certificate that a packet is.
+
+        Raises:
+            SecurityError: it is none; the message says why.
+        """
+        if not is_certificate_name(data.name):
+            raise SecurityError(
+                f"{uri_of(data.name)} is no certificate: its name would end with "
+                "KEY/<id>/<issuer>/<version>"
+            )
+        if data.content_type != CONTENT_TYPE_KEY:
+            raise SecurityError(f"{uri_of(data.name)} holds no key: its ContentType is another one")
+        period = data.signature_info.get(TlvType.VALIDITY_PERIOD)
+        if period is None:
+            raise SecurityError(f"certificate {uri_of(data.name)} has no validity period")
+        return cls(data, Validity.decode(period), PublicKey.from_spki(data.content))
+
+    @classmethod
+    def issue(
+        cls,
+        key: Name,
+        public_key: PublicKey,
+        validity: Validity,
+        *,
+        version: int,
+        issuer: PrivateKey,
+        issuer_locator: Name,
+        issuer_id: str,
+    ) -> Certificate:
+        """Certify that ``public_key`` is called ``key``.
+
+        Args:
+            key: the name of the key, ``/<identity>/KEY/<id>``.
+            public_key: the key.
+            validity: from when until when.
+            version: of the certificate: the time of issue, in milliseconds since 1970.
+            issuer: who signs.
+            issuer_locator: the issuer's certificate (or key, when it is its own).
+            issuer_id: one component for the name: who issued, as the issuer likes to write it.
+        """
+        data = SignedData.sign(
+            certificate_name(key, issuer_id, version),
+            public_key.spki,
+            issuer,
+            issuer_locator,
+            content_type=CONTENT_TYPE_KEY,
+            info=(validity.encode(),),
+        )
+        return cls.from_data(data)
+
+    @classmethod
+    def self_signed(
+        cls, key: Name, private: PrivateKey, validity: Validity, *, version: int
+    ) -> Certificate:
+        """A certificate of a key by itself: an anchor, or a request to somebody who issues."""
+        return cls.issue(
+            key,
+            private.public,
+            validity,
+            version=version,
+            issuer=private,
+            issuer_locator=key,
+            issuer_id=SELF,
+        )
+
+    @classmethod
+    def from_text(cls, text: bytes) -> Certificate:
+        """The certificate in a file: base64 as ndnsec and python-ndn write it, or the bare packet.
+
+        Raises:
+            SecurityError: it is neither.
+        """
+        return cls.parse(packet_of(text, TlvType.DATA, "certificate"))
+
+    def to_text(self) -> str:
+        """Base64 in lines, as ndnsec and python-ndn read it."""
+        return text_of(self.wire)
+
+    @property
+    def wire(self) -> bytes:
+        """The packet."""
+        return self.data.wire
+
+    @property
+    def name(self) -> Name:
+        """``/<identity>/KEY/<id>/<issuer>/<version>``."""
+        return self.data.name
+
+    @property
+    def key(self) -> Name:
+        """The key's name: ``/<identity>/KEY/<id>``."""
+        return key_of(self.name)
+
+    @property
+    def identity(self) -> Name:
+        """Who has the key."""
+        return identity_of(self.key)
+
+    @property
+    def is_self_signed(self) -> bool:
+        """Whether it names its own key as its issuer's."""
+        locator = self.data.key_locator
+        return locator is not None and locator[: len(self.key)] == self.key
+
+    @property
+    def has_own_signature(self) -> bool:
+        """Whether its own key has signed it, truly."""
+        return self.data.is_signed_by(self.public_key)
+
+    def describe_period(self, time: datetime) -> str | None:
+        """Why it does not count at ``time``; ``None`` when it does."""
+        if time < self.validity.not_before:
+            return f"is not valid before {self.validity.not_before:%Y-%m-%d %H:%M:%S} UTC"
+        if time > self.validity.not_after:
+            return f"has expired on {self.validity.not_after:%Y-%m-%d %H:%M:%S} UTC"
+        return None
+
+
+def text_of(wire: bytes) -> str:
+    """Base64 in lines of 64 characters."""
+    text = base64.b64encode(wire).decode()
+    return "\n".join(text[at : at + _LINE] for at in range(0, len(text), _LINE)) + "\n"
+
+
+def packet_of(text: bytes, number: int, what: str) -> bytes:
+    """The element of type ``number`` in a file, in base64 or bare.
+
+    Raises:
+        SecurityError: it has none.
+    """
+    if text[:1] == bytes((number,)):
+        return text
+    try:
+        wire = base64.b64decode(b"".join(text.split()), validate=True)
+    except binascii.Error as error:
+        raise SecurityError(f"this is no {what}: neither a packet nor base64 of one") from error
+    if wire[:1] != bytes((number,)):
+        raise SecurityError(f"this is no {what}, but base64 of something else")
+    return wire
+
+
+def _encode_time(time: datetime) -> bytes:
+    return time.astimezone(UTC).strftime(_TIME_FORMAT).encode()
+
+
+def _decode_time(value: bytes) -> datetime:
+    try:
+        return datetime.strptime(value.decode("ascii"), _TIME_FORMAT).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise SecurityError(f"{value!r} is no time of a validity period") from error

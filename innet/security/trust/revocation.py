@@ -1,0 +1,112 @@
+"""Revocations: signed records that a certificate counts no longer.
+
+A record is a Data packet of its own, named after the certificate:
+
+    /<identity>/REVOKE/<id>/<issuer>/<version>/<self or issuer>
+
+It is signed by the certificate's own key (whose owner has lost it) or by its issuer's, and by
+nobody else. So whoever has a certificate knows what to ask for; there is no list that somebody has
+to keep complete; and any cache may hold a record. A network that hides a record hides the
+revocation, which is why certificates have short periods as well.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from innet.errors import SecurityError
+from innet.security.trust.certificate import Certificate
+from innet.security.trust.keys import PrivateKey, PublicKey
+from innet.security.trust.names import KEY, REVOKE, Name, revocation_name, uri_of
+from innet.security.trust.signed_data import SignedData
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """A record; whether who signed it may is for :meth:`revokes` to say.
+
+    Attributes:
+        data: the packet.
+        time: since when, in UTC: signatures of before are not believed either, since nothing proves
+            when they were made.
+        reason: for people.
+    """
+
+    data: SignedData
+    time: datetime
+    reason: str
+
+    @classmethod
+    def of(
+        cls,
+        certificate: Certificate,
+        signer: PrivateKey,
+        signer_locator: Name,
+        *,
+        time: datetime,
+        reason: str,
+    ) -> Revocation:
+        """Revoke ``certificate``: by its own key, or by that of its issuer.
+
+        Raises:
+            SecurityError: ``signer`` is neither.
+        """
+        by_itself = signer.public == certificate.public_key
+        if not by_itself and not certificate.data.is_signed_by(signer.public):
+            raise SecurityError(
+                f"{uri_of(certificate.name)} can be revoked by its own key or by "
+                f"{_issuer_of(certificate)}, which issued it; {uri_of(signer_locator)} is neither"
+            )
+        content = {"time": time.astimezone(UTC).isoformat(timespec="seconds"), "reason": reason}
+        data = SignedData.sign(
+            revocation_name(certificate.name, by_itself),
+            json.dumps(content).encode(),
+            signer,
+            signer_locator,
+        )
+        return cls.from_data(data)
+
+    @classmethod
+    def from_data(cls, data: SignedData) -> Revocation:
+        """The record that a packet is.
+
+        Raises:
+            SecurityError: it is none.
+        """
+        if len(data.name) < 5 or data.name[-5] != REVOKE:
+            raise SecurityError(f"{uri_of(data.name)} is no name of a revocation")
+        try:
+            content = json.loads(data.content)
+            time, reason = datetime.fromisoformat(content["time"]), str(content["reason"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise SecurityError(f"revocation {uri_of(data.name)} is malformed: {error}") from error
+        return cls(data, time, reason)
+
+    @classmethod
+    def parse(cls, wire: bytes) -> Revocation:
+        """The record that these bytes are.
+
+        Raises:
+            SecurityError: they are none.
+        """
+        return cls.from_data(SignedData.parse(wire))
+
+    @property
+    def certificate(self) -> Name:
+        """The certificate that it is about."""
+        name = self.data.name
+        return (*name[:-5], KEY, *name[-4:-1])
+
+    def revokes(self, certificate: Certificate, issuer: PublicKey) -> bool:
+        """Whether ``certificate``, issued by ``issuer``, counts no longer."""
+        if self.certificate != certificate.name:
+            return False
+        by_itself = self.data.name == revocation_name(certificate.name, by_itself=True)
+        return self.data.is_signed_by(certificate.public_key if by_itself else issuer)
+
+
+def _issuer_of(certificate: Certificate) -> str:
+    locator = certificate.data.key_locator
+    return "an unnamed key" if locator is None else uri_of(locator)

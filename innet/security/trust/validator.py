@@ -1,0 +1,309 @@
+"""Judges packets by a policy: from their signature over certificates up to an anchor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, TypeAlias
+
+from innet.errors import InnetError, SecurityError
+from innet.security.trust.certificate import Certificate
+from innet.security.trust.keys import PublicKey
+from innet.security.trust.names import Name, is_certificate_name, revocation_name, uri_of
+from innet.security.trust.policy import Decision, Policy
+from innet.security.trust.revocation import Revocation
+from innet.security.trust.signed_data import SignedData
+
+Fetch: TypeAlias = Callable[[str, bool], Awaitable[bytes]]
+"""Gets the packet of a name (or, when the second argument says so, of one that begins with it).
+
+Raises an :class:`InnetError` when nobody answers in time.
+"""
+Clock: TypeAlias = Callable[[], datetime]
+"""The time, in UTC."""
+
+MAX_DEPTH = 6
+"""Certificates between a packet and its anchor, at most."""
+_MAX_CACHED = 1024
+_RENEWAL_PAUSE = timedelta(seconds=30)
+"""Between questions for a certificate in place of one that has expired."""
+
+
+class HasWire(Protocol):
+    """A packet as it came, such as :class:`innet.ndn` hands it on."""
+
+    @property
+    def wire(self) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a packet.
+
+    Attributes:
+        is_valid: whether it may be believed.
+        reason: a sentence for people.
+        decision: what the policy says of the packet and its key; ``None`` if it was not asked.
+        chain: the certificates from the packet's key to the anchor, as far as they are known.
+    """
+
+    is_valid: bool
+    reason: str
+    decision: Decision | None = None
+    chain: tuple[Certificate, ...] = ()
+
+
+@dataclass
+class _Believed:
+    """What is known of a locator.
+
+    Attributes:
+        chain: the certificate that it means, and those above it.
+        asked: when it was last looked for.
+    """
+
+    chain: tuple[Certificate, ...]
+    asked: datetime
+
+
+class Refusal(SecurityError):
+    """A packet is refused.
+
+    Attributes:
+        verdict: why.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
+
+
+class Validator:
+    """Judges packets by a policy and its anchors. For one event loop.
+
+    Certificates that are not here are fetched by name, once, and kept. Periods and revocations are
+    looked at each time, so that a certificate that expires or is revoked counts no longer at once;
+    in place of one that has expired, another one of the same key is asked for.
+
+    Example:
+        >>> validator = Validator(                                         # doctest: +SKIP
+        ...     Policy.load("store"), [anchor], fetch=fetch, now=lambda: datetime.now(UTC)
+        ... )
+        >>> (await validator.judge(packet)).reason                         # doctest: +SKIP
+        'rule #object allows it: ...'
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        anchors: Sequence[Certificate],
+        *,
+        fetch: Fetch,
+        now: Clock,
+        certificates: Iterable[Certificate] = (),
+        revocations: Iterable[Revocation] = (),
+        asks_for_revocations: bool = False,
+        max_depth: int = MAX_DEPTH,
+    ) -> None:
+        """
+        Args:
+            policy: who may sign what.
+            anchors: certificates that are believed; each must match an anchor's rule.
+            fetch: gets certificates by their names.
+            now: the clock that validity periods are held against.
+            certificates: known ones, which need not be fetched; they are judged all the same.
+            revocations: known records.
+            asks_for_revocations: ask the network for the records of each certificate when it is
+                first believed. Silence counts as "not revoked", and takes as long as ``fetch``.
+            max_depth: certificates between a packet and its anchor, at most.
+
+        Raises:
+            SecurityError: there is no anchor, or one is none of this policy's.
+        """
+        if not anchors:
+            raise SecurityError("a policy needs an anchor: give the certificate that is believed")
+        for anchor in anchors:
+            _require_anchor(policy, anchor)
+        self._policy = policy
+        self._anchors = tuple(anchors)
+        self._fetch = fetch
+        self._now = now
+        self._asks_for_revocations = asks_for_revocations
+        self._max_depth = max_depth
+        self._known = {certificate.name: certificate for certificate in certificates}
+        self._believed: OrderedDict[Name, _Believed] = OrderedDict()
+        self._fetching: dict[Name, asyncio.Task[Certificate]] = {}
+        self._revocations: dict[Name, list[Revocation]] = {}
+        for record in revocations:
+            self.add_revocation(record)
+
+    def add_revocation(self, record: Revocation) -> None:
+        """From now on, the certificate counts no longer if who signed the record may say so."""
+        self._revocations.setdefault(record.certificate, []).append(record)
+
+    async def check(self, name: str, data: HasWire) -> None:
+        """Return when ``data``, asked for as ``name``, may be believed.
+
+        Raises:
+            Refusal: it may not; the message says which rule, certificate or signature is wrong.
+        """
+        verdict = await self.judge(bytes(data.wire))
+        if not verdict.is_valid:
+            raise Refusal(verdict)
+
+    async def judge(self, packet: bytes | SignedData) -> Verdict:
+        """Whether a Data packet may be believed, and why."""
+        try:
+            data = packet if isinstance(packet, SignedData) else SignedData.parse(packet)
+            return await self._judge(data, ())
+        except Refusal as refusal:
+            return refusal.verdict
+        except SecurityError as error:
+            return Verdict(False, str(error))
+
+    async def _judge(self, data: SignedData, above: tuple[Name, ...]) -> Verdict:
+        """``above``: the locators that have led to ``data``, which is a certificate then."""
+        locator = data.key_locator
+        if locator is None:
+            return Verdict(False, f"{uri_of(data.name)} is signed by no key: nobody vouches for it")
+        if is_certificate_name(locator):  # a key that may not sign is not even fetched
+            decision = self._policy.decide(data.name, locator)
+            if not decision.is_allowed:
+                return Verdict(False, decision.reason, decision)
+        chain = await self._believe(locator, above)
+        certificate = chain[0]
+        decision = self._policy.decide(data.name, certificate.name)
+        if not decision.is_allowed:
+            return Verdict(False, decision.reason, decision, chain)
+        if not data.is_signed_by(certificate.public_key):
+            reason = f"{uri_of(data.name)} has a wrong signature: it is not {uri_of(locator)}'s"
+            return Verdict(False, reason, decision, chain)
+        if why := self._why_over(chain):
+            return Verdict(False, f"{uri_of(data.name)} is not believed: {why}", decision, chain)
+        return Verdict(True, decision.reason, decision, chain)
+
+    async def _believe(self, locator: Name, above: tuple[Name, ...]) -> tuple[Certificate, ...]:
+        """The certificate that ``locator`` means and those above it, up to an anchor."""
+        if (anchor := self._best(self._anchors, locator)) is not None:
+            return (anchor,)
+        believed = self._believed.get(locator)
+        if believed is not None:
+            self._believed.move_to_end(locator)
+            if not self._may_be_renewed(believed):
+                return believed.chain
+        if locator in above or len(above) == self._max_depth:
+            raise SecurityError(
+                f"the certificates above {uri_of(above[0])} lead to no anchor within "
+                f"{self._max_depth} steps"
+            )
+        try:
+            if believed is not None and is_certificate_name(locator):
+                certificate = believed.chain[0]  # there is no other; its issuer may have one
+            else:
+                certificate = await self._certificate(locator)
+            chain = await self._follow(certificate, (*above, locator))
+        except SecurityError:
+            if believed is None:
+                raise
+            believed.asked = self._now()
+            return believed.chain  # which says what has expired
+        self._believed[locator] = _Believed(chain, self._now())
+        if len(self._believed) > _MAX_CACHED:
+            self._believed.popitem(last=False)
+        return chain
+
+    def _may_be_renewed(self, believed: _Believed) -> bool:
+        """Whether to look for another certificate in place of one that has expired."""
+        now = self._now()
+        has_expired = any(now > certificate.validity.not_after for certificate in believed.chain)
+        return has_expired and now - believed.asked >= _RENEWAL_PAUSE
+
+    def _best(self, certificates: Iterable[Certificate], locator: Name) -> Certificate | None:
+        """The one that ``locator`` means: one that counts now, and for longest."""
+        now = self._now()
+        meant = (known for known in certificates if known.name[: len(locator)] == locator)
+        return max(
+            meant,
+            key=lambda known: (known.validity.covers(now), known.validity.not_after),
+            default=None,
+        )
+
+    async def _follow(
+        self, certificate: Certificate, above: tuple[Name, ...]
+    ) -> tuple[Certificate, ...]:
+        verdict = await self._judge(certificate.data, above)
+        if not verdict.is_valid:
+            reason = f"certificate {uri_of(certificate.name)} is not believed: {verdict.reason}"
+            chain = (certificate, *verdict.chain)
+            raise Refusal(Verdict(False, reason, verdict.decision, chain))
+        if self._asks_for_revocations:
+            await self._ask_for_revocations(certificate)
+        return certificate, *verdict.chain
+
+    async def _certificate(self, locator: Name) -> Certificate:
+        known = self._best(self._known.values(), locator)
+        if known is not None and (
+            is_certificate_name(locator) or known.validity.not_after >= self._now()
+        ):
+            return known
+        try:
+            return await self._fetched_once(locator)
+        except SecurityError:
+            if known is None:
+                raise
+            return known  # which says when it has expired
+
+    async def _fetched_once(self, locator: Name) -> Certificate:
+        if (task := self._fetching.get(locator)) is None:
+            task = asyncio.create_task(self._fetched(locator))
+            self._fetching[locator] = task
+            task.add_done_callback(lambda _: self._fetching.pop(locator, None))
+        return await asyncio.shield(task)  # others may wait for it, too
+
+    async def _fetched(self, locator: Name) -> Certificate:
+        try:
+            wire = await self._fetch(uri_of(locator), not is_certificate_name(locator))
+        except InnetError as error:
+            raise SecurityError(f"cannot get the certificate {uri_of(locator)}: {error}") from error
+        certificate = Certificate.parse(wire)
+        if certificate.name[: len(locator)] != locator:
+            raise SecurityError(
+                f"asked for the certificate {uri_of(locator)}, and got {uri_of(certificate.name)}"
+            )
+        return certificate
+
+    async def _ask_for_revocations(self, certificate: Certificate) -> None:
+        async def ask(by_itself: bool) -> None:
+            name = revocation_name(certificate.name, by_itself)
+            with suppress(InnetError):
+                record = Revocation.parse(await self._fetch(uri_of(name), False))
+                if record.certificate == certificate.name:
+                    self.add_revocation(record)
+
+        await asyncio.gather(ask(True), ask(False))
+
+    def _why_over(self, chain: Sequence[Certificate]) -> str | None:
+        """Why one of the certificates counts no longer, or not yet; ``None`` when all do."""
+        now = self._now()
+        keys: list[PublicKey] = [certificate.public_key for certificate in chain]
+        for certificate, issuer in zip(chain, [*keys[1:], keys[-1]], strict=True):
+            if why := certificate.describe_period(now):
+                return f"certificate {uri_of(certificate.name)} {why}"
+            for record in self._revocations.get(certificate.name, ()):
+                if record.revokes(certificate, issuer):
+                    return f"certificate {uri_of(certificate.name)} is revoked: {record.reason}"
+        return None
+
+
+def _require_anchor(policy: Policy, anchor: Certificate) -> None:
+    if not policy.is_anchor(anchor.name):
+        raise SecurityError(
+            f"{uri_of(anchor.name)} is no anchor of the policy {policy.name}: its anchors are "
+            f"{', '.join(sorted(policy.roots)) or 'none'}"
+        )
+    if not anchor.has_own_signature:
+        raise SecurityError(f"the anchor {uri_of(anchor.name)} is not signed by its own key")

@@ -1,0 +1,29 @@
+"""Timelines of jobs in Chrome's trace event format: ``innet run --trace``.
+
+* ``recorder``: what one process writes down, as lines in a file of its own;
+* ``training_phases``: forward, backward and optimizer of a PyTorch program;
+* ``switch_sampler``: counters of the switches while the job runs;
+* ``merge``: from these files to the one that a viewer opens;
+* ``job_trace``: the launcher's part, from the start of a job to its file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
+
+if TYPE_CHECKING:
+    from innet.telemetry.trace.job_trace import JobTrace
+    from innet.telemetry.trace.recorder import TRACE_VARIABLE, Recorder
+
+__all__ = ["TRACE_VARIABLE", "JobTrace", "Recorder"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "JobTrace": "job_trace",
+        "TRACE_VARIABLE": "recorder",
+        "Recorder": "recorder",
+    },
+)

@@ -1,0 +1,220 @@
+"""Who the controller gives a group's keys to, and that they change with the members."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.cluster.control.controller import Controller
+from innet.errors import NoAnswer, SecurityError
+from innet.node.control.jobs import Job
+from innet.node.control.resumption import KnownJob, LaunchRecord
+from innet.security import JobTrust, KeyDealer, node_certificate_name
+from innet.security.credential_packets import CredentialOpener
+from innet.security.group_keys import GroupCredentials
+from innet.security.trust import PrivateKey
+from innet.topology import load_topology
+
+HOSTS = ("h0", "h1", "h2")
+
+
+class Nodes:
+    """The processes on all nodes: what a controller reaches on their control sockets."""
+
+    def __init__(self) -> None:
+        self._authority = PrivateKey.generate("ed25519")
+        self.switch = CredentialOpener("s0", self._public)
+        self.installed: list[GroupCredentials] = []
+        self.reports: dict[str, dict[str, Any]] = {}
+        self.keys = KeyDealer(["s0"], "gmac").deal("j1", HOSTS)
+        self.record = LaunchRecord(authority=self._authority.to_der().hex())
+
+    @property
+    def _public(self) -> str:
+        return self._authority.public.spki.hex()
+
+    def start_process(self, host: str) -> CredentialOpener:
+        return CredentialOpener(host, self._public)
+
+    def restart_switch(self) -> None:
+        self.switch = CredentialOpener("s0", self._public)
+        self.installed.clear()
+
+    def connect(self, node: str) -> Any:
+        nodes = self
+
+        class Client:
+            def ask(self, method: str, timeout_s: float = 0.0, **params: Any) -> Any:
+                if method == "memberships":
+                    if node not in nodes.reports:
+                        raise NoAnswer("nobody is there")
+                    return nodes.reports[node]
+                if method == "sealing_key":
+                    return nodes.switch.public
+                if method == "install_group_keys":
+                    packet = bytes.fromhex(params["packet"])
+                    nodes.installed.append(nodes.switch.open(packet))
+                return None
+
+            def __enter__(self) -> Client:
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                pass
+
+        return Client()
+
+
+@pytest.fixture
+def nodes() -> Nodes:
+    return Nodes()
+
+
+@contextmanager
+def controller_of(nodes: Nodes, socket: Path) -> Iterator[Controller]:
+    topology = load_topology("star:3")
+    with Controller(topology, socket, nodes.connect, record=nodes.record) as controller:
+        yield controller
+
+
+@pytest.fixture
+def controller(nodes: Nodes, tmp_path: Path) -> Iterator[Controller]:
+    with controller_of(nodes, tmp_path / "c.ctl") as made:
+        job = made.admit_job(None, HOSTS)
+        made.open_job(job, nodes.keys.switches, nodes.keys.groups)
+        yield made
+
+
+def attached(controller: Controller, nodes: Nodes) -> dict[str, CredentialOpener]:
+    """A process on each host, which the controller knows."""
+    processes = {host: nodes.start_process(host) for host in HOSTS}
+    for host, process in processes.items():
+        controller.attach(host, os.getpid(), process.public)
+    return processes
+
+
+def keys_in(answer: dict[str, Any], process: CredentialOpener) -> GroupCredentials:
+    return process.open(bytes.fromhex(answer["keys"]))
+
+
+def names_of_trusted(credentials: GroupCredentials) -> set[str]:
+    return {key.name for key in credentials.trusted}
+
+
+def test_members_and_the_switch_get_one_key_with_salts_of_their_own(controller, nodes):
+    processes = attached(controller, nodes)
+    got = [
+        keys_in(controller.join_group("g0", "inc", HOSTS, host), process)
+        for host, process in processes.items()
+    ] + nodes.installed
+    assert len(got) == 4
+    assert {credentials.key.name for credentials in got} == {"/j1/KEY/g0/v=1"}
+    assert len({credentials.key.secret for credentials in got}) == 1
+    assert len({credentials.salt for credentials in got}) == 4
+    assert names_of_trusted(got[0]) == {node_certificate_name(host, "j1") for host in HOSTS}
+
+
+def test_asking_again_gives_the_same_packet(controller, nodes):
+    attached(controller, nodes)
+    first, again = (controller.join_group("g0", "inc", HOSTS, "h0") for _ in range(2))
+    assert first["keys"] == again["keys"]
+
+
+def test_who_goes_on_without_others_has_another_key_that_these_cannot_read(controller, nodes):
+    processes = attached(controller, nodes)
+    for host in HOSTS:
+        answer = controller.join_group("g0", "inc", HOSTS, host)
+    before = keys_in(answer, processes["h2"])
+    controller.fail("h2", "was killed")
+    answer = controller.shrink_group("g0", answer["number"], "h0")
+    after = keys_in(answer, processes["h0"])
+    assert after.key.name == "/j1/KEY/g0/v=2"
+    assert after.key.secret != before.key.secret
+    assert set(after.prefixes).isdisjoint(before.prefixes)
+    assert names_of_trusted(after) == {node_certificate_name(host, "j1") for host in ("h0", "h1")}
+    for_others = controller.shrink_group("g0", 1, "h1")["keys"]
+    with pytest.raises(SecurityError, match="not for h2"):
+        processes["h2"].open(bytes.fromhex(for_others))
+
+
+def test_a_successor_gets_keys_that_its_predecessor_cannot_open(controller, nodes):
+    predecessor = attached(controller, nodes)["h1"]
+    successor = nodes.start_process("h1")
+    controller.attach("h1", os.getpid(), successor.public)
+    answer = controller.join_group("g0", "inc", HOSTS, "h1")
+    with pytest.raises(SecurityError, match="not for this process"):
+        keys_in(answer, predecessor)
+    keys_in(answer, successor)
+
+
+def test_a_switch_that_comes_back_gets_the_keys_of_all_groups_anew(controller, nodes):
+    attached(controller, nodes)
+    for name in ("g0", "other"):
+        controller.join_group(name, "inc", HOSTS, "h0")
+    before = {credentials.key.name: credentials for credentials in nodes.installed}
+    controller.lose_switch("s0", "s0 was killed", returns=True)
+    nodes.restart_switch()
+    controller.restore_switch("s0")
+    after = {credentials.key.name: credentials for credentials in nodes.installed}
+    assert set(after) == {"/j1/KEY/g0/v=1", "/j1/KEY/other/v=1"}
+    for name, credentials in after.items():
+        assert credentials.key == before[name].key
+        assert credentials.salt != before[name].salt
+
+
+def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_given(
+    controller, nodes, tmp_path
+):
+    processes = attached(controller, nodes)
+    answer = controller.join_group("g0", "inc", HOSTS, "h0")
+    before = keys_in(answer, processes["h0"])
+    salts = {before.salt, *(credentials.salt for credentials in nodes.installed)}
+    nodes.reports["h0"] = {
+        "node": "h0",
+        "pid": os.getpid(),
+        "incarnation": 1,
+        "failed": None,
+        "sealing_key": processes["h0"].public,
+        "groups": [
+            {
+                "name": "g0",
+                "number": 1,
+                "algorithm": "inc",
+                "ranks": HOSTS,
+                "plans": answer["plans"],
+                "ready": False,
+                "left": False,
+                "failure": None,
+            }
+        ],
+    }
+    nodes.installed.clear()
+    job = KnownJob(
+        job=Job("j1", "/j1", HOSTS, 1), keys=nodes.keys.switches, groups=nodes.keys.groups
+    )
+    nodes.record = nodes.record.model_copy(
+        update={"generation": 1, "admitted": 1, "jobs": {"j1": job}}
+    )
+    with controller_of(nodes, tmp_path / "again.ctl") as again:
+        for credentials in nodes.installed:
+            assert credentials.key == before.key
+            assert credentials.salt not in salts
+        assert len(nodes.installed) == 1
+        answer = again.join_group("g0", "inc", HOSTS, "h0")
+        credentials = keys_in(answer, processes["h0"])
+        assert credentials.key == before.key
+        assert credentials.salt not in salts
+
+
+def test_without_an_authority_groups_have_no_keys_of_their_own(nodes, tmp_path):
+    nodes.record = LaunchRecord()
+    with controller_of(nodes, tmp_path / "c.ctl") as controller:
+        job = controller.admit_job(None, HOSTS)
+        controller.open_job(job, JobTrust(signing=None, trusted=()), nodes.keys.groups)
+        assert controller.join_group("g0", "inc", HOSTS, "h0")["keys"] is None
+    assert nodes.installed == []

@@ -1,0 +1,171 @@
+"""Control sockets: questions and answers, and what happens when one of the two is in trouble."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from innet.errors import ControlError, NoAnswer
+from innet.node.control.client import ControlClient
+from innet.node.control.protocol import Request
+from innet.node.control.server import ControlServer
+from tests.cluster.control.descriptors import no_descriptors_left
+from tests.cluster.control.handlers import HANDLERS
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s0.ctl"
+
+
+@pytest.fixture
+def server(path: Path) -> Iterator[ControlServer]:
+    with ControlServer(path, HANDLERS, who="s0") as running:
+        yield running
+
+
+def test_questions_of_any_size_are_answered(server, path):
+    with ControlClient(path, who="s0") as client:
+        for size in (0, 1, 100_000, 3_000_000):
+            assert client.ask("echo", text="ä\n" * size) == {"text": "ä\n" * size}
+
+
+def test_a_refusal_has_the_servers_words(server, path):
+    with ControlClient(path, who="s0") as client:
+        with pytest.raises(ControlError, match="s0: not today"):
+            client.ask("fail")
+        assert client.ask("pid") == os.getpid()
+
+
+def test_many_clients_at_once(server, path):
+    answers: list[object] = []
+
+    def ask(number: int) -> None:
+        with ControlClient(path, who="s0") as client:
+            answers.extend(client.ask("echo", number=number)["number"] for _ in range(5))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == sorted(list(range(20)) * 5)
+
+
+def test_who_asks_before_anybody_listens_waits_for_the_answer(path):
+    answers: list[object] = []
+    client = ControlClient(path, who="s0")
+    thread = threading.Thread(target=lambda: answers.append(client.ask("pid")))
+    thread.start()
+    with ControlServer(path, HANDLERS, who="s0"):
+        thread.join()
+    assert answers == [os.getpid()]
+    client.close()
+
+
+def test_a_client_finds_the_server_that_took_the_place_of_another(path):
+    with ControlClient(path, who="s0") as client:
+        for _ in range(3):
+            with ControlServer(path, HANDLERS, who="s0"):
+                assert client.ask("pid") == os.getpid()
+
+
+def test_nobody_there_is_said_with_the_reason(path):
+    with (
+        ControlClient(path, who="s0") as client,
+        pytest.raises(NoAnswer, match=r"s0 did not answer 'pid' within 0.1 s \(No such file"),
+    ):
+        client.ask("pid", timeout_s=0.1)
+
+
+def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones(server, path):
+    with ControlClient(path, who="s0") as old:
+        old.ask("pid")
+        strangers = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(3)]
+        with no_descriptors_left():
+            for stranger in strangers:
+                stranger.connect(str(path))
+                stranger.sendall(b'{"method": "echo", "params": {"a": 1}}\n')
+                answer = json.loads(stranger.recv(1000))
+                assert (answer["ok"], answer["result"]) == (True, {"a": 1})
+            assert old.ask("pid") == os.getpid()
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_who_asks_once_more_of_a_server_without_descriptors_is_told_to_come_again(path):
+    asked, answered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        asked.set()
+        answered.wait()
+
+    question = b'{"method": "wait", "params": {}}\n'
+    with (
+        ControlServer(path, {"wait": wait}, who="s0"),
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client,
+        no_descriptors_left(),
+    ):
+        client.connect(str(path))
+        client.sendall(question)
+        asked.wait()
+        with pytest.raises(BrokenPipeError):
+            client.sendall(question)
+        answered.set()
+        assert b'"ok":true' in client.recv(1000)
+
+
+def test_a_client_without_descriptors_says_so(server, path):
+    with (
+        no_descriptors_left(),
+        ControlClient(path, who="s0") as client,
+        pytest.raises(NoAnswer, match="Too many open files"),
+    ):
+        client.ask("pid", timeout_s=0.1)
+
+
+@pytest.mark.parametrize("questions", [1, 3])
+def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
+    server, path, questions
+):
+    text = "a" * 1_000_000
+    line = Request(method="echo", params={"text": text}).model_dump_json().encode() + b"\n"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as idle:
+        idle.settimeout(30)
+        idle.connect(str(path))
+        idle.sendall(line)
+        with ControlClient(path, who="s0") as client:
+            assert client.ask("pid", timeout_s=2.0) == os.getpid()
+        threading.Thread(target=idle.sendall, args=(line * (questions - 1),)).start()
+        answers = bytearray()
+        while answers.count(b"\n") < questions:
+            answers += idle.recv(1 << 20)
+    assert answers.count(text.encode()) == questions
+
+
+def test_who_leaves_without_its_answer_is_forgotten(server, path):
+    line = Request(method="echo", params={"text": "a" * 1_000_000}).model_dump_json().encode()
+    with ControlClient(path, who="s0") as client:
+        for _ in range(3):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone:
+                gone.connect(str(path))
+                gone.sendall(line + b"\n")
+            assert client.ask("pid", timeout_s=2.0) == os.getpid()
+
+
+def test_nonsense_is_refused_and_endless_nonsense_dropped(server, path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
+        stranger.connect(str(path))
+        stranger.sendall(b"\xff\xfe\n[]\n")
+        answers = stranger.recv(100_000)
+        while answers.count(b"\n") < 2:
+            answers += stranger.recv(100_000)
+        assert answers.count(b'"ok":false') == 2
+    with ControlClient(path, who="s0") as client:
+        assert client.ask("pid") == os.getpid()

@@ -1,0 +1,34 @@
+"""The registry of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.emulation.runs import create_run, find_run, list_runs, remove_run
+from innet.errors import EmulationError
+
+
+@pytest.fixture(autouse=True)
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A registry of this test alone."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / "innet"
+
+
+def test_a_run_of_another_version_does_not_hinder_others(registry: Path) -> None:
+    other = create_run("other", "star4", "local")
+    path = other.run_dir / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "of_tomorrow": 1}))
+    own = create_run("own", "star4", "local")
+    assert list_runs() == [own]
+    assert find_run() == own
+    remove_run(own)
+
+
+def test_an_unknown_run_is_named_with_those_there_are() -> None:
+    create_run("own", "star4", "local")
+    with pytest.raises(EmulationError, match=r"no run x/../own\. Runs on this machine: own"):
+        find_run("x/../own")

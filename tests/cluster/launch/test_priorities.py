@@ -1,0 +1,77 @@
+"""Who runs first when the nodes of a network share a processor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.launch import Session
+from innet.node.node_config import Mode
+from innet.topology import load_topology
+from tests.said import Said
+
+_SCHEDULER = """
+import os
+from pathlib import Path
+import innet
+with innet.init():
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == "innet-node":
+            number = int(task.name)
+            priority = os.sched_getparam(number).sched_priority
+            print(os.sched_getscheduler(number) == os.SCHED_RR, priority)
+"""
+
+
+def may_be_realtime() -> bool:
+    """Whether this process may give a thread a real-time priority."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(0, *before)
+        return True
+    return False
+
+
+def network_threads_of(pid: int) -> Iterator[tuple[bool, int]]:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "innet-node":
+            number = int(task.name)
+            in_turns = os.sched_getscheduler(number) == os.SCHED_RR
+            yield in_turns, os.sched_getparam(number).sched_priority
+
+
+async def priorities(mode: Mode) -> tuple[list[str], list[tuple[bool, int]]]:
+    """What workers say of their network threads, and what the switch's are."""
+    said = Said()
+    async with Session(load_topology("star:1"), mode=mode, output=said) as session:
+        await session.run_workers([sys.executable, "-c", _SCHEDULER])
+        switches = [
+            thread
+            for process in session.network.processes.processes
+            if process.spec.node == "s0"
+            for thread in network_threads_of(process.identity.pid)
+        ]
+    return said.by("h0"), switches
+
+
+@pytest.mark.netns
+@pytest.mark.timeout(120)
+def test_packets_come_before_programs_and_the_switch_before_hosts() -> None:
+    if not may_be_realtime():
+        pytest.skip("this user may give no thread a real-time priority")
+    hosts, switches = asyncio.run(priorities("netns"))
+    assert hosts == ["True 1"]
+    assert switches == [(True, 2)]
+
+
+def test_on_loopback_programs_and_packets_have_the_same_right() -> None:
+    hosts, switches = asyncio.run(priorities("local"))
+    assert hosts == ["False 0"]
+    assert switches == [(False, 0)]

@@ -1,0 +1,108 @@
+"""What workers find in their environment: ranks for every framework, threads, the interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.launch.worker_environment import (
+    THREAD_VARIABLES,
+    Rendezvous,
+    rank_variables,
+    search_path,
+    thread_variables,
+)
+
+INNET = Path(sys.executable).with_name("innet")
+_MEETING = Rendezvous(4, "10.0.0.1", 29500, Path("/run/j1.rendezvous"), "run1", max_restarts=2)
+
+# What torchrun sets: https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+_OF_TORCHRUN = (
+    *("LOCAL_RANK", "RANK", "GROUP_RANK", "ROLE_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"),
+    *("ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_MAX_RESTARTS"),
+    *("TORCHELASTIC_RUN_ID",),
+)
+
+
+def run(*command: str, stdin: str, environment: dict[str, str] | None = None) -> str:
+    """What a job on two hosts prints, and what innet says of it."""
+    done = subprocess.run(
+        [INNET, "run", "star:2", *command],
+        input=stdin,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def without_thread_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
+
+
+def test_a_rank_has_the_variables_of_torchrun() -> None:
+    found = rank_variables(_MEETING, 3, "10.0.0.4")
+    assert not [name for name in _OF_TORCHRUN if name not in found]
+    assert {found[name] for name in ("RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK")} == {"3"}
+    assert found["LOCAL_RANK"] == "0"
+    assert found["TORCHELASTIC_MAX_RESTARTS"] == "2"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 64])
+def test_ranks_share_the_processors(ranks: int) -> None:
+    share = max(1, len(os.sched_getaffinity(0)) // ranks)
+    assert thread_variables({}, ranks) == dict.fromkeys(THREAD_VARIABLES, str(share))
+
+
+def test_what_the_user_set_stays() -> None:
+    assert thread_variables({"OMP_NUM_THREADS": "3"}, 8) == {}
+    assert "MKL_NUM_THREADS" not in thread_variables({"MKL_NUM_THREADS": "3"}, 8)
+    assert thread_variables({"OMP_NUM_THREADS": "3"}, 8, threads=5)["OMP_NUM_THREADS"] == "5"
+
+
+def test_the_interpreter_that_has_innet_is_found_first() -> None:
+    own = str(Path(sys.executable).parent)
+    assert search_path({"PATH": f"/usr/bin:{own}:/bin"}) == f"{own}:/usr/bin:/bin"
+    assert search_path({}).startswith(own)
+
+
+def test_a_job_computes_with_its_share_and_says_so() -> None:
+    program = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    said = run("--", "python", "-c", program, stdin="", environment=without_thread_variables())
+    assert said.count(f"threads {share}") == 2
+    assert said.count("each rank computes with") == 1
+    chosen = run("--threads", "3", "--", "python", "-c", program, stdin="")
+    assert chosen.count("threads 3") == 2
+
+
+def test_rank_0_reads_the_standard_input() -> None:
+    program = "import sys, os; print('rank', os.environ['RANK'], repr(sys.stdin.read()))"
+    said = run("--", "python", "-c", program, stdin="some\ninput")
+    assert "rank 0 'some\\ninput'" in said
+    assert "rank 1 ''" in said
+
+
+def test_python_is_the_interpreter_that_runs_innet() -> None:
+    system = {**os.environ, "PATH": "/usr/bin:/bin"}
+    said = run(
+        "--", "python", "-c", "import innet; print('imported')", stdin="", environment=system
+    )
+    assert said.count("imported") == 2
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_torchrun_prints_what_its_workers_print_and_nothing_else(tmp_path: Path) -> None:
+    program = tmp_path / "ranks.py"
+    program.write_text("import os; print('rank', os.environ['RANK'], flush=True)")
+    torchrun = ("--", "python", "-m", "torch.distributed.run", str(program))
+    said = [line for line in run(*torchrun, stdin="").splitlines() if line.startswith("[h")]
+    assert sorted(said) == ["[h0] rank 0", "[h1] rank 1"]

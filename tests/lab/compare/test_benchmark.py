@@ -1,0 +1,77 @@
+"""What all benchmark scripts share: their last line, their exit code, their deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from innet.errors import EmulationError
+from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
+from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.progress import ProgressBar
+from innet.quantities import parse_rate_bps
+
+
+def benchmark(*arguments: str, deadline_s: float = 60) -> Benchmark:
+    return Benchmark("test", argument_parser("").parse_args(arguments), deadline_s)
+
+
+async def found(_progress: ProgressBar) -> Figures:
+    print("something for people")
+    return {"inc_s": 0.5}
+
+
+def test_the_last_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        benchmark("--json").run(found)
+    assert exit_info.value.code == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    figures = json.loads(last)
+    assert figures["inc_s"] == 0.5
+    assert figures["machine"]["cores"] >= 1
+
+
+def test_figures_are_saved_where_asked(tmp_path: Path) -> None:
+    place = tmp_path / "results" / "today"
+    with pytest.raises(SystemExit):
+        benchmark("--save", str(place)).run(found)
+    saved = json.loads((place / "test.figures.json").read_text())
+    assert saved["inc_s"] == 0.5
+    assert saved["machine"]["cores"] >= 1
+
+
+def test_what_hangs_ends_at_the_deadline_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    async def hang(_progress: ProgressBar) -> Figures:
+        await asyncio.Event().wait()
+        return {}
+
+    with pytest.raises(SystemExit) as exit_info:
+        benchmark("--json", deadline_s=0.01).run(hang)
+    assert exit_info.value.code == 1
+    captured = capsys.readouterr()
+    assert "not done after" in captured.err
+    assert captured.out == "", "no figures that a script could take for a result"
+
+
+def test_wrong_results_are_no_figures(comparison: Comparison) -> None:
+    wrong = comparison.measurements[0].model_copy(update={"correct": False})
+    spoiled = comparison.model_copy(update={"measurements": [wrong]})
+    with pytest.raises(EmulationError, match="inc gave wrong results"):
+        measured(spoiled, ("inc",), wrong.size_bytes)
+
+
+def test_a_method_without_figures_says_why(comparison: Comparison) -> None:
+    with pytest.raises(EmulationError, match="ps was not measured: rank 3 of innet has left"):
+        measured(comparison, ("inc", "ps"), 1 << 20)
+
+
+def test_quantities_on_the_command_line_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argument_parser("")
+    parser.add_argument("--rate", type=quantity(parse_rate_bps))
+    assert parser.parse_args(["--rate", "200mbit"]).rate == 200e6
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--rate", "fast"])
+    assert "expected a rate with a unit" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""The comparison for people: table, sentences, page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+from rich.console import Console
+
+from innet.lab.compare.measurement import Comparison, Measurement
+from innet.lab.compare.plots import plot_one_size, plot_ratios
+from innet.lab.compare.report import render_report, write_report
+from innet.lab.compare.summary import summary_sentences
+from innet.lab.compare.table import render_table
+
+MeasurementFactory = Callable[..., Measurement]
+_VOID = {"meta", "br", "hr", "link", "img", "input"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed where it was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(comparison: Comparison) -> None:
+    page = render_report(comparison)
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", page)
+    addresses = re.findall(r"""(?:src|href)=["']([^"']+)""", page)
+    assert all(address.startswith("#") for address in addresses)
+
+
+def test_the_page_has_no_colour_that_only_fits_one_background(comparison: Comparison) -> None:
+    drawings = "".join(re.findall(r"<svg.*?</svg>", render_report(comparison), re.DOTALL))
+    assert drawings
+    assert re.findall(r"#[0-9a-f]{6}\b", drawings) == []
+    assert "var(--ink)" in drawings
+
+
+def test_names_are_escaped(comparison: Comparison) -> None:
+    renamed = comparison.model_copy(update={"links": "<b>8 links</b>"})
+    assert "<b>" not in render_report(renamed)
+
+
+def test_every_measurement_and_failure_is_shown(comparison: Comparison, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "report.html"
+    write_report(comparison, path)
+    page = path.read_text(encoding="utf-8")
+    console = Console(record=True, width=250, file=(tmp_path / "log").open("w"))
+    console.print(render_table(comparison))
+    for text in (page, console.export_text()):
+        assert "ps could not be measured from 1 MiB on: rank 3 of innet has left" in text
+        for m in comparison.measurements:
+            assert m.method in text
+
+
+def test_sentences_name_the_speed_and_what_explains_it(comparison: Comparison) -> None:
+    text = " ".join(summary_sentences(comparison))
+    assert "In-network aggregation is 2.00 times as fast as Gloo: ring" in text
+    assert "the bytes on the links explain 1.00 of it" in text
+
+
+def test_a_difference_within_the_spread_is_called_none(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    # Of three operations of the peer, two waited for a timeout.
+    rows = [
+        measurement(samples_s=[0.0008, 0.0009, 0.5]),
+        measurement(method="gloo", title="Gloo: ring", samples_s=[0.001, 0.5, 0.5]),
+    ]
+    text = " ".join(summary_sentences(comparison.model_copy(update={"measurements": rows})))
+    assert "times as fast" not in text
+    assert "no difference measured from Gloo: ring" in text
+    assert "Between in-network aggregation and Gloo: ring no difference measured" in text
+    assert "0.5 s (3 samples, spread 0.499 s)" in text
+
+
+def test_the_spread_of_many_samples_leaves_outliers_out(measurement: MeasurementFactory) -> None:
+    fast = measurement(samples_s=[1.0 + 0.01 * i for i in range(20)] + [9.0])
+    slow = measurement(samples_s=[2.0 + 0.01 * i for i in range(20)])
+    assert fast.differs_from(slow)
+    assert slow.differs_from(fast)
+
+
+def test_the_number_of_samples_is_told(comparison: Comparison) -> None:
+    console = Console(record=True, width=250)
+    console.print(render_table(comparison))
+    assert "samples" in console.export_text()
+    assert "Gloo: ring (3 samples)" in plot_one_size(comparison)
+
+
+def test_absent_foreign_libraries_are_explained(comparison: Comparison) -> None:
+    local = comparison.model_copy(update={"mode": "local"})
+    assert any("--mode netns" in sentence for sentence in summary_sentences(local))
+    assert not any("--mode netns" in sentence for sentence in summary_sentences(comparison))
+
+
+def warnings_of(comparison: Comparison, *measurements: Measurement) -> list[str]:
+    shown = comparison.model_copy(update={"measurements": list(measurements)})
+    return [line for line in summary_sentences(shown) if line.startswith("Warning: ")]
+
+
+def test_a_figure_of_an_overload_is_not_taken_for_the_algorithm(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    clean: dict[str, object] = {"links": [], "deepest_queue": None}
+    dropped = measurement(method="ring", title="ring (innet)")
+    assert warnings_of(comparison, dropped) == [
+        "Warning: ring (innet) at 1 MiB dropped 7 packets: "
+        "this figure shows a defect or an overload, not the algorithm."
+    ]
+    slow = measurement(method="gloo", title="Gloo: ring", samples_s=[1.3], **clean)
+    assert warnings_of(comparison, slow) == [
+        "Warning: Gloo: ring at 1 MiB took 3.2 times its bound: "
+        "this figure shows a defect or an overload, not the algorithm."
+    ]
+    page = render_report(comparison.model_copy(update={"measurements": [dropped]}))
+    assert "a defect or an overload" in page
+
+
+def test_latency_and_the_drops_by_which_tcp_finds_its_rate_are_no_overload(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    clean: dict[str, object] = {"links": [], "deepest_queue": None}
+    small = measurement(size_bytes=1024, samples_s=[0.004], bound_s=0.001, **clean)
+    tcp = measurement(method="tcp-ring", title="ring over TCP")
+    assert warnings_of(comparison, small, tcp, measurement(**clean)) == []
+
+
+def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:
+    wrong = comparison.measurements[0].model_copy(update={"correct": False})
+    spoiled = comparison.model_copy(update={"measurements": [wrong]})
+    assert any("WRONG RESULTS" in sentence for sentence in summary_sentences(spoiled))
+    assert "WRONG RESULT" in render_report(spoiled)
+
+
+def test_a_comparison_in_which_everything_failed_still_has_a_page(comparison: Comparison) -> None:
+    empty = comparison.model_copy(update={"measurements": []})
+    assert "could not be measured" in render_report(empty)
+
+
+def test_the_distance_from_the_bound_can_be_read_off(comparison: Comparison) -> None:
+    near = [m for m in comparison.measurements if (m.ratio_to_bound or 9.0) < 1.9]
+    svg = plot_ratios(comparison.model_copy(update={"measurements": near}))
+    assert svg is not None
+    labels = {float(text) for text in re.findall(r">([0-9.]+)</text>", svg)}
+    assert len(labels) >= 2

@@ -1,0 +1,32 @@
+"""Benchmarks whose own file is the program of their ranks."""
+
+from pathlib import Path
+
+import pytest
+
+from innet.errors import EmulationError
+from innet.lab.compare.worker_figures import measured_by_workers
+from innet.topology import load_topology
+
+_REPORTING = """
+import os
+from innet.lab.compare.worker_figures import report, worker_arguments
+if os.environ["RANK"] == "0":
+    print("some other line")
+    report({"given": worker_arguments()})
+"""
+
+
+async def _run(program: str, folder: Path) -> object:
+    path = folder / "benchmark.py"
+    path.write_text(program)
+    return await measured_by_workers(str(path), (7, "--quick"), load_topology("star:2"))
+
+
+async def test_ranks_get_the_arguments_and_one_reports(tmp_path: Path) -> None:
+    assert await _run(_REPORTING, tmp_path) == {"given": ["7", "--quick"]}
+
+
+async def test_an_error_shows_what_ranks_printed_instead_of_figures(tmp_path: Path) -> None:
+    with pytest.raises(EmulationError, match="no figures: hello"):
+        await _run("print('hello')", tmp_path)

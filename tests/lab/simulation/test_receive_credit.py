@@ -1,0 +1,78 @@
+"""Many hosts at once: no method asks for more than a host's link and its queue hold."""
+
+from __future__ import annotations
+
+import pytest
+
+import innet
+from innet.cluster.emulation.segmentation import segment_bytes
+from innet.collectives import Communicator
+from innet.lab.compare.machine import Machine
+from innet.lab.simulation.experiment.outcome import outcome
+from innet.lab.simulation.experiment.sweep import make_tasks, sweep
+from innet.lab.simulation.workload import load_workload
+from innet.plans.completion import completion_bound_s
+from innet.settings import Settings
+from innet.topology import Topology, load_topology
+from innet.topology.credit import receive_credit_bytes
+
+STAR = load_topology("star:32").with_overrides(rate_bps=1e9)
+
+
+@pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
+def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: str) -> None:
+    assert _time_over_bound(STAR, algorithm, "1MiB") < 1.15
+
+
+@pytest.mark.parametrize(
+    ("name", "mebibytes"),
+    [("leaf-spine:8x4x8", 4), pytest.param("leaf-spine:2x2x8", 6, id="links-that-hosts-share")],
+)
+def test_sums_leave_room_for_contributions_and_results(name: str, mebibytes: int) -> None:
+    topology = load_topology(name).with_overrides(rate_bps=100e9, delay_s=1e-6)
+    size_bytes = mebibytes << 20
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="halving-doubling")
+
+        async def program(communicator: Communicator) -> None:
+            array = sim.array(size_bytes)
+            await communicator.iallreduce(array, out=array)
+
+        sim.run(*map(program, group))
+        plan = group[0].plan_for(size_bytes)
+        bound = completion_bound_s(plan, topology, size_bytes, segment_bytes(topology))
+        assert sim.now_s < 1.15 * bound
+        links = sim.network.link_counters().values()
+        assert sum(link["dropped_queue"] for link in links) == 0
+
+
+def test_a_ring_begins_no_more_sums_than_its_switch_has_room_for() -> None:
+    topology = load_topology("star:16").with_overrides(rate_bps=10e9, delay_s=1e-6)
+    settings = Settings().with_assignments(["transport.pit_capacity=4096"])
+    assert _time_over_bound(topology, "ring", "4MiB", settings) < 1.15
+
+
+def _time_over_bound(
+    topology: Topology, algorithm: str, size: str, settings: Settings | None = None
+) -> float:
+    """The worst of several operations, none of which may drop a packet."""
+    settings = settings or Settings()
+    workload = load_workload(f"allreduce:{size}")
+    tasks = make_tasks(topology, workload, algorithms=[algorithm], settings=settings)
+    runs = sweep(tasks, processes=1, told=lambda _: None)
+    (result,) = outcome(topology, workload.name, settings, Machine.here(), runs).measurements
+    assert result.bound_s is not None
+    assert result.drops == 0
+    return max(result.samples_s) / result.bound_s
+
+
+def test_the_credit_is_the_path_and_the_part_of_the_queue_that_causes_no_mark() -> None:
+    star = load_topology("star:4").with_overrides(
+        rate_bps=1e9, delay_s=1e-3, queue_bytes=400_000, mark_bytes=100_000
+    )
+    round_trip_bytes = 4 * 1e-3 * 1e9 / 8
+    assert receive_credit_bytes(star, "h0") == round_trip_bytes + 100_000
+
+
+def test_a_host_on_a_link_without_a_rate_has_no_limit() -> None:
+    assert receive_credit_bytes(load_topology("star:4").with_overrides(rate_bps=None), "h0") == 0

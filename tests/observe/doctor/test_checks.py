@@ -1,0 +1,250 @@
+"""Each thing that the doctor knows: found where it is, and not where it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from innet.cluster.emulation.process_identity import ProcessIdentity
+from innet.observe.doctor.observation import ProcessState
+
+from .states import RATE_BYTES, State
+
+
+def test_a_healthy_run_has_no_findings() -> None:
+    state = State()
+    for node, peer in (("h0", "s0"), ("h1", "s0"), ("s0", "h0"), ("s0", "h1")):
+        state.send(node, peer)
+    assert state.examine() == []
+
+
+def test_a_dead_switch_is_named() -> None:
+    state = State()
+    for looks in (state.before, state.after):
+        del looks["s0"]
+    del state.processes_after["s0"]
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("dead_node", "s0")
+    assert "dead" in finding.problem
+
+
+def test_a_dead_member_of_a_group_is_named_and_a_host_without_a_job_is_not() -> None:
+    state = State()
+    del state.after["h1"]
+    del state.processes_after["h1"]
+    assert [f.subject for f in state.examine()] == ["h1"]
+    state.groups = []
+    assert state.examine() == []
+
+
+def test_a_stopped_process_is_told_how_to_go_on() -> None:
+    state = State()
+    state.processes_after["h0"] = ProcessState(stopped=True)
+    del state.after["h0"]
+    finding = state.only_finding()
+    assert "h0 is stopped" in finding.problem
+    assert "kill -CONT" in finding.remedy
+
+
+def test_of_a_dead_launcher_nothing_else_is_said() -> None:
+    state = State()
+    state.launcher = ProcessIdentity(pid=2**22 - 1, start_ticks=1)
+    state.processes_after.clear()
+    state.after.clear()
+    assert "innet down lab" in state.only_finding().remedy
+
+
+def test_a_missing_route_is_named_with_node_and_prefix() -> None:
+    state = State()
+    state.after["s0"]["routes"] = [["/n/h0", 0, 0]]
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("missing_route", "s0")
+    assert finding.problem == "s0 has no route to h1."
+    state.after["s0"]["node"]["no_route"] = 1
+    assert "it has refused 1 Interest for want of one" in state.only_finding().problem
+
+
+def test_a_prefix_that_only_its_node_knows_is_told_with_the_reason() -> None:
+    state = State()
+    state.after["h0"]["unannounced"] = {"/j1/x": "these names are a job's own"}
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("unannounced_prefix", "h0")
+    assert "/j1/x, and only programs there find it: these names are a job's own" in finding.problem
+
+
+def test_a_name_that_leads_nowhere_is_told() -> None:
+    state = State()
+    state.after["s0"]["node"]["no_route"] = 7
+    state.after["s0"]["last_unroutable"] = "/elsewhere/x"
+    assert "refused 7 Interests" in state.only_finding().problem
+    assert "/elsewhere/x" in state.only_finding().problem
+    state.before["s0"]["node"]["no_route"] = 7  # it was long ago
+    assert state.examine() == []
+
+
+@pytest.mark.parametrize(("share", "is_slow"), [(0.4, True), (0.95, False)])
+def test_a_link_is_slow_when_packets_wait_and_it_carries_little(
+    share: float, is_slow: bool
+) -> None:
+    state = State()
+    for look in ("before", "after"):
+        state.face("s0", "h1", look)["port"]["depth_bytes"] = 100_000
+    state.face("s0", "h1")["port"]["sent_bytes"] = int(share * RATE_BYTES)
+    assert [(f.check, f.subject) for f in state.examine()] == [("slow_link", "s0→h1")] * is_slow
+    if is_slow:
+        assert "40mbit" in state.only_finding().problem
+        assert "100mbit" in state.only_finding().problem
+
+
+def test_an_idle_link_is_not_slow() -> None:
+    state = State()
+    state.face("s0", "h1")["port"]["sent_bytes"] = 1000
+    assert state.examine() == []
+
+
+def test_a_queue_that_is_always_full_is_told() -> None:
+    state = State()
+    for look in ("before", "after"):
+        state.face("h0", "s0", look)["port"]["depth_bytes"] = 500 << 10
+    state.face("h0", "s0")["port"]["sent_bytes"] = RATE_BYTES
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("full_queue", "h0→s0")
+
+
+def test_drops_of_a_queue_are_not_losses_of_the_link() -> None:
+    state = State()
+    state.send("h0", "s0", packets=1000, arrived=900)
+    state.face("h0", "s0")["port"]["dropped_queue"] = 100
+    finding = state.only_finding()
+    assert finding.check == "full_queue"
+    assert "100 packets were dropped" in finding.problem
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "unheard"])
+def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
+    state = State()
+    state.send("h0", "s0", packets=1000, arrived=950)
+    if counted:
+        state.face("h0", "s0")["port"]["dropped_loss"] = 50
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("lossy_link", "h0→s0")
+    assert "5.0 %" in finding.problem
+
+
+def test_a_link_that_both_ends_find_silent_is_cut() -> None:
+    state = State()
+    state.face("h0", "s0")["silent"] = state.face("s0", "h0")["silent"] = True
+    state.face("h0", "s0")["port"]["dropped_queue"] = 100  # which says nothing more
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
+
+
+def test_a_link_whose_other_end_has_no_process_is_not_cut() -> None:
+    state = State()
+    state.face("s0", "h0")["silent"] = True
+    assert state.examine() == []
+
+
+def test_packets_under_way_are_no_loss() -> None:
+    state = State()
+    state.send("h0", "s0", packets=1000, arrived=990)
+    assert state.examine() == []
+
+
+def test_repetitions_that_no_link_explains_are_told_of_the_host() -> None:
+    state = State()
+    state.after["h0"]["endpoint"].update(interests_expressed=1000, retransmissions_by_timeout=80)
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("lossy_link", "h0")
+    assert "80 of 1000" in finding.problem
+
+
+def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
+    state = State()
+    late = "operation 5: rank 1 had not sent its data"
+    state.before["h0"]["operations"] = [late]
+    state.after["h0"]["operations"] = [late]
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("straggling_rank", "rank 1")
+    assert "Rank 1 (h1) is late: h0 waited" in finding.problem
+    assert "idle" in finding.problem
+    state.after["h1"]["cpu_s"] += 0.9
+    assert "It computes" in state.only_finding().problem
+
+
+def test_a_rank_that_waits_itself_has_given_its_part() -> None:
+    state = State()
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = ["operation 5: ranks 0, 1 had not sent their data"]
+    assert state.only_finding().subject == "rank 1"
+    for look in (state.before, state.after):
+        look["h1"]["operations"] = ["operation 5: rank 0 had not sent its data"]
+    assert state.examine() == []
+
+
+def test_a_rank_that_an_earlier_operation_holds_up_is_not_to_blame_for_a_later_one() -> None:
+    state = State()
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = ["operation 10: rank 1 had not sent its data"]
+        look["h1"]["operations"] = ["operation 9: 16 segments had no answer from /n/s0"]
+    assert state.examine() == []
+
+
+def test_a_rank_that_is_late_for_another_operation_each_time_keeps_up() -> None:
+    state = State()
+    state.before["h0"]["operations"] = ["operation 5: ranks 0, 1 had not sent their data"]
+    state.after["h0"]["operations"] = ["operation 6: ranks 0, 1 had not sent their data"]
+    assert state.examine() == []
+
+
+def test_a_switch_without_slots_is_told_how_many_would_do() -> None:
+    state = State()
+    state.after["s0"]["reducer"].update(refused_no_slot=300, reductions_started=100)
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("no_free_slot", "s0")
+    assert "refused 300 reductions" in finding.problem
+    assert "About 32 slots" in finding.remedy  # 8 served a quarter of what came
+
+
+@pytest.mark.parametrize(
+    ("counter", "words"),
+    [("malformed_in", "malformed"), ("invalid_signature_in", "not signed as they should be")],
+)
+def test_refused_packets_are_told_with_their_link(counter: str, words: str) -> None:
+    state = State()
+    state.face("s0", "h0")[counter] = 3
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("refused_packets", "h0→s0")
+    assert words in finding.problem
+
+
+def test_a_node_that_waits_for_a_processor_is_starved() -> None:
+    state = State()
+    state.processes_after["h0"] = ProcessState(ran_s=0.2, waited_s=0.7)
+    assert (state.only_finding().check, state.only_finding().subject) == ("starved_node", "h0")
+    state.processes_after["h0"] = ProcessState(ran_s=0.9, waited_s=0.4)  # busy, and served
+    assert state.examine() == []
+
+
+@pytest.mark.parametrize(
+    ("shift_s", "words"), [(3.0, "ahead of"), (-3.0, "behind")], ids=["ahead", "behind"]
+)
+def test_a_wrong_clock_is_told_with_its_distance(shift_s: float, words: str) -> None:
+    state = State()
+    for looks in (state.before, state.after):
+        looks["h1"]["time_s"] += shift_s
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("wrong_clock", "h1")
+    assert words in finding.problem
+
+
+def test_a_clock_that_was_set_is_told() -> None:
+    state = State()
+    state.before["h1"]["time_s"] -= 60.0
+    assert "jumped by +60.00 s" in state.only_finding().problem
+
+
+def test_a_process_that_was_started_anew_is_not_compared_with_the_one_before() -> None:
+    state = State()
+    state.before["s0"]["uptime_s"] = 1000.0
+    state.before["s0"]["reducer"]["refused_no_slot"] = 1_000_000
+    assert state.examine() == []

@@ -1,0 +1,93 @@
+"""``innet doctor`` shows each cause once, and leaves workers alone that are still starting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.cluster.emulation.runs import create_run, remove_run
+from innet.observe.doctor import Finding, grouped, observing
+from innet.observe.doctor.observation import ProcessState
+from tests.cli.conftest import cli, registry
+from tests.observe.doctor.states import State
+
+__all__ = ["cli", "registry"]
+
+
+def finding(check: str, subject: str, severity: float, cause: str = "") -> Finding:
+    return Finding(
+        check=check,
+        subject=subject,
+        problem=f"{subject} is ill",
+        remedy="rest",
+        severity=severity,
+        cause=cause,
+    )
+
+
+def test_findings_of_one_cause_are_one_and_the_worst_stands_for_them() -> None:
+    dead = finding("dead_node", "s0", 0, "gone")
+    stopped = finding("dead_node", "s1", 0, "stopped")
+    lossy = [finding("lossy_link", f"h{n}→s0", severity=n % 7) for n in range(48)]
+    groups = grouped([dead, stopped, *lossy])
+    assert [group.worst for group in groups] == [dead, stopped, lossy[6]]
+    assert groups[0].more_like_it() == ""
+    assert groups[2].more_like_it().startswith("and 47 more like it: h13→s0, ")
+    assert groups[2].more_like_it().endswith(", …")
+
+
+def lossy_everywhere() -> State:
+    state = State()
+    for node, peer, arrived in (("h0", "s0", 950), ("s0", "h0", 900), ("h1", "s0", 940)):
+        state.send(node, peer, packets=1000, arrived=arrived)
+    return state
+
+
+@pytest.mark.parametrize(("options", "sentences"), [([], 1), (["--all"], 3)])
+def test_the_command_shows_the_worst_link_and_how_many_are_like_it(
+    cli: CliRunner,
+    registry: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    sentences: int,
+) -> None:
+    state = lossy_everywhere()
+    monkeypatch.setattr(observing, "observe", lambda record, seconds: state.observation())
+    record = create_run("lab", "star-2", "local")
+    result = cli.invoke(app, ["doctor", "lab", *options])
+    remove_run(record)
+    assert result.exit_code == 1
+    assert result.stdout.count("→ Every lost packet") == sentences
+    assert result.stdout.startswith("The link s0→h0 lost 100 of 1000") == (not options)
+    assert ("and 2 more like it: h1→s0, h0→s0" in result.stdout) == (not options)
+
+
+def starved(state: State, *nodes: str) -> State:
+    state.processes_after = {**state.processes, **{n: ProcessState(waited_s=0.9) for n in nodes}}
+    return state
+
+
+@pytest.mark.parametrize("group", ["none", "waits"])
+def test_workers_that_are_still_starting_are_not_looked_at(group: str) -> None:
+    state = starved(State(), "h0", "h1")
+    assert [f.subject for f in state.examine()] == ["h0", "h1"]
+    state.groups = [] if group == "none" else [{**state.groups[0], "joined": [0]}]
+    assert state.examine() == []
+    assert state.observation().starting() == {"h0", "h1"}
+
+
+def test_a_worker_that_does_not_get_started_is_looked_at_after_a_minute() -> None:
+    state = starved(State(), "h0", "h1")
+    state.groups = []
+    for answers in (state.before, state.after):
+        answers["h1"]["uptime_s"] += 60
+    assert [f.subject for f in state.examine()] == ["h1"]
+
+
+def test_switches_are_looked_at_while_workers_start() -> None:
+    state = starved(State(), "s0")
+    state.groups = []
+    assert [f.subject for f in state.examine()] == ["s0"]

@@ -1,0 +1,305 @@
+"""The validator: whom it believes, and what it says when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from innet.errors import SecurityError, TransportError
+from innet.security.trust import (
+    Certificate,
+    Policy,
+    PrivateKey,
+    Refusal,
+    Revocation,
+    SignedData,
+    Validator,
+    Validity,
+)
+from innet.security.trust.names import Name, name_of, uri_of
+from innet.security.trust.policy_source import read_policy
+
+NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
+DAY = timedelta(days=1)
+FILE = "/lab/alice/file/v=1/seg=0"
+
+
+@dataclass
+class Network:
+    """Packets by name, the time, and what was asked for."""
+
+    packets: dict[str, bytes] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    time: datetime = NOW
+
+    async def fetch(self, name: str, can_be_prefix: bool) -> bytes:
+        self.asked[name] += 1
+        await asyncio.sleep(0)
+        for known, packet in self.packets.items():
+            if known == name or (can_be_prefix and known.startswith(name + "/")):
+                return packet
+        raise TransportError(f"nobody has {name}")
+
+    def add(self, data: SignedData) -> None:
+        self.packets[uri_of(data.name)] = data.wire
+
+
+class Lab:
+    """A site /lab whose key is the anchor, and its user alice."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.root = PrivateKey.generate("ecdsa")
+        self.alice = PrivateKey.generate()
+        period = Validity(NOW - 100 * DAY, NOW + 100 * DAY)
+        self.anchor = Certificate.self_signed(name_of("/lab/KEY/0"), self.root, period, version=1)
+        self.certificate = self.certify("/lab/alice/KEY/1")
+
+    def certify(
+        self, key: str, days: int = 10, of: PrivateKey | None = None, **changes: object
+    ) -> Certificate:
+        arguments: dict[str, object] = {
+            "version": 1,
+            "issuer": self.root,
+            "issuer_locator": self.anchor.name,
+            "issuer_id": "lab",
+            **changes,
+        }
+        period = Validity(NOW - DAY, NOW + days * DAY)
+        public = (of or self.alice).public
+        made = Certificate.issue(name_of(key), public, period, **arguments)  # type: ignore[arg-type]
+        self.network.add(made.data)
+        return made
+
+    def file(self, name: str = FILE, key: PrivateKey | None = None, by: Name = ()) -> SignedData:
+        return SignedData.sign(
+            name_of(name), b"text", key or self.alice, by or self.certificate.name
+        )
+
+    def validator(self, policy: str = "store", **options: object) -> Validator:
+        return Validator(
+            Policy.load(policy),
+            [self.anchor],
+            fetch=self.network.fetch,
+            now=lambda: self.network.time,
+            **options,  # type: ignore[arg-type]
+        )
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+async def test_a_packet_is_believed_by_its_chain_and_certificates_are_fetched_once(
+    lab: Lab,
+) -> None:
+    validator = lab.validator()
+    verdicts = await asyncio.gather(
+        *(validator.judge(lab.file(f"/lab/alice/file/v=1/seg={n}").wire) for n in range(20))
+    )
+    assert all(verdict.is_valid for verdict in verdicts)
+    assert "#object allows it" in verdicts[0].reason
+    assert [c.name for c in verdicts[0].chain] == [lab.certificate.name, lab.anchor.name]
+    assert lab.network.asked == {uri_of(lab.certificate.name): 1}
+
+
+async def test_a_key_s_name_is_enough_to_find_its_certificate(lab: Lab) -> None:
+    verdict = await lab.validator().judge(lab.file(by=name_of("/lab/alice/KEY/1")))
+    assert verdict.is_valid, verdict.reason
+
+
+async def refusal(lab: Lab, packet: SignedData, **options: object) -> str:
+    validator = lab.validator(**options)  # type: ignore[arg-type]
+    with pytest.raises(Refusal) as caught:
+        await validator.check(uri_of(packet.name), packet)
+    return str(caught.value)
+
+
+async def test_a_wrong_key_is_refused(lab: Lab) -> None:
+    assert "wrong signature" in await refusal(lab, lab.file(key=PrivateKey.generate()))
+    assert "wrong signature" in await refusal(lab, lab.file(key=lab.root))
+
+
+async def test_the_right_key_is_refused_for_a_wrong_name_and_not_fetched(lab: Lab) -> None:
+    said = await refusal(lab, lab.file("/lab/bob/file/v=1/seg=0"))
+    assert "#object refuses it" in said
+    assert "its user is alice" in said
+    assert not lab.network.asked
+
+
+async def test_an_expired_certificate_counts_no_longer_also_when_it_was_believed(lab: Lab) -> None:
+    validator = lab.validator()
+    assert (await validator.judge(lab.file())).is_valid
+    lab.network.time = NOW + 11 * DAY
+    verdict = await validator.judge(lab.file())
+    assert "has expired on" in verdict.reason
+    lab.network.time = NOW - 2 * DAY
+    assert "is not valid before" in (await validator.judge(lab.file())).reason
+    lab.network.time = NOW + 101 * DAY
+    assert not (await validator.judge(lab.file(by=lab.anchor.name))).is_valid
+
+
+async def test_a_renewed_certificate_is_fetched_when_the_old_one_has_expired(lab: Lab) -> None:
+    packet = lab.file(by=name_of("/lab/alice/KEY/1"))
+    validator = lab.validator(certificates=[lab.certificate])
+    assert (await validator.judge(packet)).is_valid
+    lab.network.time = NOW + 11 * DAY
+    for _ in range(3):
+        assert "has expired on" in (await validator.judge(packet)).reason
+    assert lab.network.asked == {"/lab/alice/KEY/1": 1}  # not for each packet
+    lab.network.packets.clear()
+    renewed = lab.certify("/lab/alice/KEY/1", days=90, version=2)
+    lab.network.time += timedelta(minutes=1)
+    verdicts = await asyncio.gather(*(validator.judge(packet) for _ in range(3)))
+    assert [verdict.chain[0].name for verdict in verdicts] == [renewed.name] * 3
+    assert all(verdict.is_valid for verdict in verdicts)
+    assert lab.network.asked == {"/lab/alice/KEY/1": 2}
+
+
+async def test_a_renewed_certificate_of_an_issuer_is_found_as_well(lab: Lab) -> None:
+    policy = Policy.of_text(
+        '#file: "lab"/"file" <= #user\n#user: "lab"/"user"/"KEY"/_/_/_ <= #desk\n'
+        '#desk: "lab"/"desk"/"KEY"/_/_/_ <= #anchor\n#anchor: "lab"/"KEY"/_/_/_\n'
+    )
+    desk = PrivateKey.generate()
+    lab.certify("/lab/desk/KEY/1", of=desk)
+    user = lab.certify(
+        "/lab/user/KEY/1", days=90, issuer=desk, issuer_locator=name_of("/lab/desk/KEY/1")
+    )
+    packet = lab.file("/lab/file", by=user.name)
+    validator = Validator(
+        policy, [lab.anchor], fetch=lab.network.fetch, now=lambda: lab.network.time
+    )
+    assert (await validator.judge(packet)).is_valid
+    lab.network.packets.clear()
+    lab.certify("/lab/desk/KEY/1", days=90, of=desk, version=2)
+    lab.network.time = NOW + 11 * DAY
+    verdict = await validator.judge(packet)
+    assert verdict.is_valid, verdict.reason
+    assert lab.network.asked == {uri_of(user.name): 1, "/lab/desk/KEY/1": 2}
+
+
+async def test_of_several_anchors_of_a_key_the_one_counts_that_has_not_expired(lab: Lab) -> None:
+    period = Validity(NOW, NOW + 300 * DAY)
+    renewed = Certificate.self_signed(name_of("/lab/KEY/0"), lab.root, period, version=2)
+    lab.certificate = lab.certify(
+        "/lab/alice/KEY/1", days=200, issuer_locator=name_of("/lab/KEY/0")
+    )
+    validator = Validator(
+        Policy.load("store"), [lab.anchor, renewed], fetch=lab.network.fetch,
+        now=lambda: lab.network.time,
+    )  # fmt: skip
+    for days in (1, 150):
+        lab.network.time = NOW + days * DAY
+        assert (await validator.judge(lab.file())).is_valid
+
+
+async def test_a_certificate_by_somebody_else_is_refused(lab: Lab) -> None:
+    stranger = PrivateKey.generate()
+    lab.certificate = lab.certify("/lab/alice/KEY/1", issuer=stranger)
+    assert "is not believed" in await refusal(lab, lab.file())
+    lab.certificate = lab.certify(
+        "/lab/alice/KEY/1", issuer=lab.alice, issuer_locator=name_of("/lab/alice/KEY/1")
+    )
+    assert "lead to no anchor" in await refusal(lab, lab.file(by=name_of("/lab/alice/KEY/1")))
+
+
+async def test_revoked_certificates_count_no_longer(lab: Lab) -> None:
+    by_root = Revocation.of(lab.certificate, lab.root, lab.anchor.name, time=NOW, reason="stolen")
+    by_alice = Revocation.of(lab.certificate, lab.alice, lab.anchor.name, time=NOW, reason="lost")
+    for record in (by_root, by_alice):
+        assert "is revoked: " in await refusal(lab, lab.file(), revocations=[record])
+        lab.network.add(record.data)
+        assert "is revoked: " in await refusal(lab, lab.file(), asks_for_revocations=True)
+        lab.network.packets.pop(uri_of(record.data.name))
+    validator = lab.validator()
+    assert (await validator.judge(lab.file())).is_valid
+    validator.add_revocation(by_alice)
+    assert not (await validator.judge(lab.file())).is_valid
+
+
+async def test_a_forged_revocation_changes_nothing(lab: Lab) -> None:
+    record = Revocation.of(lab.certificate, lab.root, lab.anchor.name, time=NOW, reason="stolen")
+    forged = SignedData.sign(
+        record.data.name, record.data.content, PrivateKey.generate(), lab.anchor.name
+    )
+    lab.network.add(forged)
+    validator = lab.validator(asks_for_revocations=True)
+    assert (await validator.judge(lab.file())).is_valid
+
+
+async def test_what_cannot_be_fetched_or_is_something_else_is_said(lab: Lab) -> None:
+    lab.network.packets.clear()
+    assert "cannot get the certificate" in await refusal(lab, lab.file())
+    lab.network.packets[uri_of(lab.certificate.name)] = lab.anchor.wire
+    assert "and got /lab/KEY/0" in await refusal(lab, lab.file())
+    lab.network.packets[uri_of(lab.certificate.name)] = b"\x06\x00"
+    assert "damaged" in await refusal(lab, lab.file())
+
+
+async def test_chains_are_bounded(lab: Lab) -> None:
+    """A policy with long chains, and a chain that is longer than what is followed."""
+    rules = "".join(f'#c{i}: "lab"/"c{i}"/"KEY"/_/_/_ <= #c{i + 1}\n' for i in range(8))
+    text = f'#file: "lab"/"file" <= #c0\n{rules}#c8: "lab"/"KEY"/_/_/_\n'
+    for i in range(8):
+        above = f"/lab/c{i + 1}/KEY/1/lab/v=1" if i < 7 else uri_of(lab.anchor.name)
+        issuer = lab.alice if i < 7 else lab.root
+        lab.certify(f"/lab/c{i}/KEY/1", issuer=issuer, issuer_locator=name_of(above))
+    packet = lab.file("/lab/file", by=name_of("/lab/c0/KEY/1/lab/v=1"))
+    for depth, valid in ((8, True), (7, False)):
+        validator = Validator(
+            Policy.of_text(text),
+            [lab.anchor],
+            fetch=lab.network.fetch,
+            now=lambda: NOW,
+            max_depth=depth,
+        )
+        assert (await validator.judge(packet)).is_valid is valid
+
+
+async def test_a_digest_vouches_for_nothing(lab: Lab) -> None:
+    import hashlib
+
+    from innet.security.trust import tlv
+
+    portion = b"\x07\x06\x08\x01a\x08\x01b" + tlv.encode(0x16, b"\x1b\x01\x00")
+    packet = tlv.encode(6, portion, tlv.encode(0x17, hashlib.sha256(portion).digest()))
+    verdict = await lab.validator().judge(packet)
+    assert "signed by no key" in verdict.reason
+
+
+def test_an_anchor_must_be_one_of_the_policy_and_signed_by_itself(lab: Lab) -> None:
+    for anchors, said in (
+        ([], "needs an anchor"),
+        ([lab.certificate], "is no anchor of the policy store: its anchors are #anchor"),
+    ):
+        with pytest.raises(SecurityError, match=said):
+            Validator(Policy.load("store"), anchors, fetch=lab.network.fetch, now=lambda: NOW)
+    forged = Certificate.issue(
+        name_of("/lab/KEY/0"),
+        lab.root.public,
+        lab.anchor.validity,
+        version=1,
+        issuer=lab.alice,
+        issuer_locator=lab.anchor.name,
+        issuer_id="self",
+    )
+    with pytest.raises(SecurityError, match="not signed by its own key"):
+        Validator(Policy.load("store"), [forged], fetch=lab.network.fetch, now=lambda: NOW)
+
+
+def test_python_ndn_s_validator_takes_the_same_policy() -> None:
+    """The shipped policies stay within the language: its own checker needs our functions alone."""
+    from ndn.app_support.light_versec import Checker, compile_lvs
+
+    from innet.security.trust.facts import functions_of
+
+    for name in ("job", "pool", "store"):
+        text, _ = read_policy(name)
+        functions = {**functions_of({}), "$eq": lambda *_: True, "$eq_type": lambda *_: True}
+        assert Checker(compile_lvs(text), functions).validate_user_fns()
