@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,6 +19,9 @@ from innet.cluster.launch import JobFailed, Session
 from innet.errors import EmulationError
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
+
+# As `make pytest` sets it: `innet run` says how many threads it gives only where nothing is set.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 # Each run draws other examples, so fewer of them find the same in time.
