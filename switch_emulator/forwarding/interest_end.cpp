@@ -13,7 +13,7 @@ void Node::State::on_interest_expired(tables::PitEntry& entry, TimePoint now) {
     if (strategies::Strategy* strategy = told_strategy(entry)) {
         strategy->after_interest_timeout(entry, now);
     }
-    finish(entry);
+    abandon(entry);
 }
 
 // Another Interest for the name, with other selectors, may have an entry of its own.

@@ -281,7 +281,8 @@ struct Node::State final : strategies::StrategyActions {
 
     // interest_end.cpp
     void on_interest_expired(tables::PitEntry& entry, TimePoint now);
-    /// The same as `finish` for an entry whose requesters are gone: the application forgets them.
+    /// The same as `finish` for an entry that nobody waits for any longer: the application forgets
+    /// it.
     void abandon(tables::PitEntry& entry);
     /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.
     void finish(tables::PitEntry& entry);

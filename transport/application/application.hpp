@@ -52,7 +52,8 @@ class Application : public Requester {
     /// when there is something to give. State for those who wait begins here, so that what bounds
     /// the node's pending Interests bounds it, too.
     virtual void await(const wire::InterestView&, TimePoint) {}
-    /// The faces of all who waited for `name`, for which there was an `await`, are closed.
+    /// Nobody waits any longer for `name`, for which there was an `await`: the Interests expired,
+    /// or their faces are closed.
     virtual void forget(wire::NameView) {}
     /// Whether `told_digest` may know the digest of Data of this name.
     virtual bool can_tell_digest(wire::NameView) { return false; }

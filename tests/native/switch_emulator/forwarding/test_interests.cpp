@@ -386,3 +386,17 @@ TEST_CASE("one neighbour that waits for everything leaves the others room to wai
     test.node.audit(report);
     CHECK(report.complaints().empty());
 }
+
+TEST_CASE("the application forgets what is waited for no longer, though a neighbour still waits") {
+    SwitchUnderTest test;
+    for (const auto* late : {"/h/short", "/h/both", "/h/long"}) {
+        test.application.productions[late] = {Production::Kind::kPending, {}, {}};
+    }
+    test.receive_interest(0, "/h/short", 1, {.lifetime = 100ms});
+    test.receive_interest(0, "/h/both", 2, {.lifetime = 100ms});
+    test.receive_interest(1, "/h/both", 3, {.lifetime = 60s, .must_be_fresh = true});
+    test.receive_interest(0, "/h/long", 4, {.lifetime = 60s});
+    test.wait(1s);
+    CHECK(test.node.counters().pit_expired == 2);
+    CHECK(test.application.forgotten == std::vector<std::string>{"/h/short"});
+}
