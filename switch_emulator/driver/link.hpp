@@ -17,7 +17,8 @@ namespace innet::driver {
 /// keeps another out.
 enum class LinkKind : std::uint8_t {
     kNode,          ///< another node of the network
-    kLocal,         ///< a program of this machine, by a connection of its own
+    kLocal,         ///< a program that the Unix socket's mode admits, by a connection of its own
+    kLocalTcp,      ///< one of any user of this machine, likewise
     kRemote,        ///< one of another machine, likewise
     kLocalUdpPeer,  ///< a program of this machine that sends datagrams to a UDP port
     kUdpPeer,       ///< whoever else does, and may lie about its address
@@ -29,11 +30,11 @@ constexpr bool is_udp_peer(LinkKind kind) {
 }
 
 /// Of a foreign link: without a descriptor, it is one of a UDP port's peers.
-constexpr LinkKind foreign_kind(bool has_descriptor, FaceScope scope) {
-    if (scope == FaceScope::kLocal) {
-        return has_descriptor ? LinkKind::kLocal : LinkKind::kLocalUdpPeer;
-    }
-    return has_descriptor ? LinkKind::kRemote : LinkKind::kUdpPeer;
+constexpr LinkKind foreign_kind(bool has_descriptor, const FaceOptions& options) {
+    const bool is_local = options.scope == FaceScope::kLocal;
+    if (!has_descriptor) return is_local ? LinkKind::kLocalUdpPeer : LinkKind::kUdpPeer;
+    if (options.admitted_by_file) return LinkKind::kLocal;
+    return is_local ? LinkKind::kLocalTcp : LinkKind::kRemote;
 }
 
 /// Links of a kind at once: each may hold a descriptor and buffers.
@@ -44,6 +45,7 @@ constexpr std::size_t most_links(LinkKind kind) {
         case LinkKind::kRemote:
             return 128;
         case LinkKind::kLocal:
+        case LinkKind::kLocalTcp:
         case LinkKind::kLocalUdpPeer:
         case LinkKind::kUdpPeer:
             return 256;

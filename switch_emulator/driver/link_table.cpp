@@ -78,7 +78,7 @@ std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, F
                                              management::FaceDescription description,
                                              TimePoint now) {
     auto link = std::make_unique<Link>();
-    link->kind = foreign_kind(channel->fd() >= 0, options.scope);
+    link->kind = foreign_kind(channel->fd() >= 0, options);
     options.foreign = true;
     options.max_packet_bytes = kMaxForeignPacketBytes;
     link->channel = std::move(channel);
@@ -139,6 +139,20 @@ bool LinkTable::evict_udp_peer(LinkKind kind, TimePoint now) {
         if (link == nullptr || link->kind != kind) continue;
         if (link->description.persistency != management::FacePersistency::kOnDemand) continue;
         if (victim == nullptr || merit(*link) < merit(*victim)) victim = link.get();
+    }
+    if (victim == nullptr) return false;
+    ++counters_.evicted;
+    close(victim->face, now);
+    return true;
+}
+
+bool LinkTable::evict_silent(LinkKind kind, TimePoint now) {
+    const Link* victim = nullptr;
+    for (const auto& link : links_) {
+        if (link == nullptr || link->kind != kind) continue;
+        if (link->description.persistency != management::FacePersistency::kOnDemand) continue;
+        if (has_spoken(*link) || node_.has_routes_to(link->face)) continue;
+        if (victim == nullptr || link->number < victim->number) victim = link.get();
     }
     if (victim == nullptr) return false;
     ++counters_.evicted;
@@ -208,10 +222,14 @@ void LinkTable::deliver_one(Link& link, PacketRef packet, const security::Sha256
                              link.description.persistency == management::FacePersistency::kOnDemand;
     const std::uint64_t before = node_.face_counters(link.face).malformed_in;
     node_.on_packet(link.face, std::move(packet), now, digest);
+    const bool may_be_forwarder = link.kind == LinkKind::kRemote && has_spoken(link);
+    const bool is_malformed = node_.face_counters(link.face).malformed_in != before;
+    link.sent_malformed = is_accepted && !may_be_forwarder && is_malformed;
+}
+
+bool LinkTable::has_spoken(const Link& link) const {
     const auto& counters = node_.face_counters(link.face);
-    const bool may_be_forwarder =
-        link.kind == LinkKind::kRemote && counters.interests_in + counters.data_in != 0;
-    link.sent_malformed = is_accepted && !may_be_forwarder && counters.malformed_in != before;
+    return counters.interests_in + counters.data_in != 0;
 }
 
 void LinkTable::pause_if_useless(Link& link, TimePoint now) {

@@ -51,6 +51,9 @@ class LinkTable {
     /// Closes a peer of a UDP port, of those of that kind that nobody asked for: rather one without
     /// routes, and of these the one that has been silent for longest. False when there is none.
     bool evict_udp_peer(LinkKind kind, TimePoint now);
+    /// Closes the oldest connection of that kind that somebody else made, by which neither an
+    /// Interest nor Data came, and that has no routes. False when there is none.
+    bool evict_silent(LinkKind kind, TimePoint now);
     void close(FaceId face, TimePoint now);
     void close_foreign(TimePoint now);
     /// Called when a foreign link has been closed.
@@ -94,6 +97,8 @@ class LinkTable {
         return links_by_kind_[static_cast<std::size_t>(kind)];
     }
     Link* put(std::unique_ptr<Link> link, const FaceOptions& options);
+    /// Whether an Interest or Data came by it.
+    bool has_spoken(const Link& link) const;
     void take_outbox(Link& link, TimePoint now);
     void mark_congestion(Link& link, std::span<OutgoingPacket> packets, TimePoint now);
     void flush_link(Link& link, TimePoint now);

@@ -84,11 +84,14 @@ void Listeners::accept(StreamListener& listener, TimePoint now) {
         description.remote_uri = std::move(connection.remote_uri);
         description.local_uri = std::move(connection.local_uri);
         description.persistency = management::FacePersistency::kOnDemand;
+        const FaceOptions options{
+            .scope = connection.is_local ? FaceScope::kLocal : FaceScope::kNonLocal,
+            .admitted_by_file = listener.uri().scheme == FaceScheme::kUnix};
+        const LinkKind kind = foreign_kind(true, options);
+        if (!links_.has_room(kind)) links_.evict_silent(kind, now);
         links_.add_foreign(
             std::make_unique<StreamChannel>(std::move(connection.fd), kMaxForeignPacketBytes),
-            {.scope = connection.is_local ? FaceScope::kLocal : FaceScope::kNonLocal,
-             .admitted_by_file = listener.uri().scheme == FaceScheme::kUnix},
-            std::move(description), now);
+            options, std::move(description), now);
     }
 }
 
@@ -121,7 +124,7 @@ std::optional<FaceId> Listeners::add_peer(UdpPort& port, const SocketAddress& pe
     description.mtu = kMaxForeignPacketBytes;
     // The kernel takes no packet with such a source address from outside.
     const FaceScope scope = peer.is_loopback() ? FaceScope::kLocal : FaceScope::kNonLocal;
-    const LinkKind kind = foreign_kind(false, scope);
+    const LinkKind kind = foreign_kind(false, {.scope = scope});
     if (!links_.has_room(kind)) links_.evict_udp_peer(kind, now);
     const auto face =
         links_.add_foreign(port.channel_to(peer), {.scope = scope}, std::move(description), now);

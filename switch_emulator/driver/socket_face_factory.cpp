@@ -151,7 +151,7 @@ FaceCreation SocketFaceFactory::make_udp(const FaceUri& remote, FacePersistency 
 }
 
 void SocketFaceFactory::start_connecting(const FaceUri& remote, Asked& asked, TimePoint now) {
-    if (!links_.has_room(remote.address.is_loopback() ? LinkKind::kLocal : LinkKind::kRemote)) {
+    if (!links_.has_room(remote.address.is_loopback() ? LinkKind::kLocalTcp : LinkKind::kRemote)) {
         links_.count_refused();
         return asked.done(failure(504, "too many faces"));
     }

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
+from pathlib import Path
 from typing import Any
 
+from innet.ndn import Client, encode_data
+from innet.node.forwarder import Forwarder, ForwarderOptions
 from innet.observe.packets.layers import interest
 from tests.attacks.outsider import NodeAmongStrangers
 
@@ -13,6 +19,8 @@ _WINDOW = 20
 _WINDOWS = 12
 _FLOOD = 30
 """Interests of the attacker for each window of the client."""
+_SILENT = 300
+"""Connections, more than a forwarder has room for."""
 
 
 def small_pit(settings: Any) -> None:
@@ -53,3 +61,19 @@ def test_a_neighbour_that_waits_for_everything_leaves_room_for_others() -> None:
         assert node.counter("pit_full") == 0
         modest.send(interest("/j/g0/0/sum.f32/seq=9999/seg=0"))
         assert modest.receive("hold")[0].uri.endswith("/seq=9999/seg=0")
+
+
+def test_silent_connections_keep_no_program_out_of_a_forwarder(tmp_path: Path) -> None:
+    async def fetched(producer_uri: str, consumer_uri: str) -> bytes:
+        async with Client(producer_uri) as producer, Client(consumer_uri) as consumer:
+            await producer.register("/hello", lambda asked: encode_data(asked.name, b"world"))
+            return (await consumer.express("/hello/1", deadline_s=30)).content
+
+    options = ForwarderOptions([f"unix://{tmp_path}/f.sock", "tcp4://127.0.0.1:0"])
+    with contextlib.ExitStack() as connections, Forwarder(options) as forwarder:
+        unix, tcp = forwarder.listeners
+        port = int(tcp.rsplit(":", 1)[1])
+        for _ in range(_SILENT):
+            connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+        assert asyncio.run(fetched(unix, tcp)) == b"world"
+        assert forwarder.node.status()["node"]["faces_evicted"] > 0

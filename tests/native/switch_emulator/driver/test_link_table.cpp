@@ -89,7 +89,7 @@ struct TableUnderTest : SwitchUnderTest {
     /// So many peers as there is room for, each heard a second after the one before.
     std::vector<FaceId> fill(FaceScope scope) {
         std::vector<FaceId> faces;
-        while (links.has_room(driver::foreign_kind(false, scope))) {
+        while (links.has_room(driver::foreign_kind(false, {.scope = scope}))) {
             faces.push_back(add_peer(scope).value());
             now += 1s;
         }

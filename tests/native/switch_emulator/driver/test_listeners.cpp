@@ -195,14 +195,38 @@ TEST_CASE("of connections, each kind is refused beyond its own share") {
     ListeningNode node({{.uri = path.uri()}, {.uri = kUdp}});
     const std::size_t share = driver::most_links(driver::LinkKind::kLocal);
     std::vector<ForeignClient> programs;
-    for (std::size_t i = 0; i < share; ++i) programs.emplace_back(path.uri());
-    node.await_faces(share);
+    for (std::uint32_t i = 1; i <= share; ++i) {
+        programs.emplace_back(path.uri()).send(interest_packet("/nowhere", i));
+        CHECK(programs.back().receive_nack());
+    }
     ForeignClient refused(path.uri());
     CHECK(refused.is_hung_up());
     CHECK(node.counters().refused == 1);
     ForeignClient peer(node.uris[1]);
     peer.send(interest_packet("/nowhere", 1));
     CHECK(peer.receive_nack());
+}
+
+TEST_CASE("silent TCP connections keep out no program, by the Unix socket or by TCP") {
+    const SocketPath path;
+    ListeningNode node({{.uri = path.uri()}, {.uri = kTcp}});
+    ForeignClient early(node.uris[1]);
+    early.send(interest_packet("/nowhere", 1));
+    CHECK(early.receive_nack());
+    const std::size_t share = driver::most_links(driver::LinkKind::kLocalTcp);
+    std::vector<ForeignClient> silent;
+    for (std::size_t i = 1; i < share; ++i) silent.emplace_back(node.uris[1]);
+    node.await_faces(share);
+    for (const std::string& uri : node.uris) {
+        ForeignClient program(uri);
+        program.send(interest_packet("/nowhere", 2));
+        CHECK(program.receive_nack());
+    }
+    CHECK(silent[0].is_hung_up());
+    CHECK(node.counters().evicted == 1);
+    CHECK(node.counters().refused == 0);
+    early.send(interest_packet("/nowhere", 3));
+    CHECK(early.receive_nack());
 }
 
 TEST_CASE("a TCP connection whose other end vanishes does not stay for ever") {
