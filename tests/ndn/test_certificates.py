@@ -47,7 +47,7 @@ async def test_whom_nobody_has_certified_is_believed_nowhere(store, name):
     validator = policy_validator(client, Policy.load("store"), [store.find_certificate("/lab")])
     async with await publish(client, name, b"his", signer=signer):
         with pytest.raises(SecurityError):
-            await fetch(client, name, validator=validator)
+            await fetch(client, name, validator=validator, patience_s=0.1)
 
 
 async def test_what_is_revoked_is_believed_no_longer(store):
@@ -59,4 +59,4 @@ async def test_what_is_revoked_is_believed_no_longer(store):
     validator = policy_validator(client, Policy.load("store"), anchors, store.revocations())
     async with await publish(client, "/lab/alice/x", b"hers", signer=signer):
         with pytest.raises(SecurityError, match="is revoked: lost"):
-            await fetch(client, "/lab/alice/x", validator=validator)
+            await fetch(client, "/lab/alice/x", validator=validator, patience_s=0.1)

@@ -19,9 +19,10 @@ _LONGEST_PAUSE_S = 0.5
 async def fetch_believed(
     client: Client,
     name: Name,
-    validator: Validator,
+    validator: Validator | None,
     *,
     deadline_s: float,
+    can_be_prefix: bool = False,
     refused: SecurityError | None = None,
 ) -> ReceivedData:
     """Fetch the Data ``name``. Answers that the validator refuses are dropped.
@@ -30,6 +31,8 @@ async def fetch_believed(
     a root manifest in their cache for fresh.
 
     Args:
+        validator: in place of the client's.
+        can_be_prefix: longer names are an answer; what caches have must be fresh from the start.
         refused: why the validator refused an answer before.
 
     Raises:
@@ -46,7 +49,8 @@ async def fetch_believed(
             return await client.express(
                 name,
                 validator=validator,
-                must_be_fresh=refused is not None,
+                can_be_prefix=can_be_prefix,
+                must_be_fresh=can_be_prefix or refused is not None,
                 deadline_s=max(end_s - clock(), 0.001),
             )
         except SecurityError as error:

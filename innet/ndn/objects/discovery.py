@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket
 from innet.names import METADATA, Name, number_at, with_keyword
+from innet.ndn.objects.believed import fetch_believed
 from innet.ndn.objects.metadata import decode_metadata
 from innet.security.signers import SignatureType
 from innet.security.validation import ReceivedData, Validator
@@ -28,21 +29,16 @@ async def discover_version(
     validator: Validator | None = None,
     deadline_s: float = 4.0,
 ) -> Name:
-    """The name of the latest version of ``name``, by its RDR metadata.
+    """The name of the latest version of ``name``, by its RDR metadata, whoever else answers.
 
     Raises:
         InterestTimeout: nobody has metadata of it.
         InterestRefused: a forwarder says that nobody can have it.
-        SecurityError: the metadata may not be believed.
+        SecurityError: none that may be believed came before the deadline.
         MalformedPacket: they say nothing.
     """
-    metadata = await client.express(
-        with_keyword(name, METADATA),
-        can_be_prefix=True,
-        must_be_fresh=True,
-        lifetime_s=min(1.0, deadline_s),
-        deadline_s=deadline_s,
-        validator=validator,
+    metadata = await fetch_believed(
+        client, with_keyword(name, METADATA), validator, deadline_s=deadline_s, can_be_prefix=True
     )
     return decode_metadata(metadata)
 
@@ -100,12 +96,8 @@ async def _by_any_packet(
 ) -> Place:
     """Later than metadata: a cache may have a packet of an older version."""
     await asyncio.sleep(min(_HEAD_START_S, deadline_s / 2))
-    data = await client.express(
-        name,
-        can_be_prefix=True,
-        must_be_fresh=True,
-        deadline_s=deadline_s,
-        validator=_UnlessUnsigned(validator),
+    data = await fetch_believed(
+        client, name, _UnlessUnsigned(validator), deadline_s=deadline_s, can_be_prefix=True
     )
     if number_at(data.name, -1, ComponentType.SEGMENT) is not None:
         return Place(data.name.parent())

@@ -158,6 +158,21 @@ async def test_packets_of_others_that_come_first_end_no_fetch(manifest):
     assert client.asked.count(forged) == 4
 
 
+@pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
+async def test_metadata_of_others_that_come_first_end_no_fetch(manifest):
+    client = DirectClient()
+    content = content_of(300)
+    other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
+    async with await publish(
+        client, "/x", content, version=1, segment_bytes=100, manifest=manifest, signer=SIGNER
+    ):
+        asked = with_keyword("/x", METADATA)
+        forged = encode_data(Name("/x/32=metadata/v=9/seg=0"), b"", signer=other)
+        client.forged_first[asked] = [forged, forged]
+        assert (await fetch(client, "/x", validator=TRUST)).content == content
+    assert client.asked.count(asked) == 3
+
+
 async def test_a_fetch_that_meets_only_roots_of_others_says_how_many_there_were():
     client = DirectClient()
     other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
