@@ -151,7 +151,7 @@ INNET_WIDE GhashBlock WideGhash::hash(wire::ByteView message) const {
     }
     // Lengths in bits: of the associated data in the first half of the block, of nothing in the
     // other.
-    const __m128i lengths = _mm_set_epi64x(static_cast<long long>(message.size() * 8), 0);
+    const __m128i lengths = _mm_set_epi64x(static_cast<long long>(message.size()) * 8, 0);
     WideProducts last{};
     add_products(last, _mm512_zextsi128_si512(_mm_xor_si128(state, lengths)),
                  _mm512_zextsi128_si512(load_block(&powers_[(kPowers - 1) * kGhashBlockSize])));
