@@ -6,9 +6,11 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 
+from innet._native import _core
+from innet.ndn.wire import parse_data
 from innet.security.signers import SignatureType
 from innet.security.trust import PrivateKey, tlv
-from innet.security.trust.names import decode_name, encode_name, name_of, uri_of
+from innet.security.trust.names import encode_name, name_of
 from innet.tlv_numbers import TlvType
 
 Change = Callable[[bytes], Sequence[bytes]]
@@ -18,20 +20,26 @@ def data_name(datagram: bytes) -> str:
     """The name of the Data that a datagram is; empty for anything else."""
     if datagram[:1] != bytes((TlvType.DATA,)):
         return ""
-    blocks = list(tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value))
-    return uri_of(decode_name(blocks[0].value))
+    return str(parse_data(datagram).name)
 
 
 def with_element(datagram: bytes, number: int, element: bytes) -> bytes:
     """The Data with another element of that type."""
-    blocks = tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value)
-    return tlv.encode(TlvType.DATA, *(element if b.type == number else b.whole for b in blocks))
+    parts = (
+        element if kind == number else tlv.encode(kind, value) for kind, value in _parts(datagram)
+    )
+    return tlv.encode(TlvType.DATA, *parts)
 
 
 def element_of(datagram: bytes, number: int) -> bytes:
     """The Data's element of that type."""
-    blocks = tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value)
-    return next(block.whole for block in blocks if block.type == number)
+    return tlv.encode(number, dict(_parts(datagram))[number])
+
+
+def _parts(datagram: bytes) -> list[tuple[int, bytes]]:
+    [(kind, value)] = tlv.decode(datagram)
+    assert kind == TlvType.DATA
+    return tlv.decode(value)
 
 
 def renamed(datagram: bytes, like: bytes) -> bytes:
@@ -54,7 +62,8 @@ def signed_by_key(datagram: bytes, name: str, key_name: str, key: PrivateKey) ->
 
 def signed_by_nobody(datagram: bytes, kind: SignatureType) -> bytes:
     """The Data with a digest, or nothing, in place of its signature."""
-    info = tlv.encode(TlvType.SIGNATURE_INFO, tlv.encode_integer(TlvType.SIGNATURE_TYPE, int(kind)))
+    number = _core.encode_number_element(TlvType.SIGNATURE_TYPE, int(kind))
+    info = tlv.encode(TlvType.SIGNATURE_INFO, number)
     portion = _portion_to_sign(datagram, info)
     digest = hashlib.sha256(portion).digest() if kind == SignatureType.DIGEST_SHA256 else b""
     return tlv.encode(TlvType.DATA, portion, tlv.encode(TlvType.SIGNATURE_VALUE, digest))
@@ -63,7 +72,7 @@ def signed_by_nobody(datagram: bytes, kind: SignatureType) -> bytes:
 def _signed(datagram: bytes, kind: int, key_name: bytes, sign: Callable[[bytes], bytes]) -> bytes:
     info = tlv.encode(
         TlvType.SIGNATURE_INFO,
-        tlv.encode_integer(TlvType.SIGNATURE_TYPE, kind),
+        _core.encode_number_element(TlvType.SIGNATURE_TYPE, kind),
         tlv.encode(TlvType.KEY_LOCATOR, key_name),
     )
     portion = _portion_to_sign(datagram, info)
@@ -72,8 +81,11 @@ def _signed(datagram: bytes, kind: int, key_name: bytes, sign: Callable[[bytes],
 
 def _portion_to_sign(datagram: bytes, signature_info: bytes) -> bytes:
     changed = with_element(datagram, TlvType.SIGNATURE_INFO, signature_info)
-    blocks = list(tlv.decode(tlv.decode_one(changed, TlvType.DATA, "Data").value))
-    return b"".join(b.whole for b in blocks if b.type != TlvType.SIGNATURE_VALUE)
+    return b"".join(
+        tlv.encode(kind, value)
+        for kind, value in _parts(changed)
+        if kind != TlvType.SIGNATURE_VALUE
+    )
 
 
 class Wire:

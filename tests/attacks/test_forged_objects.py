@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from innet.errors import SecurityError
+from innet.ndn.wire import parse_data
 from innet.security import node_certificate_name
 from innet.security.group_keys import GroupCredentials, GroupKeySource, JobSecret, epoch_name
 from innet.security.signers import SignatureType
-from innet.security.trust import Policy, tlv
+from innet.security.trust import Policy
 from innet.security.trust.names import encode_name, name_of
-from innet.tlv_numbers import TlvType
 from innet.topology import load_topology
 from tests.attacks.crafted_data import (
     Wire,
     data_name,
-    element_of,
     signed_by_hmac,
     signed_by_key,
     signed_by_nobody,
@@ -67,8 +66,7 @@ def signed_by_the_shared_key(cluster: Cluster, root: bytes) -> bytes:
     key = credentials_of(cluster).key
     assert key is not None
     name = encode_name(name_of(key.name))
-    content = tlv.decode_one(element_of(root, TlvType.CONTENT), TlvType.CONTENT, "content").value
-    return signed_by_hmac(root, name, bytes.fromhex(key.secret), content)
+    return signed_by_hmac(root, name, bytes.fromhex(key.secret), parse_data(root).content)
 
 
 @pytest.mark.parametrize("forge", [signed_by_another_member, signed_by_the_shared_key])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from innet.collectives import Communicator
+from innet.ndn.wire import parse_data
 from innet.security import KeyDealer
 from innet.security.group_keys import GroupCredentials, epoch_name
 from innet.security.trust import tlv
@@ -201,11 +202,9 @@ def test_segments_of_an_object_cannot_change_places(cluster, wire):
 
 def cut_off(datagram: bytes) -> bytes:
     """A manifest without the last digest of its list."""
-    content = list(tlv.decode(tlv.decode_one(datagram, TlvType.DATA, "Data").value))
-    lists = next(block.value for block in content if block.type == TlvType.CONTENT)
     blocks = [
-        tlv.encode(block.type, block.value[:-32]) if len(block.value) > 8 else block.whole
-        for block in tlv.decode(lists)
+        tlv.encode(kind, value[:-32] if len(value) > 8 else value)
+        for kind, value in tlv.decode(parse_data(datagram).content)
     ]
     return with_element(datagram, TlvType.CONTENT, tlv.encode(TlvType.CONTENT, *blocks))
 

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from innet.errors import SecurityError
-from innet.security.trust import tlv
 from innet.security.trust.certificate import Certificate, Validity, packet_of, text_of
 from innet.security.trust.key_store import KeyStore, StoredKey, new_key_id
 from innet.security.trust.keys import KeyKind, PrivateKey
@@ -148,7 +147,7 @@ def import_text(
 def is_safe_bag(text: bytes) -> bool:
     """Whether a file holds a safe bag, which needs a passphrase."""
     try:
-        packet_of(text, tlv.SAFE_BAG, "safe bag")
+        packet_of(text, TlvType.SAFE_BAG, "safe bag")
     except SecurityError:
         return False
     return True

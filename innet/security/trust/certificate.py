@@ -23,8 +23,8 @@ from innet.security.trust.names import (
     key_of,
     uri_of,
 )
-from innet.security.trust.signed_data import CONTENT_TYPE_KEY, SignedData
-from innet.tlv_numbers import TlvType
+from innet.security.trust.signed_data import SignedData
+from innet.tlv_numbers import ContentType, TlvType
 
 _TIME_FORMAT = "%Y%m%dT%H%M%S"
 _LINE = 64
@@ -67,7 +67,7 @@ class Validity:
         Raises:
             SecurityError: it is malformed.
         """
-        times = {block.type: block.value for block in tlv.decode(value)}
+        times = dict(tlv.decode(value))
         if not {TlvType.NOT_BEFORE, TlvType.NOT_AFTER} <= times.keys():
             raise SecurityError("a certificate's validity period has no beginning or no end")
         return cls(_decode_time(times[TlvType.NOT_BEFORE]), _decode_time(times[TlvType.NOT_AFTER]))
@@ -115,9 +115,9 @@ class Certificate:
                 f"{uri_of(data.name)} is no certificate: its name would end with "
                 "KEY/<id>/<issuer>/<version>"
             )
-        if data.content_type != CONTENT_TYPE_KEY:
+        if data.content_type != ContentType.KEY:
             raise SecurityError(f"{uri_of(data.name)} holds no key: its ContentType is another one")
-        period = data.signature_info.get(TlvType.VALIDITY_PERIOD)
+        period = data.validity_period
         if period is None:
             raise SecurityError(f"certificate {uri_of(data.name)} has no validity period")
         return cls(data, Validity.decode(period), PublicKey.from_spki(data.content))
@@ -150,8 +150,8 @@ class Certificate:
             public_key.spki,
             issuer,
             issuer_locator,
-            content_type=CONTENT_TYPE_KEY,
-            info=(validity.encode(),),
+            content_type=ContentType.KEY,
+            info=validity.encode(),
         )
         return cls.from_data(data)
 

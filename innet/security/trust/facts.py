@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from innet.security.trust.tlv import decode
+from innet.tlv_numbers import ComponentType
 
 if TYPE_CHECKING:
     from innet.plans import Plan
@@ -110,5 +111,5 @@ def _text(component: bytes | None) -> str | None:
     """What a generic component says; ``None`` for any other."""
     if component is None:
         return None
-    [block] = decode(bytes(component))
-    return block.value.decode(errors="replace") if block.type == 8 else None
+    [(kind, value)] = decode(bytes(component))
+    return value.decode(errors="replace") if kind == ComponentType.GENERIC else None

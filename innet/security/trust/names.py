@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from innet._native import _core
 from innet.errors import SecurityError
-from innet.security.trust.tlv import decode, encode, encode_integer
+from innet.security.trust.tlv import encode
 from innet.tlv_numbers import ComponentType, TlvType
 
 Name: TypeAlias = tuple[bytes, ...]
@@ -40,7 +40,7 @@ def name_of(uri: str) -> Name:
     if not text.startswith("/"):
         raise SecurityError(f"{uri!r} is no name: names begin with a slash, such as /alice/KEY/1")
     try:
-        parts = tuple(part.whole for part in decode(_core.Name(text).value()))
+        parts = components_of(_core.Name(text))
     except ValueError as error:
         raise SecurityError(f"{uri!r} is no name of NDN: {error}") from error
     if not parts:
@@ -50,30 +50,22 @@ def name_of(uri: str) -> Name:
 
 def uri_of(name: Name) -> str:
     """How people write a name."""
-    return str(_core.Name.from_value(b"".join(name)))
+    return str(native_name(name))
+
+
+def components_of(name: _core.Name) -> Name:
+    """The components of a name of the compiled module."""
+    return tuple(encode(kind, value) for kind, value in _core.read_elements(name.value()))
+
+
+def native_name(name: Name) -> _core.Name:
+    """The same name as the compiled module has it."""
+    return _core.Name.from_value(b"".join(name))
 
 
 def encode_name(name: Name) -> bytes:
     """The Name element."""
     return encode(TlvType.NAME, *name)
-
-
-def decode_name(value: bytes) -> Name:
-    """The name whose components are ``value``.
-
-    Raises:
-        SecurityError: they are malformed.
-    """
-    try:
-        _core.Name.from_value(value)
-    except ValueError as error:
-        raise SecurityError("a packet has a malformed name: it is damaged") from error
-    return tuple(part.whole for part in decode(value))
-
-
-def has_digest(name: Name) -> bool:
-    """Whether an implicit digest is among the components, as in no name of a Data packet."""
-    return any(component[:1] == _IMPLICIT_DIGEST for component in name)
 
 
 def without_digest(name: Name) -> Name:
@@ -120,7 +112,7 @@ def certificate_name(key: Name, issuer_id: str, version: int) -> Name:
     return (
         *key,
         encode(ComponentType.GENERIC, issuer_id.encode()),
-        encode_integer(ComponentType.VERSION, version),
+        _core.encode_number_element(ComponentType.VERSION, version),
     )
 
 

@@ -58,8 +58,8 @@ class SafeBag:
 
     def to_text(self) -> str:
         """The file: base64 in lines."""
-        key = tlv.encode(tlv.ENCRYPTED_KEY, self.encrypted_key)
-        return text_of(tlv.encode(tlv.SAFE_BAG, self.certificate.wire, key))
+        key = tlv.encode(TlvType.ENCRYPTED_KEY, self.encrypted_key)
+        return text_of(tlv.encode(TlvType.SAFE_BAG, self.certificate.wire, key))
 
     @classmethod
     def from_text(cls, text: bytes) -> SafeBag:
@@ -68,8 +68,16 @@ class SafeBag:
         Raises:
             SecurityError: it is none.
         """
-        wire = packet_of(text, tlv.SAFE_BAG, "safe bag")
-        blocks = list(tlv.decode(tlv.decode_one(wire, tlv.SAFE_BAG, "safe bag").value))
-        if [block.type for block in blocks] != [TlvType.DATA, tlv.ENCRYPTED_KEY]:
-            raise SecurityError("a safe bag holds a certificate and a key; this one does not")
-        return cls(Certificate.parse(blocks[0].whole), blocks[1].value)
+        wire = packet_of(text, TlvType.SAFE_BAG, "safe bag")
+        match tlv.decode(wire):
+            case [(TlvType.SAFE_BAG, value)]:
+                elements = tlv.decode(value)
+            case _:
+                raise SecurityError(
+                    f"these {len(wire)} bytes are not one safe bag: export it again"
+                )
+        match elements:
+            case [(TlvType.DATA, certificate), (TlvType.ENCRYPTED_KEY, key)]:
+                return cls(Certificate.parse(tlv.encode(TlvType.DATA, certificate)), key)
+            case _:
+                raise SecurityError("a safe bag holds a certificate and a key; this one does not")

@@ -23,6 +23,7 @@ from innet.security.trust import (
     Revocation,
     SignedData,
     Validity,
+    tlv,
 )
 from innet.security.trust.keys import KINDS, KeyKind
 from innet.security.trust.names import name_of, uri_of
@@ -120,6 +121,22 @@ def test_python_ndn_takes_our_anchor_and_follows_our_chain() -> None:
     checker = CascadeChecker(App(), anchor.wire)
     name, _, _, pointers = parse_data(data.wire)
     assert asyncio.run(checker(name, pointers))
+
+
+def test_a_packet_that_nodes_drop_is_refused_though_its_signature_is_right() -> None:
+    """Python reads packets exactly as nodes do: an unknown critical element makes both refuse."""
+    key = PrivateKey.generate()
+    signed = SignedData.sign(KEY, b"text", key, KEY, info=tlv.encode(0x1F0, b"ignorable"))
+    assert SignedData.parse(signed.wire).is_signed_by(key.public)
+    with pytest.raises(SecurityError, match="damaged or forged"):
+        SignedData.sign(KEY, b"text", key, KEY, info=tlv.encode(0x1F1, b"critical"))
+
+
+def test_a_name_with_an_implicit_digest_is_not_signed() -> None:
+    key = PrivateKey.generate()
+    name = name_of("/site/alice/sha256digest=" + "01" * 32)
+    with pytest.raises(SecurityError, match="leave out the implicit digest"):
+        SignedData.sign(name, b"text", key, KEY)
 
 
 def test_a_key_that_is_too_weak_is_refused() -> None:
