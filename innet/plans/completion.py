@@ -7,6 +7,7 @@ sequencing (J. Carlier, "The one-machine sequencing problem", Eur. J. Oper. Res.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
@@ -45,10 +46,13 @@ def completion_bound_s(
         if share_bytes:
             largest = _Shard(plan, network, operands, root, min(share_bytes, segment_bytes))
             longest_s = max(longest_s, largest.ready_s[root] + largest.tail_s[root])
-            # The last segment may be smaller, and then be the first or the last on a link.
+            # The last segment may be smaller: it is sooner there, and has less of a tail.
             rest_bytes = share_bytes % segment_bytes
-            smallest = _Shard(plan, network, operands, root, rest_bytes) if rest_bytes else largest
-            smallest.add_answers(carried, share_bytes)
+            if share_bytes > rest_bytes:
+                largest.add_answers(carried, share_bytes - rest_bytes)
+            if rest_bytes:
+                smallest = _Shard(plan, network, operands, root, rest_bytes)
+                smallest.add_answers(carried, rest_bytes)
     busiest = (_busy_s(answers, network.rate_bps(link)) for link, answers in carried.items())
     return max(longest_s, max(busiest, default=0.0))
 
@@ -68,14 +72,29 @@ class _Answer(NamedTuple):
 
 
 def _busy_s(answers: list[_Answer], rate_bps: float | None) -> float:
-    """The latest end that the answers of any head or later force upon a link."""
-    latest_s = size_bytes = 0.0
-    tail_s = float("inf")
-    for answer in sorted(answers, reverse=True):
-        size_bytes += answer.size_bytes
-        tail_s = min(tail_s, answer.tail_s)
-        work_s = 0.0 if rate_bps is None else size_bytes * 8 / rate_bps
-        latest_s = max(latest_s, answer.head_s + work_s + tail_s)
+    """The latest end that any set of the answers forces upon a link.
+
+    Jackson's preemptive schedule ends then: of the answers that are there, the one with the longest
+    tail is sent first.
+    """
+    pending = sorted(answers, reverse=True)
+    waiting: list[tuple[float, float]] = []  # (-tail, seconds of sending left)
+    now_s = latest_s = 0.0
+    while pending or waiting:
+        if not waiting:
+            now_s = max(now_s, pending[-1].head_s)
+        while pending and pending[-1].head_s <= now_s:
+            answer = pending.pop()
+            sending_s = 0.0 if rate_bps is None else answer.size_bytes * 8 / rate_bps
+            heapq.heappush(waiting, (-answer.tail_s, sending_s))
+        negative_tail_s, left_s = heapq.heappop(waiting)
+        next_s = pending[-1].head_s if pending else float("inf")
+        if now_s + left_s > next_s:
+            heapq.heappush(waiting, (negative_tail_s, left_s - (next_s - now_s)))
+            now_s = next_s
+        else:
+            now_s += left_s
+            latest_s = max(latest_s, now_s - negative_tail_s)
     return latest_s
 
 

@@ -39,6 +39,15 @@ def test_one_segment_goes_round_the_ring_link_by_link() -> None:
     assert bound == pytest.approx(3 * 4 * DELAY_S + 3 * 2 * SENDING_S + 2 * (DELAY_S + SENDING_S))
 
 
+def test_a_small_last_segment_does_not_shorten_the_way_of_the_others() -> None:
+    topology = slow_star(4)
+    size_bytes = SEGMENT_BYTES + 80
+    bound = completion_bound_s(make_plan("inc", topology), topology, 2 * size_bytes, size_bytes)
+    rest = 2 * size_bytes + 80
+    with_rest = completion_bound_s(make_plan("inc", topology), topology, rest, size_bytes)
+    assert with_rest >= bound
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_many_segments_take_the_time_of_their_bytes_and_little_latency(method: str) -> None:
     topology = slow_star(8)
