@@ -11,10 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from innet.cluster.emulation.segmentation import segment_bytes
+from innet.lab.compare.measurement import OVERLOADED_BOUNDS
 from innet.lab.compare.methods import BASELINES, OWN, Method
 from innet.node.routing import link_ends, next_hops
 from innet.plans import bound_s, make_plan
 from innet.plans.bounds import DirectedLink, busiest_link
+from innet.plans.completion import completion_bound_s
 from innet.topology import Topology
 
 
@@ -39,6 +42,22 @@ def method_bound_s(method: Method, topology: Topology, size_bytes: int) -> float
             phase_bound_s(topology, phase) for phase in _phases(method, topology, size_bytes)
         )
     return bound or None
+
+
+def method_completion_bound_s(
+    method: Method, topology: Topology, size_bytes: int, took_s: float
+) -> float | None:
+    """The bound with latency of a method of innet that took several times its bound.
+
+    ``None`` of other methods, and of faster ones: only a warning depends on it, and computing it
+    takes seconds on networks of hundreds of hosts.
+    """
+    if method.contender != OWN:
+        return None
+    plan = make_plan(method.call, topology)
+    if took_s < OVERLOADED_BOUNDS * bound_s(plan, topology, size_bytes):
+        return None
+    return completion_bound_s(plan, topology, size_bytes, segment_bytes(topology)) or None
 
 
 def phase_bound_s(topology: Topology, flows: Sequence[Flow]) -> float:

@@ -15,6 +15,9 @@ from innet.node.node_config import Mode
 # Read back, computed fields are computed anew: "ignore" lets a saved file carry them.
 _MODEL = ConfigDict(extra="ignore", frozen=True)
 
+OVERLOADED_BOUNDS = 3
+"""Times its bound from which a figure at the largest size says nothing of its algorithm."""
+
 
 class LinkTraffic(BaseModel):
     """What one link carried in one direction during the timed turns."""
@@ -130,6 +133,10 @@ class Measurement(BaseModel):
     in_a_row: bool = Field(description="operations followed each other without a pause")
     correct: bool = Field(description="whether every element on every rank was right, every time")
     bound_s: float | None = Field(description="None where no link has a rate")
+    completion_bound_s: float | None = Field(
+        default=None,
+        description="bound with latency; only of allreduces of innet that took 3 bounds or more",
+    )
     links: list[LinkTraffic]
     deepest_queue: QueueSeries | None = Field(description="None where nothing ever waited")
     retransmissions: int = Field(description="over all timed turns: Interests, or TCP segments")

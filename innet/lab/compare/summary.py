@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from innet.lab.compare.measurement import Comparison, Measurement
+from innet.lab.compare.measurement import OVERLOADED_BOUNDS, Comparison, Measurement
 from innet.lab.compare.methods import BASELINES
 from innet.lab.compare.quantities import format_bytes, format_seconds
 
 _IN_NETWORK = "inc"
 _INCAST = ("ps", "gloo-push", "tcp-ps")
 _PUSHED = (*BASELINES, "tcp-ps")
-_OVERLOADED_RATIO = 3
-"""Times its bound from which a figure at the largest size says nothing of its algorithm."""
 
 
 def summary_sentences(comparison: Comparison) -> list[str]:
@@ -153,16 +151,19 @@ def _overloads(comparison: Comparison) -> list[str]:
     """A warning for each figure that is not its algorithm's.
 
     Latency alone makes small operations many times as long as their bytes: only the largest size
-    is held against its bound. TCP drops packets to find its rate; innet's methods should drop none.
+    is held against its bound, and against the one with latency where that is known. TCP drops
+    packets to find its rate; innet's methods should drop none.
     """
     largest = comparison.largest
     sentences = []
     for m in comparison.measurements:
         found = []
         ratio = m.ratio_to_bound
+        if ratio is not None and m.completion_bound_s is not None:
+            ratio = m.median_s / m.completion_bound_s
         if m.drops and m.blocks is None and not _is_tcp(m):
             found.append(f"dropped {m.drops} {'packet' if m.drops == 1 else 'packets'}")
-        if ratio is not None and ratio >= _OVERLOADED_RATIO and m in largest:
+        if ratio is not None and ratio >= OVERLOADED_BOUNDS and m in largest:
             found.append(f"took {ratio:.1f} times its bound")
         if found:
             sentences.append(

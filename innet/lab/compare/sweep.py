@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from innet.errors import EmulationError
-from innet.lab.compare.bounds import method_bound_s
+from innet.lab.compare.bounds import method_bound_s, method_completion_bound_s
 from innet.lab.compare.crew import Turn
 from innet.lab.compare.launchers import missing_requirement
 from innet.lab.compare.machine import Machine
@@ -150,11 +151,18 @@ class _Tally:
             in_a_row=self.in_a_row,
             correct=self.correct,
             bound_s=self.bound_s,
+            completion_bound_s=self._completion_bound_s(topology, size_bytes),
             links=self.traffic.per_operation(topology, self.operations),
             deepest_queue=self.queue,
             retransmissions=self.retransmissions,
             cpu_s=self.cpu_s / self.operations,
         )
+
+    def _completion_bound_s(self, topology: Topology, size_bytes: int) -> float | None:
+        if self.bound_s is None or self.in_a_row:
+            return None
+        took_s = statistics.median(self.samples_s)
+        return method_completion_bound_s(self.method, topology, size_bytes, took_s)
 
 
 class _Sweep:

@@ -146,6 +146,11 @@ class Simulation:
         """Seconds of virtual time since the simulation began."""
         return self.network.now_s
 
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of an array in a full segment; each stands for ``virtual_scale`` on the links."""
+        return self._segment_bytes
+
     def group(
         self,
         hosts: Sequence[str] | None = None,

@@ -143,6 +143,10 @@ def test_latency_and_the_drops_by_which_tcp_finds_its_rate_are_no_overload(
     small = measurement(size_bytes=1024, samples_s=[0.004], bound_s=0.001, **clean)
     tcp = measurement(method="tcp-ring", title="ring over TCP")
     assert warnings_of(comparison, small, tcp, measurement(**clean)) == []
+    many_steps = measurement(
+        method="ring", samples_s=[9.0], bound_s=1.0, completion_bound_s=8.0, **clean
+    )
+    assert warnings_of(comparison, many_steps) == []
 
 
 def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:

@@ -108,6 +108,7 @@ def _of_job(
             in_a_row=False,
             correct=all(job.correct for job in jobs),
             bound_s=jobs[0].bound_s,
+            completion_bound_s=jobs[0].completion_bound_s,
             links=[] if several else _traffic(results, sum(r.operations for r in results)),
             deepest_queue=None if several else _deepest(results),
             retransmissions=0 if several else sum(r.retransmissions for r in results),

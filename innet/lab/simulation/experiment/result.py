@@ -23,6 +23,7 @@ class JobResult:
         spans_s: beginning and end of each timed operation, in virtual time.
         correct: whether every result was right.
         failure: why it ended early, if it did.
+        completion_bound_s: the same with latency, where that makes operations long.
         blocks: where blocks were found, in a replay of requests.
         references: what one store finds in the same replay.
     """
@@ -35,6 +36,7 @@ class JobResult:
     spans_s: list[tuple[float, float]]
     correct: bool
     failure: str | None
+    completion_bound_s: float | None = None
     blocks: BlockCounts | None = None
     references: ReferenceRates | None = None
 

@@ -129,6 +129,7 @@ class _Run:
             operation=program.operation,
             size_bytes=program.size_bytes,
             bound_s=program.bound_s,
+            completion_bound_s=program.completion_bound_s(),
             spans_s=program.record.spans_s,
             correct=program.record.correct,
             failure=self._failures.get(program.name),

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from innet.cluster.control.group_plans import named_plan
 from innet.lab.simulation.baselines.algorithms import is_baseline, plan_alike
 from innet.plans import bound_s, rank_order
+from innet.plans.completion import completion_bound_s
 from innet.topology import Topology
 
 
@@ -27,6 +28,16 @@ def allreduce_bound_s(
         algorithm = plan_alike(algorithm)
     plan = named_plan(algorithm, topology, rank_order(topology, tuple(hosts)), size_bytes)
     return bound_s(plan, topology, size_bytes) or None
+
+
+def allreduce_completion_bound_s(
+    topology: Topology, hosts: Sequence[str], algorithm: str, size_bytes: int, segment_bytes: int
+) -> float | None:
+    """The same with latency; ``None`` of a baseline, whose messages are not those of a plan."""
+    if is_baseline(algorithm):
+        return None
+    plan = named_plan(algorithm, topology, rank_order(topology, tuple(hosts)), size_bytes)
+    return completion_bound_s(plan, topology, size_bytes, segment_bytes) or None
 
 
 def endpoint_bound_s(

@@ -10,8 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.errors import WorkloadError
+from innet.lab.compare.measurement import OVERLOADED_BOUNDS
 from innet.lab.compare.pattern import Pattern
-from innet.lab.simulation.programs.bounds import allreduce_bound_s, endpoint_bound_s
+from innet.lab.simulation.programs.bounds import (
+    allreduce_bound_s,
+    allreduce_completion_bound_s,
+    endpoint_bound_s,
+)
 from innet.lab.simulation.programs.program import Place, Program
 from innet.lab.simulation.workload.model import CollectiveJob
 
@@ -112,6 +117,18 @@ class CollectiveProgram(Program):
             self.hosts, algorithm=self.algorithm, name=job.name, timeout_s=self.timeout_s
         )
         self._together = asyncio.Barrier(ranks)
+
+    def completion_bound_s(self) -> float | None:
+        """See the base class. Computing it takes long on large networks, so only for overloads."""
+        longest_s = max((ended - begun for begun, ended in self.record.spans_s), default=0.0)
+        is_long = self.bound_s is not None and longest_s >= OVERLOADED_BOUNDS * self.bound_s
+        if self.operation != "allreduce" or not is_long:
+            return None
+        sim = self.place.sim
+        segment_bytes = sim.segment_bytes * sim.virtual_scale
+        return allreduce_completion_bound_s(
+            sim.topology, self.hosts, self.algorithm, self.size_bytes, segment_bytes
+        )
 
     async def rank(self, rank: int) -> None:
         """Take part in each operation, from a common start."""

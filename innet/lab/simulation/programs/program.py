@@ -124,6 +124,10 @@ class Program(ABC):
         """What one store finds in the same replay of requests."""
         return None
 
+    def completion_bound_s(self) -> float | None:
+        """The bound with latency, where it is known and the operations took several bounds."""
+        return None
+
     @property
     def timeout_s(self) -> float:
         """Deadline of an operation: far above anything that still makes progress."""
