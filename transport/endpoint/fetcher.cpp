@@ -40,6 +40,11 @@ bool may_be_absent(const OperationState& operation) {
     return operation.object && operation.object->may_be_absent();
 }
 
+/// The sum that all ranks fetch crosses each link once, so the requesters of one node do not add up
+/// in its queue, and a flow may begin with more than another: an Interest waits behind Data, and a
+/// link would be idle after the first window.
+constexpr std::uint32_t kSharedSumFactor = 2;
+
 bool wants_room(wire::NackReason reason) {
     return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kCongestion;
 }
@@ -53,10 +58,10 @@ Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, For
       counters_(counters),
       credit_(options.receive_credit_bytes),
       own_credit_(options.receive_credit_bytes) {
-    askers_.use(flow_to(own_name));
+    askers_.use(flow_to(own_name, options.initial_window));
 }
 
-std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
+std::uint32_t Fetcher::flow_to(const wire::Name& hint, std::uint32_t initial_window) {
     const wire::NameHash hash = hint.view().hash();
     const auto to_hint = [&](const Asker& asker) { return asker.flow.hint() == hint.view(); };
     const std::uint32_t known = askers_.find(hash, to_hint);
@@ -65,7 +70,7 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
     LossDetector detector(options_.min_rto, options_.max_rto,
                           refresh_interval(options_.interest_lifetime),
                           &(own ? own_credit_ : credit_).awaited());
-    CubicOptions window{options_.initial_window, options_.max_window, options_.target_queue_delay};
+    CubicOptions window{initial_window, options_.max_window, options_.target_queue_delay};
     if (own) {
         window.max_window = std::min(options_.max_window, options_.evaluation_window);
         // What the links carry is known by then: there is nothing to be learnt first.
@@ -73,6 +78,14 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint) {
     }
     auto control = std::make_unique<Cubic>(window);
     return askers_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
+}
+
+std::uint32_t Fetcher::initial_window(const FetchSpec& spec, const FetchTarget& target) const {
+    const std::uint64_t fetched = spec.end_segment - spec.first_segment;
+    const bool for_all_ranks = target.can_self_evaluate && fetched == spec.segmentation.segments();
+    const std::uint32_t window = options_.initial_window;
+    if (!credit_.limited() || !for_all_ranks) return window;
+    return std::min(window * kSharedSumFactor, std::max(window, options_.max_window));
 }
 
 void Fetcher::start(OperationState& operation, TimePoint now) {
@@ -101,7 +114,7 @@ void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size
     target.hash = spec.targets[number].name.view().hash();
     target.namer = SegmentNamer(spec.targets[number].name.view());
     target.unsent = segments;
-    target.flow = flow_to(spec.targets[number].hint);
+    target.flow = flow_to(spec.targets[number].hint, initial_window(spec, spec.targets[number]));
     target.can_self_evaluate = spec.targets[number].can_self_evaluate;
     const std::uint32_t flow = target.flow;
     const std::uint32_t place = targets_.add(std::move(target));

@@ -64,7 +64,9 @@ class Fetcher {
         TimePoint next_deadline() const { return flow.next_deadline(); }
     };
 
-    std::uint32_t flow_to(const wire::Name& hint);
+    /// `initial_window` is of a flow that is not there yet.
+    std::uint32_t flow_to(const wire::Name& hint, std::uint32_t initial_window);
+    std::uint32_t initial_window(const FetchSpec& spec, const FetchTarget& target) const;
     void add_target(OperationState& operation, std::size_t fetch, std::size_t number);
     void release(OperationState& operation);
     void cancel_outstanding(std::uint32_t place);

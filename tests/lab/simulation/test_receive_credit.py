@@ -8,6 +8,7 @@ import innet
 from innet.cluster.emulation.segmentation import segment_bytes
 from innet.collectives import Communicator
 from innet.lab.compare.machine import Machine
+from innet.lab.compare.summary import summary_sentences
 from innet.lab.simulation.experiment.outcome import outcome
 from innet.lab.simulation.experiment.sweep import make_tasks, sweep
 from innet.lab.simulation.workload import load_workload
@@ -22,6 +23,33 @@ STAR = load_topology("star:32").with_overrides(rate_bps=1e9)
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
 def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: str) -> None:
     assert _time_over_bound(STAR, algorithm, "1MiB") < 1.15
+
+
+@pytest.mark.parametrize("rate_bps", [1e9, 100e9])
+def test_a_small_sum_does_not_wait_for_its_window_to_grow(rate_bps: float) -> None:
+    topology = load_topology("star:8").with_overrides(rate_bps=rate_bps, delay_s=1e-6)
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc")
+
+        async def program(communicator: Communicator) -> None:
+            array = sim.array(64 << 10)
+            await communicator.iallreduce(array, out=array)
+
+        sim.run(*map(program, group))
+        plan = group[0].plan_for(64 << 10)
+        bound = completion_bound_s(plan, topology, 64 << 10, segment_bytes(topology))
+        assert sim.now_s < 1.15 * bound
+
+
+def test_a_simulated_ring_of_many_hosts_is_not_taken_for_an_overload() -> None:
+    workload = load_workload("allreduce:64KiB")
+    tasks = make_tasks(STAR, workload, algorithms=["ring"], settings=Settings())
+    runs = sweep(tasks, processes=1, told=lambda _: None)
+    result = outcome(STAR, workload.name, Settings(), Machine.here(), runs)
+    (ring,) = result.measurements
+    assert ring.ratio_to_bound is not None
+    assert ring.ratio_to_bound > 3
+    assert not any(line.startswith("Warning") for line in summary_sentences(result))
 
 
 @pytest.mark.parametrize(
