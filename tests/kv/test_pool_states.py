@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,12 +31,12 @@ SOME_BLOCKS = st.lists(BLOCKS, min_size=1, max_size=6)
 RECORD = record_bytes(key(0).name, ROOM - SIZE, SIZE)
 
 
-def tiers(memory_blocks: int, disk_blocks: int, policy: PolicyName) -> TieredStore:
+def tiers(memory_blocks: int, disk_blocks: int, policy: PolicyName, file: Path) -> TieredStore:
     memory = MemoryTier(memory_blocks * ROOM, policy)
     if not disk_blocks:
         return TieredStore(memory)
     capacity_bytes = disk_blocks * RECORD
-    database = BlockDatabase(Path(":memory:"), capacity_bytes)
+    database = BlockDatabase(file, capacity_bytes)
     return TieredStore(memory, DiskTier(database, capacity_bytes, policy, InlineDisk()))
 
 
@@ -45,6 +46,7 @@ class PoolStates(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.time = VirtualTime()
+        self.folder = TemporaryDirectory()
         self.pools: dict[str, BlockPool] = {}
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -79,10 +81,12 @@ class PoolStates(RuleBasedStateMachine):
 
         async def start() -> None:
             for node in NODES:
+                file = Path(self.folder.name, node)
+                offers = node in MEMBERS
                 pool = BlockPool(
                     self.fabric.network(node),
-                    local=tiers(local_blocks, disk_blocks * (node == "user"), policy),
-                    offered=tiers(memory_blocks, disk_blocks, policy) if node in MEMBERS else None,
+                    local=tiers(local_blocks, disk_blocks * (not offers), policy, file),
+                    offered=tiers(memory_blocks, disk_blocks, policy, file) if offers else None,
                     settings=chosen,
                 )
                 await pool.start()
@@ -239,6 +243,7 @@ class PoolStates(RuleBasedStateMachine):
             assert not state.serves, node
             assert not state.expected, node
         self.time.close()
+        self.folder.cleanup()
 
 
 TestPoolStates = PoolStates.TestCase
