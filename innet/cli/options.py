@@ -30,6 +30,18 @@ def run_ids(incomplete: str) -> Iterator[str]:
     return (record.run_id for record in list_runs() if record.run_id.startswith(incomplete))
 
 
+def _ndn_name(uri: str) -> str:
+    from innet.ndn import Name
+
+    try:
+        Name(uri)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{error}; a name begins with a slash, such as /alice/photo"
+        ) from None
+    return uri
+
+
 Topology = Annotated[
     str,
     typer.Argument(
@@ -46,7 +58,16 @@ RunId = Annotated[
 ]
 NdnName = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="An NDN name: [cyan]/alice/photo[/]", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="An NDN name: [cyan]/alice/photo[/]",
+        callback=_ndn_name,
+        show_default=False,
+    ),
+]
+NdnPrefix = Annotated[
+    str,
+    typer.Argument(metavar="PREFIX", help="What a ping server has registered", callback=_ndn_name),
 ]
 Forwarder = Annotated[
     str | None,

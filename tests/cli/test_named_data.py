@@ -40,6 +40,21 @@ async def test_peek_writes_the_content_or_the_packet_of_one_interest(forwarder):
     assert (prefix.can_be_prefix, prefix.must_be_fresh) == (True, True)
 
 
+@pytest.mark.parametrize("command", ["fetch", "peek", "ping", "publish"])
+@pytest.mark.parametrize("name", ["alice", "/alice/%zz"])
+async def test_a_wrong_name_is_the_users_mistake_and_asks_for_nothing(
+    forwarder, tmp_path, command, name
+):
+    file = tmp_path / "photo"
+    file.write_bytes(b"content")
+    result = await innet(forwarder, command, name, *([str(file)] if command == "publish" else []))
+    assert result.exit_code == 2
+    message = " ".join(result.stderr.replace("│", " ").split())
+    assert f"not an NDN name: {name}" in message
+    assert "such as /alice/photo" in message
+    assert not forwarder.interests
+
+
 async def test_pings_are_those_of_ndnping(forwarder):
     forwarder.script = lambda interest: (
         encode_data(interest.name) if len(forwarder.interests) != 2 else None

@@ -26,9 +26,7 @@ EXAMPLES = options.examples(
 
 
 def ping(
-    prefix: Annotated[
-        str, typer.Argument(metavar="PREFIX", help="What a ping server has registered")
-    ],
+    prefix: options.NdnPrefix,
     count: Annotated[
         int | None,
         typer.Option("--count", "-c", min=1, help="How often; until interrupted by default"),
