@@ -158,8 +158,8 @@ class _Flow:
             refused = stage.exception() if stage.done() and not stage.cancelled() else None
             if isinstance(refused, InterestRefused) and refused.reason == NackReason.NO_ROUTE:
                 return InterestRefused(
-                    f"nobody serves {function}: {refused}. Start a program that does "
-                    "(innet.serve), or check the name.",
+                    f"nobody serves {function}: start a program that does (innet.serve), or check "
+                    f"the name. {refused}",
                     refused.reason,
                 )
         return error
