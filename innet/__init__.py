@@ -98,3 +98,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'innet' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """All names, those that are not imported yet as well: what shells complete."""
+    return sorted({*globals(), *__all__})

@@ -37,6 +37,12 @@ def heavy_after(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+def test_completion_shows_names_that_are_not_imported_yet():
+    show = "import innet; print(*(set(innet.__all__) - set(dir(innet))))"
+    done = subprocess.run([sys.executable, "-c", show], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == []
+
+
 @pytest.mark.parametrize("module", ["innet", "innet.worker", "innet.errors"])
 def test_a_package_loads_no_library_before_it_needs_one(module: str) -> None:
     assert heavy_after(f"import {module}") == set()
