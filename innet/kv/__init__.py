@@ -5,7 +5,7 @@ network; what moves blocks stands on it.
 
 * ``names``: how a block is called; ``hash_chain``: the hashes that stand for its tokens;
 * ``model``: what tells a model's blocks from another's, of whatever library it is
-  (``transformers_model``); ``layout``: the bytes of a block;
+  (``transformers_model``, ``weights``); ``layout``: the bytes of a block;
 * ``requests``: what nodes ask of each other; ``tenant``: whose blocks they are, and their key;
 * ``traces``: requests that somebody has recorded;
 * ``placement``: which nodes are a block's homes;

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from innet.errors import KVError
 from innet.plans.element_types import ELEMENT_TYPES
@@ -34,12 +33,7 @@ if TYPE_CHECKING:
 IDENTITY_VERSION: Final = 1
 """Of the document that is hashed, and of what its fields mean."""
 
-FULL_ATTENTION: Final = "full"
-
-Weight = tuple[str, str, tuple[int, ...], npt.NDArray[Any]]
-"""A tensor: its name, the name of its type, its shape, and its contents in an array of any type."""
-
-_LENGTH_BYTES = 8
+_FULL_ATTENTION: Final = "full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +42,8 @@ class ModelIdentity:
 
     Attributes:
         architecture: the kind of model, such as ``llama``.
-        weights: :func:`weights_digest` of all tensors, or ``name@revision``, for which whoever says
-            so vouches.
+        weights: :func:`innet.kv.weights.weights_digest` of all tensors, or ``name@revision``, for
+            which whoever says so vouches.
         configuration: the model's own, as far as it changes what is computed: norms' epsilons,
             activations, biases. Of whatever JSON can say.
         rope: parameters of the position encoding: its kind, base and scaling.
@@ -128,7 +122,7 @@ class ModelIdentity:
         """
         document = {each.name: getattr(self, each.name) for each in fields(self)}
         # "full" for each layer and nothing at all say the same.
-        document["attention"] = list(self.attention or (FULL_ATTENTION,) * self.layers)
+        document["attention"] = list(self.attention or (_FULL_ATTENTION,) * self.layers)
         document["version"] = IDENTITY_VERSION
         _require_text_keys(document)
         try:
@@ -176,30 +170,9 @@ class ModelIdentity:
                 f"a {type(model).__name__} is no model of transformers; give one, or describe any "
                 "other with a ModelIdentity"
             )
-        from innet.kv.transformers_model import identity_of
+        from innet.kv.transformers_model import identity_fields
 
-        return identity_of(model, weights=weights, adapter=adapter, tokenizer=tokenizer)
-
-
-def weights_digest(tensors: Iterable[Weight]) -> str:
-    """What tells weights from all others: ``sha256:`` and 64 hexadecimal digits.
-
-    The SHA-256 of all tensors in the order of their names, of each: its name, the name of its type,
-    its shape as text (``4x8``) and its bytes, each with its length in 8 bytes before it.
-
-    Args:
-        tensors: in any order.
-
-    >>> weights_digest([("w", "f32", (2,), np.zeros(2, np.float32))])[:7]
-    'sha256:'
-    """
-    digest = hashlib.sha256()
-    for name, dtype, shape, contents in sorted(tensors, key=lambda tensor: tensor[0]):
-        data = np.ascontiguousarray(contents).reshape(-1).view(np.uint8).data
-        for part in (name.encode(), dtype.encode(), "x".join(map(str, shape)).encode(), data):
-            digest.update(len(part).to_bytes(_LENGTH_BYTES, "big"))
-            digest.update(part)
-    return f"sha256:{digest.hexdigest()}"
+        return cls(**identity_fields(model, weights, adapter), adapter=adapter, tokenizer=tokenizer)
 
 
 def _require_text_keys(value: Any) -> None:

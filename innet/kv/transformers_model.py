@@ -1,4 +1,4 @@
-"""Models of the library ``transformers``: whose blocks they are."""
+"""What models of the library ``transformers`` say about their identity; see ``model``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
 from innet.errors import KVError
-from innet.kv.model import FULL_ATTENTION, ModelIdentity, Weight, weights_digest
+from innet.kv.weights import Weight, weights_digest
 from innet.plans.element_types import element_type_of
 from innet.torch_backend.tensors import as_source
 
@@ -27,10 +27,12 @@ _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attenti
 """Kinds of layers that do not see all tokens, and where the configuration says how many."""
 
 
-def identity_of(
-    model: PreTrainedModel, *, weights: str | None, adapter: str, tokenizer: str
-) -> ModelIdentity:
-    """See :meth:`ModelIdentity.of_transformers`, which this is."""
+def identity_fields(model: PreTrainedModel, weights: str | None, adapter: str) -> dict[str, Any]:
+    """What the model says about itself, for :meth:`ModelIdentity.of_transformers`.
+
+    Raises:
+        KVError: as there.
+    """
     if weights is not None and not adapter and getattr(model, "_hf_peft_config_loaded", False):
         raise KVError(
             f"the model has an adapter beside the weights {weights}: give its identity too "
@@ -39,20 +41,18 @@ def identity_of(
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     compute = _type_name(model.dtype)
-    return ModelIdentity(
-        architecture=config.model_type,
-        weights=weights or weights_digest(_tensors(model)),
-        configuration=_relevant(config),
-        rope=getattr(config, "rope_parameters", None) or {},
-        compute=compute,
-        cache_type=compute,
-        layers=config.num_hidden_layers,
-        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
-        attention=_attention(config),
-        adapter=adapter,
-        tokenizer=tokenizer,
-    )
+    return {
+        "architecture": config.model_type,
+        "weights": weights or weights_digest(_tensors(model)),
+        "configuration": _relevant(config),
+        "rope": getattr(config, "rope_parameters", None) or {},
+        "compute": compute,
+        "cache_type": compute,
+        "layers": config.num_hidden_layers,
+        "kv_heads": getattr(config, "num_key_value_heads", None) or heads,
+        "head_dim": getattr(config, "head_dim", None) or config.hidden_size // heads,
+        "attention": _attention(config),
+    }
 
 
 def _tensors(model: PreTrainedModel) -> Iterator[Weight]:
@@ -97,11 +97,12 @@ def _attention(config: PretrainedConfig) -> tuple[str, ...]:
 
 
 def _attention_of(config: PretrainedConfig, kind: str) -> str:
+    short = kind.removesuffix("_attention")
     if kind == "full_attention":
-        return FULL_ATTENTION
+        return short
     if kind not in _WINDOWS:
         raise KVError(
             f"a layer of the kind {kind} has no keys and values of each token; a pool of blocks "
             "serves models whose layers all have them"
         )
-    return f"{kind.removesuffix('_attention')}:{getattr(config, _WINDOWS[kind])}"
+    return f"{short}:{getattr(config, _WINDOWS[kind])}"
