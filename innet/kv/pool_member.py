@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from innet.errors import KVError
@@ -176,12 +175,7 @@ class PoolMember:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def _start(self, open_network: OpenNetwork, options: MemberOptions) -> None:

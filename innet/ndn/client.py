@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Coroutine
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoForwarder
@@ -96,12 +95,7 @@ class Client:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def open(self) -> None:

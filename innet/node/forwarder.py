@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from innet._native import _core
@@ -115,12 +114,7 @@ class Forwarder:
             return self._options.unix_permissions
         return _EVERY_USER if os.geteuid() == 0 else _OWNER
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property

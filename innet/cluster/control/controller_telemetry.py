@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from innet.settings import TelemetrySettings
@@ -60,12 +59,7 @@ class ControllerTelemetry:
             self._publisher.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Say that the controller ends in order."""
         if self._publisher is not None:
             self._publisher.stop()

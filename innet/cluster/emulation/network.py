@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self, get_args
 
 from innet.cluster.emulation.fabric import Fabric
@@ -268,12 +267,7 @@ class Network:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._remove()
         self._signals.raise_received()
 

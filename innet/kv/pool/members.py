@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from innet.kv.placement import Placement
@@ -33,12 +32,7 @@ class Asked:
         self._start_s = asyncio.get_running_loop().time()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._members.note(self._member, self.outcome, self._start_s)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from types import TracebackType
 
 
 class Window:
@@ -59,12 +58,7 @@ class Window:
     async def __aenter__(self) -> None:
         await self.enter()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.leave()
 
     def _wake_up_at(self, end_s: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from innet.errors import FunctionError, SecurityError, TransportError
@@ -80,12 +79,7 @@ class FunctionServer:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._withdraw()
         self._calls.close()
         self._results.close()

@@ -7,7 +7,6 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Self
 
 from innet.errors import CommandRefused, MalformedPacket, SecurityError, TransportError
@@ -93,12 +92,7 @@ class SyncGroup:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def open(self) -> None:
