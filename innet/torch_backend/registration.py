@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from innet.torch_backend.options import BACKEND_NAME
@@ -25,6 +28,19 @@ def register() -> None:
 
 
 def _create(options: _DistributedBackendOptions, pg_options: object) -> ProcessGroup:
-    from innet.torch_backend.creation import create_process_group
+    with _no_garbage_collection():
+        from innet.torch_backend.creation import create_process_group
 
     return create_process_group(options, pg_options)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the collector off: imports make little garbage, and it visits all objects of PyTorch."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
