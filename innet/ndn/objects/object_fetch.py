@@ -32,6 +32,25 @@ _TRANSIENT = (NackReason.CONGESTION, NackReason.DUPLICATE)
 _TRANSIENT_AT_FIRST = (*_TRANSIENT, NackReason.NO_ROUTE)
 
 
+_UNSIGNED = "it is not signed, and no manifest vouches for it"
+
+
+class _SignedOnly:
+    """Refuses unsigned packets, whatever another validator thinks of them."""
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+
+    async def check(self, name: str, data: ReceivedData) -> None:
+        """
+        Raises:
+            SecurityError: the packet is not signed, or the other validator refuses it.
+        """
+        if data.signature_type == SignatureType.NULL:
+            raise SecurityError(f"{name}: {_UNSIGNED}")
+        await self._validator.check(name, data)
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a fetch is.
@@ -193,12 +212,36 @@ class ObjectFetch:
         data = await self._ask(name)
         if data.signature_type != SignatureType.NULL:
             return await self._believed(name, data)
-        self._manifests = await Manifests.fetch(
-            self._client, self._name, self._validator, patience_s=self._patience_s
-        )
+        try:
+            self._manifests = await Manifests.fetch(
+                self._client, self._name, self._validator, patience_s=self._patience_s
+            )
+        except (InterestTimeout, InterestRefused) as no_manifest:
+            return await self._signed(name, no_manifest)
         self._queue.set_total(self._manifests.segments)
         digest = await self._manifests.digest_of(segment)
         return data if data.implicit_digest() == digest else await self._segment_data(segment)
+
+    async def _signed(
+        self, name: Name, no_manifest: InterestTimeout | InterestRefused
+    ) -> ReceivedData:
+        """A segment that is signed itself: an unsigned one came first, and no manifest has it.
+
+        Anybody can send an unsigned segment, so it must not end the fetch of a signed object.
+
+        Raises:
+            InterestTimeout, InterestRefused: ``no_manifest``, when no signed segment comes.
+        """
+        try:
+            return await fetch_believed(
+                self._client,
+                name,
+                _SignedOnly(self._validator),
+                deadline_s=self._patience_s,
+                refused=SecurityError(_UNSIGNED),
+            )
+        except SecurityError:
+            raise no_manifest from None
 
     async def _believed(self, name: Name, data: ReceivedData) -> ReceivedData:
         try:

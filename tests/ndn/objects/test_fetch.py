@@ -20,6 +20,8 @@ from innet.ndn import ContentType, Ed25519Signer, KeyValidator, Name, encode_dat
 from innet.ndn.objects import discover_version, fetch, publish
 from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.wire import parse_data
+from innet.security.signers import NullSigner
+from innet.security.validation import IntegrityValidator
 from innet.tlv_numbers import ComponentType
 from tests.ndn.direct_client import DirectClient
 
@@ -156,6 +158,20 @@ async def test_packets_of_others_that_come_first_end_no_fetch(manifest):
         ]
         assert (await fetch(client, "/x/v=1", validator=TRUST)).content == content
     assert client.asked.count(forged) == 4
+
+
+@pytest.mark.parametrize("validator", [TRUST, IntegrityValidator()], ids=["key", "integrity"])
+async def test_an_unsigned_segment_ends_no_fetch_of_signed_segments(validator):
+    client = DirectClient()
+    content = content_of(300)
+    async with await publish(
+        client, "/x", content, version=1, segment_bytes=100, manifest=False, signer=SIGNER
+    ):
+        first = with_segment("/x/v=1", 0)
+        client.forged_first[first] = [encode_data(first, b"", signer=NullSigner())] * 2
+        assert (
+            await fetch(client, "/x/v=1", validator=validator, patience_s=0.3)
+        ).content == content
 
 
 @pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
