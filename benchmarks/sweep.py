@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out, and what the case is held against."""
+    """The result of one case, and the bounds that it is compared with."""
 
     case: Case
     took_s: float

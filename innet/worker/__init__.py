@@ -5,8 +5,9 @@ The launcher describes it in the environment; :func:`current_worker` opens it on
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
 
 if TYPE_CHECKING:
     from innet.worker.collector import Collector
@@ -17,16 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["Collector", "Membership", "Worker", "close_worker", "current_worker"]
 
 # Loaded at first use: what needs one module of this package does not pay for all of them.
-_HOMES = {
-    "Collector": "innet.worker.collector",
-    "Membership": "innet.worker.membership",
-    "Worker": "innet.worker.context",
-    "close_worker": "innet.worker.current",
-    "current_worker": "innet.worker.current",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Collector": "collector",
+        "Membership": "membership",
+        "Worker": "context",
+        "close_worker": "current",
+        "current_worker": "current",
+    },
+)

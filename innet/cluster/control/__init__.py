@@ -1,7 +1,7 @@
-"""Control: each node answers on a Unix socket, and a run's controller tells nodes what to do.
+"""The controller of a run, which tells nodes and workers what to do.
 
-``protocol`` says what a request and an answer look like, ``server`` and ``client`` carry them,
-``agent`` answers for a node, ``controller`` for a run: it keeps the ``groups`` and the ``pools`` of
-blocks, has ``group_plans`` made and rules installed (``placements``), and speaks to nodes through a
-``messenger``; ``attendance`` watches the workers' processes.
+``controller`` answers for the run. It keeps the ``groups`` and the ``pools`` of blocks, has
+``group_plans`` made and rules installed (``placements``). ``attendance`` watches the workers'
+processes, ``silent_workers`` those that do not answer. Messages and sockets are in
+:mod:`innet.node.control`, a node's side in :mod:`innet.node.agent`.
 """

@@ -1,4 +1,4 @@
-"""What becomes of workers that do not answer the controller: dead ones are told from busy ones."""
+"""Decides which workers that do not answer the controller are stopped, and which are busy."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 * ``session``: a running network, held by this process;
 * ``supervision``: a job's workers, and what becomes of the job when one dies;
-* ``torchrun``: what ``torchrun`` finds in a worker's environment;
+* ``worker_environment``: what a worker, and ``torchrun``, find in their environment;
 * ``server``, ``client``, ``messages``: how another terminal uses it;
-* ``run_status``: what a run says about itself, whoever asks.
+* ``run_status``: what a run says about itself, whoever asks;
+* ``launcher_telemetry``, ``run_broker``, ``viewing``, ``commanding``: its telemetry.
 """
 
 from innet.cluster.launch.session import Session

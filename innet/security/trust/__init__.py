@@ -7,7 +7,9 @@ by all of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from innet.lazy_package import lazy_names
 
 if TYPE_CHECKING:
     from innet.security.trust.certificate import Certificate, Validity
@@ -37,27 +39,22 @@ __all__ = [
 ]
 
 # Loaded at first use: every node needs keys and packets, and none the compiler of policies.
-_HOMES = {
-    "Certificate": "certificate",
-    "Validity": "certificate",
-    "KeyStore": "key_store",
-    "PrivateKey": "keys",
-    "PublicKey": "keys",
-    "WrongPassphrase": "keys",
-    "Decision": "policy",
-    "Policy": "policy",
-    "Revocation": "revocation",
-    "SafeBag": "safe_bag",
-    "SignedData": "signed_data",
-    "Refusal": "validator",
-    "Validator": "validator",
-    "Verdict": "validator",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'innet.security.trust' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"innet.security.trust.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Certificate": "certificate",
+        "Validity": "certificate",
+        "KeyStore": "key_store",
+        "PrivateKey": "keys",
+        "PublicKey": "keys",
+        "WrongPassphrase": "keys",
+        "Decision": "policy",
+        "Policy": "policy",
+        "Revocation": "revocation",
+        "SafeBag": "safe_bag",
+        "SignedData": "signed_data",
+        "Refusal": "validator",
+        "Validator": "validator",
+        "Verdict": "validator",
+    },
+)
